@@ -1,0 +1,52 @@
+"""Identifiers: sixteen bytes each, opaque on the wire (HSK-4, BAT-1, STO-1)."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from hashlib import blake2b
+from typing import Callable, NewType
+
+PeerId = NewType("PeerId", bytes)
+"""A peer for its whole life, however often its sockets change."""
+RoutingId = NewType("RoutingId", bytes)
+"""One socket of a peer; new with every socket (FRM-3)."""
+TaskId = NewType("TaskId", bytes)
+ObjectId = NewType("ObjectId", bytes)
+GraphId = NewType("GraphId", bytes)
+
+ID_BYTES = 16
+
+
+def new_peer_id() -> PeerId:
+    return PeerId(secrets.token_bytes(ID_BYTES))
+
+
+def new_object_id() -> ObjectId:
+    return ObjectId(secrets.token_bytes(ID_BYTES))
+
+
+def new_routing_id() -> RoutingId:
+    """Sixteen random bytes of which the first is not zero: libzmq reserves those (FRM-3)."""
+    return RoutingId(bytes((1 + secrets.randbelow(255),)) + secrets.token_bytes(ID_BYTES - 1))
+
+
+def content_id(content: bytes) -> ObjectId:
+    """The id of an object that is named by its bytes, such as a function (STO-2)."""
+    return ObjectId(blake2b(content, digest_size=ID_BYTES).digest())
+
+
+def result_object_id(task_id: TaskId, attempt: int) -> ObjectId:
+    """Where attempt `attempt` of a task stores a large result: known before it exists, so it can be released (OWN-6)."""
+    return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little"), digest_size=ID_BYTES).digest())
+
+
+def task_id_source() -> Callable[[int], list[TaskId]]:
+    """A function that makes `n` fresh task ids: eight random bytes of this source, then a counter."""
+    prefix = secrets.token_bytes(8)
+    counter = itertools.count()
+
+    def take(n: int) -> list[TaskId]:
+        return [TaskId(prefix + number.to_bytes(8, "little")) for number in itertools.islice(counter, n)]
+
+    return take
