@@ -1,0 +1,112 @@
+"""scaler_protocol.values: what goes in comes out, writable, by value where it must."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler_protocol import values
+from scaler_protocol.values import ALIGNMENT, MAGIC, CallPickler, PartReference, ValueFormatError
+
+numpy = pytest.importorskip("numpy")
+
+PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary())
+ANY = st.recursive(PLAIN, lambda inner: st.one_of(st.lists(inner), st.tuples(inner, inner)), max_leaves=10)
+
+
+def joined(value: object) -> bytes:
+    return b"".join(values.dumps(value))
+
+
+@given(ANY)
+def test_round_trip(value: object) -> None:
+    assert values.loads(joined(value)) == value
+    assert values.loads(memoryview(bytearray(joined(value)))) == value
+
+
+@given(st.lists(st.tuples(ANY, ANY), max_size=20))
+def test_batch_round_trip(calls: list[tuple[object, ...]]) -> None:
+    payload, sizes = CallPickler().dump(calls)
+    assert sum(sizes) == len(payload)
+    assert values.load_many(payload, sizes) == [(arguments, {}) for arguments in calls]
+
+
+def test_each_call_of_a_batch_reads_alone() -> None:
+    shared = ["the same object in every call"]
+    payload, sizes = CallPickler().dump([(shared, shared)] * 3)
+    last = payload[-sizes[-1] :]
+    (first, second), _ = values.loads(last)
+    assert first == shared and first is second
+
+
+def test_pickler_is_reusable_after_a_failure() -> None:
+    pickler = CallPickler()
+    with pytest.raises((TypeError, pickle.PicklingError)):
+        pickler.dump([([1],), (sys._getframe(),), ([3],)])
+    assert pickler.failed_index == 1
+    payload, sizes = pickler.dump([([4],)])
+    assert values.load_many(payload, sizes) == [(([4],), {})]
+
+
+@pytest.mark.parametrize("receive", [bytes, bytearray])
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_arrays_arrive_writable(receive: type, count: int) -> None:
+    array = numpy.arange(count, dtype="f8")
+    copy = values.loads(receive(joined({"a": array, "b": [array[:3]]})))
+    assert (copy["a"] == array).all()
+    copy["a"][0] = -1.0
+    assert array[0] == 0.0
+
+
+def test_large_buffers_are_not_copied_and_aligned() -> None:
+    array = numpy.zeros(1_000_000)
+    pieces = values.dumps(array)
+    assert bytes(pieces[0][:4]) == MAGIC
+    assert any(numpy.shares_memory(numpy.frombuffer(piece, "u1"), array) for piece in pieces)
+    offset = sum(len(piece) for piece in pieces[:-1])
+    assert offset % ALIGNMENT == 0
+    received = bytearray(b"".join(pieces))
+    assert numpy.shares_memory(values.loads(received), numpy.frombuffer(received, "u1"))
+
+
+def test_batch_frames_large_arrays_and_goes_on() -> None:
+    array = numpy.arange(10_000.0)
+    payload, sizes = CallPickler().dump([(1, [2]), (array, array[5:]), ([3],)])
+    first, second, third = values.load_many(payload, sizes)
+    assert first == ((1, [2]), {}) and third == (([3],), {})
+    assert (second[0][0] == array).all() and (second[0][1] == array[5:]).all()
+
+
+@pytest.mark.parametrize(
+    "broken", [b"\xff", b"\xffSV2" + bytes(20), MAGIC + b"\xff\xff\xff\xff", MAGIC + bytes(4) + b"\xff" * 8 + b"x"]
+)
+def test_broken_framing_is_our_error(broken: bytes) -> None:
+    with pytest.raises(ValueFormatError):
+        values.loads(broken)
+
+
+def test_references_are_values() -> None:
+    arguments = (PartReference(1), 2)
+    assert values.loads(joined((arguments, {"key": PartReference(2)}))) == (arguments, {"key": PartReference(2)})
+
+
+def test_functions_of_the_main_module_travel_by_value() -> None:
+    """What is defined in a script can be read by a process that does not have the script."""
+    script = """
+import sys
+from scaler_protocol import values
+factor = 3
+def triple(x): return helper(x)
+def helper(x): return x * factor
+offset = 4
+closure = (lambda n: lambda x: x + n)(offset)
+sys.stdout.buffer.write(b"".join(values.dumps((triple, closure, lambda x: -x))))
+"""
+    data = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    triple, closure, minus = values.loads(data)
+    assert (triple(2), closure(1), minus(5)) == (6, 5, -5)

@@ -1,0 +1,224 @@
+"""Python values as bytes: functions, arguments, return values (VAL-1 to VAL-6).
+
+A serialized value is a plain pickle (protocol 5, by cloudpickle where plain pickle would not do), or, when it has large
+buffers such as arrays, the framing
+
+    b"\\xffSV1"   u32 n   u64 sizes x (n + 1): the pickle first, then each buffer   the pickle   the buffers
+
+in which the pickle follows the sizes at once and every buffer begins at a multiple of 64 bytes. No pickle begins with
+0xff, so the first byte tells the two apart. Large buffers are never copied here: `dumps` returns them as they are, to
+be sent one after another, and `loads` of a bytearray builds the arrays over its memory, writable.
+
+Whoever unpickles runs what the bytes say: only clients and processors may import this module (SEC-3).
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from functools import partial
+from io import BytesIO
+from itertools import chain
+from struct import Struct
+from typing import Any
+
+import cloudpickle
+
+from scaler_protocol.messages import Buffer
+
+PROTOCOL = 5
+MAGIC = b"\xffSV1"
+ALIGNMENT = 64
+
+OUT_OF_BAND_BYTES = 16 * 1024
+"""Buffers from this size on travel beside the pickle. Smaller ones cost less inside it than a frame of their own."""
+
+_HEAD = Struct("<4sI")
+_PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
+_NO_KEYWORDS: dict[str, Any] = {}
+
+
+class ValueFormatError(Exception):
+    """These bytes are no serialized value: the peer that made them is broken."""
+
+
+class PartReference:
+    """Stands in the (args, kwargs) of a PACKED call for another part of the same task. (BAT-6)"""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __reduce__(self) -> tuple[type[PartReference], tuple[int]]:
+        return PartReference, (self.index,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartReference) and other.index == self.index
+
+    def __hash__(self) -> int:
+        return hash((PartReference, self.index))
+
+    def __repr__(self) -> str:
+        return f"PartReference({self.index})"
+
+
+def dumps(value: object) -> list[Buffer]:
+    """The bytes of a value, in pieces to be sent one after another."""
+    if is_plain(value):
+        return [pickle.dumps(value, PROTOCOL)]
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = cloudpickle.dumps(value, protocol=PROTOCOL, buffer_callback=_keep_large(buffers))
+    return _frame(pickled, [buffer.raw() for buffer in buffers]) if buffers else [pickled]
+
+
+def loads(data: Buffer) -> Any:
+    """The value that `dumps` made these bytes of. A bytearray is not copied: arrays in the value share its memory."""
+    if len(data) and data[0] == MAGIC[0]:
+        return _load_framed(data)
+    return pickle.loads(data)
+
+
+def is_plain(value: object) -> bool:
+    """True for values that plain pickle writes exactly as cloudpickle would, at a tenth of the cost."""
+    kind = type(value)
+    if kind is tuple:
+        return _PLAIN_TYPES.issuperset(map(type, value))  # type: ignore[call-overload]
+    return kind in _PLAIN_TYPES
+
+
+def size_of(pieces: Iterable[Buffer]) -> int:
+    """How many bytes these pieces have together; they are all one-dimensional views of bytes."""
+    return sum(map(len, pieces))
+
+
+def join(pieces: Sequence[Buffer]) -> Buffer:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def load_many(payload: Buffer, sizes: Iterable[int]) -> list[Any]:
+    """The values that lie one after another in a payload.
+
+    Each is read by a call of its own: one Unpickler for all would keep its memo between values, and resetting the
+    memo of CPython's crashes some releases.
+    """
+    view = memoryview(payload)
+    load = loads
+    values = []
+    begin = 0
+    for size in sizes:
+        end = begin + size
+        values.append(load(view[begin:end]))
+        begin = end
+    return values
+
+
+def dumps_call(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Buffer]:
+    """The part 0 of one PACKED call. (BAT-6)"""
+    if not keywords and _PLAIN_TYPES.issuperset(map(type, arguments)):
+        return [pickle.dumps((arguments, keywords), PROTOCOL)]
+    return dumps((arguments, keywords))
+
+
+class CallPickler:
+    """Pickles the arguments of many calls of one function into one payload.
+
+    When all arguments are plain, plain pickle does it. Else all calls share one cloudpickle.Pickler, whose memo is
+    cleared after each, so that each call can be read alone.
+    """
+
+    def __init__(self) -> None:
+        self._output = BytesIO()
+        self._buffers: list[pickle.PickleBuffer] = []
+        self._pickler = cloudpickle.Pickler(self._output, protocol=PROTOCOL, buffer_callback=_keep_large(self._buffers))
+        self.failed_index = 0
+        """After an exception from `dump`: which of the calls it was."""
+
+    def dump(self, calls: Sequence[tuple[Any, ...]]) -> tuple[bytes, list[int]]:
+        """The payload of n calls (argument tuples, no keywords), and the size of each in it."""
+        if not _PLAIN_TYPES.issuperset(map(type, chain.from_iterable(calls))):
+            return self._dump_any(calls)
+        dump = pickle.dumps
+        pieces = [dump((arguments, _NO_KEYWORDS), PROTOCOL) for arguments in calls]
+        return b"".join(pieces), list(map(len, pieces))
+
+    def _dump_any(self, calls: Sequence[tuple[Any, ...]]) -> tuple[bytes, list[int]]:
+        # The C pickler's own `dump`: cloudpickle's only rewords the errors of deep recursion, which callers do anyway.
+        output, buffers = self._output, self._buffers
+        dump, clear, tell = partial(pickle.Pickler.dump, self._pickler), self._pickler.clear_memo, output.tell
+        output.seek(0)
+        output.truncate()
+        sizes: list[int] = []
+        begin = 0
+        try:
+            for arguments in calls:
+                dump((arguments, _NO_KEYWORDS))
+                clear()
+                if buffers:
+                    self._frame_last(begin)
+                end = tell()
+                sizes.append(end - begin)
+                begin = end
+        finally:
+            self.failed_index = len(sizes)
+            clear()
+            buffers.clear()
+        return output.getvalue(), sizes
+
+    def _frame_last(self, begin: int) -> None:
+        """Replace the pickle that begins here by its framing together with the large buffers it left out."""
+        output = self._output
+        framed = _frame(output.getbuffer()[begin:].tobytes(), [buffer.raw() for buffer in self._buffers])
+        self._buffers.clear()
+        output.seek(begin)
+        output.truncate()
+        output.writelines(framed)
+
+
+def _keep_large(buffers: list[pickle.PickleBuffer]) -> Any:
+    """A buffer_callback that takes large buffers out of the pickle. What it answers True for stays in, still writable."""
+
+    def callback(buffer: pickle.PickleBuffer) -> bool:
+        if memoryview(buffer).nbytes < OUT_OF_BAND_BYTES:
+            return True
+        buffers.append(buffer)
+        return False
+
+    return callback
+
+
+def _frame(pickled: bytes, buffers: list[memoryview]) -> list[Buffer]:
+    sizes = [len(pickled), *map(len, buffers)]
+    head = _HEAD.pack(MAGIC, len(buffers)) + Struct(f"<{len(sizes)}Q").pack(*sizes)
+    pieces: list[Buffer] = [head, pickled]
+    end = len(head) + len(pickled)
+    for buffer in buffers:
+        padding = -end % ALIGNMENT
+        if padding:
+            pieces.append(bytes(padding))
+        pieces.append(buffer)
+        end += padding + len(buffer)
+    return pieces
+
+
+def _load_framed(data: Buffer) -> Any:
+    # Arrays over read-only memory would be read-only themselves, which users' code does not expect: copy once.
+    view = memoryview(data if not memoryview(data).readonly else bytearray(data))
+    if len(view) < _HEAD.size or view[:4] != MAGIC:
+        raise ValueFormatError("a value begins with 0xff but not with the framing's magic bytes")
+    count = _HEAD.unpack_from(view)[1]
+    table = Struct(f"<{count + 1}Q")
+    begin = _HEAD.size + table.size
+    if begin > len(view):
+        raise ValueFormatError("a value's table of buffers is longer than the value")
+    sizes = table.unpack_from(view, _HEAD.size)
+    end = begin + sizes[0]
+    pickled = view[begin:end]
+    buffers = []
+    for size in sizes[1:]:
+        begin = end + -end % ALIGNMENT
+        end = begin + size
+        buffers.append(view[begin:end])
+    if end != len(view):
+        raise ValueFormatError(f"a value of {len(view)} bytes says that it has {end}")
+    return pickle.loads(pickled, buffers=buffers)
