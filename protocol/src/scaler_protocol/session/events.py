@@ -1,0 +1,64 @@
+"""What a session tells the role code of its side, in the order in which it happened.
+
+The law of these events: per peer, `Opened` and `Lost` alternate, and every `Received` and `Complained` lies between
+the two. Every session that was opened ends with exactly one `Lost`, whoever ended it. Nothing a role sends while it
+handles the events of one poll can slip into a session whose `Opened` it has not been given yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Hello, Message, Welcome
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new session. On a server `peer_id` is the dialer's; on a dialer it is the server's."""
+
+    peer_id: PeerId
+    hello: Hello
+    welcome: Welcome
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message for the role: in order and exactly once per session, never one of the session layer itself."""
+
+    peer_id: PeerId
+    seq: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Complained:
+    """A non-fatal Error of the other side about message `ref_seq` of ours. Advice: it may be lost, never trust it."""
+
+    peer_id: PeerId
+    code: int
+    ref_seq: int
+    text: str
+    clause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The session is over. On a dialer: unless `Opened` follows at once, it stays so until `redial()`."""
+
+    peer_id: PeerId
+    code: int
+    text: str
+    is_orderly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Dialers only: the server will not have us, or nobody answered. Final until `redial()`."""
+
+    code: int
+    text: str
+
+
+SessionEvent = Union[Opened, Received, Complained, Lost, Rejected]
