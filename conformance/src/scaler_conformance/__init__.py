@@ -1,0 +1,1 @@
+"""Checks any peer of the protocol against its clauses. The name is reserved; the suite comes later."""

@@ -1,0 +1,1 @@
+"""Runs tasks inside IBM Spectrum Symphony. The name is reserved; the adapter comes later."""
