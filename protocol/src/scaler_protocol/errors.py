@@ -1,0 +1,51 @@
+"""What users of the library may catch. Each message is a sentence that says what happened and what to do.
+
+`ScalerError` is the base of all of them: `except ScalerError` never catches a mistake of Python's own.
+"""
+
+from __future__ import annotations
+
+from scaler_protocol import codes
+
+
+class ScalerError(Exception):
+    """The base of every error that Scaler raises on purpose."""
+
+
+class StorageError(ScalerError):
+    """The object storage refused a request. `code` is the protocol's error code (spec chapter 11)."""
+
+    def __init__(self, text: str, code: int = codes.OK) -> None:
+        super().__init__(text)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[StorageError], tuple[str, int]]:
+        return type(self), (str(self), self.code)
+
+
+class ObjectNotFound(StorageError, LookupError):
+    """No such object, and none came into being within the time that was allowed."""
+
+
+class OwnerGone(StorageError):
+    """The client that would own this object has left the cluster, or was lost: nothing more is stored for it."""
+
+
+class StorageFull(StorageError):
+    """The object storage is at its memory limit."""
+
+
+class StorageUnavailable(StorageError):
+    """No object storage answered in time, or it refused to talk to this peer."""
+
+
+_BY_CODE: dict[int, type[StorageError]] = {
+    codes.NO_SUCH_OBJECT: ObjectNotFound,
+    codes.OWNER_GONE: OwnerGone,
+    codes.STORAGE_FULL: StorageFull,
+}
+
+
+def storage_error(code: int, text: str) -> StorageError:
+    """The error to raise for a reply with this code; unknown codes become a plain StorageError. (EVO-4)"""
+    return _BY_CODE.get(code, StorageError)(text, code)

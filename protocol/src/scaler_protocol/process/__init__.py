@@ -1,0 +1,39 @@
+"""What every Scaler command shares: arguments, logging, the event loop, signals, and not outliving its parent."""
+
+from scaler_protocol.process.arguments import (
+    ArgumentParser,
+    add_event_loop_argument,
+    add_logging_arguments,
+    byte_count,
+    logging_options,
+    positive_int,
+    positive_seconds,
+)
+from scaler_protocol.process.event_loop import EVENT_LOOPS, check_event_loop
+from scaler_protocol.process.failures import StartupError, UsageError, exit_code_of
+from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LoggingOptions, setup_logging
+from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, follow_parent
+from scaler_protocol.process.server import run_command, run_server
+
+__all__ = [
+    "ArgumentParser",
+    "add_event_loop_argument",
+    "add_logging_arguments",
+    "logging_options",
+    "byte_count",
+    "positive_int",
+    "positive_seconds",
+    "EVENT_LOOPS",
+    "check_event_loop",
+    "StartupError",
+    "UsageError",
+    "exit_code_of",
+    "DEFAULT_LOGGING_PATHS",
+    "LoggingOptions",
+    "setup_logging",
+    "PARENT_VARIABLE",
+    "die_with_parent",
+    "follow_parent",
+    "run_command",
+    "run_server",
+]

@@ -1,0 +1,21 @@
+"""Mistakes of the person at the keyboard: told in one line, never as a traceback."""
+
+from __future__ import annotations
+
+from scaler_protocol.errors import ScalerError
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+
+
+class UsageError(ScalerError):
+    """The command line asks for something that cannot be. Exit code 2."""
+
+
+class StartupError(ScalerError):
+    """What was asked is sensible, but this machine cannot do it now: a port is taken, a file cannot be written.
+    Exit code 1."""
+
+
+def exit_code_of(error: ScalerError) -> int:
+    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE

@@ -1,0 +1,102 @@
+"""Logging of the commands: `[INFO]2025-06-06 13:13:15+0200: message`, to any number of paths.
+
+Only commands call this. Library code logs to `logging.getLogger("scaler…")` and leaves handlers to the application.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import logging.handlers
+import os
+import sys
+from dataclasses import dataclass
+
+from scaler_protocol.process.failures import UsageError
+
+DEFAULT_LOGGING_PATHS = ("/dev/stdout",)
+
+LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARNING": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "CRITICAL": logging.CRITICAL,
+}
+
+_SHORT_NAMES = {
+    logging.DEBUG: "DEBG",
+    logging.INFO: "INFO",
+    logging.WARNING: "WARN",
+    logging.ERROR: "EROR",
+    logging.CRITICAL: "CTIC",
+}
+
+# Streams by name, so that they work on Windows too, and so that a redirected sys.stdout is honoured.
+_STREAMS = {"/dev/stdout": "stdout", "/dev/stderr": "stderr"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingOptions:
+    paths: tuple[str, ...] = DEFAULT_LOGGING_PATHS
+    level: str = "INFO"
+    config_file: str | None = None
+
+
+class LineFormatter(logging.Formatter):
+    """Four letters for the level, so that messages line up."""
+
+    def __init__(self) -> None:
+        super().__init__("[%(short_level)s]%(asctime)s: %(message)s", datefmt="%Y-%m-%d %H:%M:%S%z")
+
+    def format(self, record: logging.LogRecord) -> str:
+        # On the record, not with logging.addLevelName: that would rename the levels of everybody in the process.
+        record.short_level = _SHORT_NAMES.get(record.levelno, record.levelname)
+        return super().format(record)
+
+
+def setup_logging(options: LoggingOptions, path_suffix: str = "") -> None:
+    """Point the root logger at `options.paths` and say so. `path_suffix` goes behind file names, never behind streams:
+    several processes that were given the same options each write a file of their own."""
+    if options.config_file is not None:
+        _load_config_file(options.config_file)
+        logging.info("logging from %s", options.config_file)
+        return
+    if options.level.upper() not in LEVELS:
+        raise UsageError(f"there is no logging level {options.level!r}; choose one of: {', '.join(LEVELS)}")
+    paths = tuple(path if path in _STREAMS else path + path_suffix for path in options.paths)
+    handlers = [_handler(path) for path in paths]
+    formatter = LineFormatter()
+    for handler in handlers:
+        handler.setFormatter(formatter)
+    _replace_root_handlers(handlers)
+    logging.getLogger().setLevel(LEVELS[options.level.upper()])
+    logging.info("logging to %r", paths)
+
+
+def _handler(path: str) -> logging.Handler:
+    if path in _STREAMS:
+        return logging.StreamHandler(getattr(sys, _STREAMS[path]))
+    try:
+        return logging.handlers.TimedRotatingFileHandler(os.path.expanduser(path), when="midnight", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot log to {path}: {error.strerror or error}; give another --logging-paths") from None
+
+
+def _replace_root_handlers(handlers: list[logging.Handler]) -> None:
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+        handler.close()
+    for handler in handlers:
+        root.addHandler(handler)
+
+
+def _load_config_file(path: str) -> None:
+    if not os.path.isfile(path):
+        raise UsageError(f"--logging-config-file: there is no file {path}")
+    try:
+        logging.config.fileConfig(path, disable_existing_loggers=False)
+    except Exception as error:  # noqa: BLE001 - fileConfig evaluates the file: it may raise anything
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"--logging-config-file: {path} is not a logging configuration: {reason}") from None
