@@ -1,0 +1,42 @@
+"""What the scheduler's core asks its shell to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """To a peer with a session."""
+
+    peer_id: PeerId
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SendToStorage:
+    """Kept by the storage session until it is acknowledged; lost only with the storage itself."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SendStatus:
+    """A watcher asked for a snapshot (MON-4). The shell completes it: it knows the process and the sockets."""
+
+    peer_id: PeerId
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A client asked for the end of the cluster and was allowed to: say Bye to everybody and exit."""
+
+    grace_seconds: float
+
+
+Action = Union[Send, SendToStorage, SendStatus, Stop]

@@ -1,0 +1,158 @@
+"""A chunk: the tasks of one accepted Submit, kept as the columns they came in.
+
+The scheduler cuts chunks and never looks into arguments (BAT-1). The columns stay until the last task has ended, so
+that a task can be dispatched again after its worker was lost (SCH-7).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Sequence, Union
+
+from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
+from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.messages import Dispatch, TaskBatch, TaskHeader
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.tables import Client
+
+Indexes = Union[range, list[int]]
+
+
+class Chunk:
+    """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
+
+    __slots__ = ("client", "header", "batch", "ids", "unfinished", "dropped", "__dict__")
+
+    def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
+        self.client = client
+        self.header = header
+        self.batch = batch
+        self.ids: tuple[TaskId, ...] = split_ids(batch.ids)  # type: ignore[assignment]
+        self.unfinished = len(self.ids)
+        self.dropped: set[int] = set()
+
+    @cached_property
+    def index_of(self) -> dict[TaskId, int]:
+        return {task_id: index for index, task_id in enumerate(self.ids)}
+
+    @cached_property
+    def has_dependencies(self) -> bool:
+        return bool(self.batch.dependency_counts)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """No task here depends on another or is kept for others, and the client wants every result."""
+        return not (self.batch.dependency_counts or self.batch.task_flags or self.header.graph_id)
+
+    @cached_property
+    def _part_starts(self) -> Sequence[int]:
+        """Index of the first part of each task, and the number of all parts."""
+        if not self.batch.part_counts:
+            return range(len(self.ids) + 1)
+        return offsets(split_u16(self.batch.part_counts))
+
+    @cached_property
+    def _byte_starts(self) -> Sequence[int]:
+        """Where each part begins in the payload, and where the last ends."""
+        return offsets(split_u32(self.batch.part_sizes))
+
+    @cached_property
+    def _dependency_starts(self) -> Sequence[int]:
+        return offsets(split_u16(self.batch.dependency_counts))
+
+    def dependencies(self, index: int) -> tuple[TaskId, ...]:
+        if not self.batch.dependency_counts:
+            return ()
+        start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
+        return split_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])  # type: ignore[return-value]
+
+    def function_id(self, index: int) -> bytes:
+        indexes = self.batch.function_indexes
+        position = int.from_bytes(indexes[2 * index : 2 * index + 2], "little") if indexes else 0
+        return self.batch.functions[ID_BYTES * position : ID_BYTES * (position + 1)]
+
+    def flags(self, index: int) -> int:
+        return self.batch.task_flags[index] if self.batch.task_flags else 0
+
+    def cut(self, indexes: Indexes, attempts: bytes, inputs: Inputs) -> Dispatch:
+        """The Dispatch of these tasks. A range is cut with one slice per column, whatever its length."""
+        if len(indexes) == len(self.ids) and isinstance(indexes, range) and not inputs.ids:
+            return self._whole(attempts)
+        runs = [indexes] if isinstance(indexes, range) else contiguous(indexes)
+        batch, view = self.batch, memoryview(self.batch.payload)
+        parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
+        payload = [view[self._byte_starts[part.start] : self._byte_starts[part.stop]] for part in parts]
+        functions, function_indexes = self._functions(runs)
+        return Dispatch(
+            header=self.header,
+            functions=functions,
+            function_indexes=function_indexes,
+            ids=_gather(batch.ids, runs, ID_BYTES),
+            part_counts=_gather(batch.part_counts, runs, 2),
+            part_kinds=_gather(batch.part_kinds, parts, 1),
+            part_sizes=_gather(batch.part_sizes, parts, 4),
+            attempts=attempts,
+            payload=payload[0] if len(payload) == 1 and not inputs.ids else b"".join([*payload, *inputs.values]),
+            input_ids=b"".join(inputs.ids),
+            input_kinds=bytes(inputs.kinds) if any(inputs.kinds) else b"",
+            input_sizes=join_u32([len(value) for value in inputs.values]) if inputs.ids else b"",
+        )
+
+    def _whole(self, attempts: bytes) -> Dispatch:
+        batch = self.batch
+        return Dispatch(
+            header=self.header,
+            functions=batch.functions,
+            function_indexes=batch.function_indexes,
+            ids=batch.ids,
+            part_counts=batch.part_counts,
+            part_kinds=batch.part_kinds,
+            part_sizes=batch.part_sizes,
+            attempts=attempts,
+            payload=batch.payload,
+        )
+
+    def _functions(self, runs: Sequence[range]) -> tuple[bytes, bytes]:
+        """Only the functions these tasks use: a chunk may name thousands, one for each closure of a loop."""
+        batch = self.batch
+        if not batch.function_indexes:
+            return batch.functions, b""
+        wanted = split_u16(_gather(batch.function_indexes, runs, 2))
+        position = {old: new for new, old in enumerate(dict.fromkeys(wanted))}
+        functions = b"".join([batch.functions[ID_BYTES * old : ID_BYTES * (old + 1)] for old in position])
+        if len(position) == 1:
+            return functions, b""
+        return functions, join_u16([position[old] for old in wanted])
+
+
+class Inputs:
+    """The results of dependencies that travel with a Dispatch: ids, kinds and values, each task's result once."""
+
+    __slots__ = ("ids", "kinds", "values")
+
+    def __init__(self) -> None:
+        self.ids: list[TaskId] = []
+        self.kinds: list[int] = []
+        self.values: list[bytes] = []
+
+
+def contiguous(indexes: Sequence[int]) -> list[range]:
+    """Rising indexes as the fewest ranges, in the same order."""
+    runs: list[range] = []
+    start = stop = indexes[0]
+    for index in indexes:
+        if index != stop:
+            runs.append(range(start, stop))
+            start = index
+        stop = index + 1
+    runs.append(range(start, stop))
+    return runs
+
+
+def _gather(column: bytes, runs: Sequence[range], width: int) -> bytes:
+    if not column:
+        return b""
+    if len(runs) == 1:
+        return column[width * runs[0].start : width * runs[0].stop]
+    return b"".join([column[width * run.start : width * run.stop] for run in runs])

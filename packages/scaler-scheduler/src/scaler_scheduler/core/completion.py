@@ -1,0 +1,109 @@
+"""A worker reports how tasks ended (SCH-6, SCH-13 to SCH-15).
+
+Most reports are plain: all first attempts, all successes, nothing that waits for them. Those pass in bulk, untouched.
+The rest is looked at row by row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import replace
+from itertools import repeat
+from typing import Sequence
+
+from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.columns import split_ids
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Results
+from scaler_scheduler.core import endings
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.results import Row, rows
+from scaler_scheduler.core.states import Move, State
+from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
+
+
+def results(tables: Tables, worker: Worker, message: Results) -> None:
+    if message.credit:
+        worker.limit = message.credit
+    ids: Sequence[TaskId] = split_ids(message.ids)  # type: ignore[assignment]
+    owners = Counter(map(worker.held.get, ids))
+    client = _plain_client(tables, message, ids, owners)
+    if client is not None:
+        _end_in_bulk(tables, worker, ids, owners)
+        tables.tell(client.peer_id, replace(message, credit=0) if message.credit else message)
+    else:
+        for row in rows(message):
+            _end_one(tables, worker, row)
+    worker.load_changed()
+
+
+def _plain_client(
+    tables: Tables, message: Results, ids: Sequence[TaskId], owners: Counter[Chunk | None]
+) -> Client | None:
+    """The one client all of this is for, when nothing in it needs a look of its own."""
+    if message.statuses or message.attempts:
+        return None
+    client = None
+    for chunk in owners:
+        if chunk is None or not chunk.is_plain or chunk.header.parent_task or chunk.client.is_gone:
+            return None
+        if client is not None and chunk.client is not client:
+            return None
+        client = chunk.client
+    sparse = (tables.attempts, tables.lost_workers, tables.canceling, tables.children, tables.dependencies.users)
+    return client if all(table.keys().isdisjoint(ids) for table in sparse if table) else None
+
+
+def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Counter[Chunk | None]) -> None:
+    deque(map(worker.held.__delitem__, ids), 0)
+    deque(map(tables.where.__delitem__, ids), 0)
+    if tables.retried:
+        deque(map(tables.retried.pop, ids, repeat(None)), 0)
+    worker.recalling.difference_update(ids)
+    worker.completed_count += len(ids)
+    tables.move(State.DISPATCHED, Move.SUCCEED, len(ids))
+    for chunk, tasks in owners.items():
+        assert chunk is not None, "only plain results come here"
+        worker.commit(chunk.header.capabilities, -tasks)
+        tables.unfinish(chunk, tasks)
+
+
+def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
+    chunk = worker.held.get(row.task_id)
+    if chunk is None or (not chunk.client.is_gone and tables.attempt(row.task_id) != row.attempt):
+        _drop_stale(tables, chunk, row)
+        return
+    tables.take_back(worker, row.task_id)
+    worker.completed_count += 1
+    if chunk.client.is_gone:
+        endings.end_abandoned(tables, row.task_id)
+    elif _may_retry(tables, chunk, row):
+        tables.retried[row.task_id] = tables.retried.get(row.task_id, 0) + 1
+        tables.attempts[row.task_id] = row.attempt + 1
+        tables.move(State.DISPATCHED, Move.RETRY)
+        tables.requeue(row.task_id, chunk)
+        endings.cancel_children(tables, row.task_id)
+    else:
+        endings.end_started(tables, chunk, row, _move_of(row))
+
+
+def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:
+    """A result of an attempt that is not current, or of a task this worker does not hold (SCH-6)."""
+    if chunk is None:
+        place = tables.where.get(row.task_id)
+        chunk = place.held[row.task_id] if isinstance(place, Worker) else place
+    if chunk is not None:
+        tables.release_unused(chunk, row)
+
+
+def _may_retry(tables: Tables, chunk: Chunk, row: Row) -> bool:
+    if row.status != STATUS_FAILED or row.task_id in tables.canceling:
+        return False
+    return tables.retried.get(row.task_id, 0) < chunk.header.retries
+
+
+def _move_of(row: Row) -> Move:
+    if row.status == STATUS_SUCCESS:
+        return Move.SUCCEED
+    return Move.CONFIRM if row.status == STATUS_CANCELED else Move.FAIL

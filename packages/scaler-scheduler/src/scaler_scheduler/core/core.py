@@ -1,0 +1,152 @@
+"""The scheduler's decisions, without sockets or clocks.
+
+`handle(event, now)` is the only way in; actions are the only way out. Messages of one wake-up are handed in one after
+another and then `Settled`: tasks are placed and everything for a peer leaves together, so the busier the scheduler is,
+the larger the batches (BAT-4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Union
+
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_WORKER
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    ClusterStatus,
+    Credit,
+    Message,
+    Results,
+    Returned,
+    Shutdown,
+    ShutdownReply,
+    SnapshotRequest,
+    Submit,
+    TaskLog,
+    WorkerStatus,
+)
+from scaler_protocol.session import Complained, Lost, Opened, Received
+from scaler_scheduler.core import cancellation, completion, membership, monitor, placement, submission
+from scaler_scheduler.core.actions import Action, SendStatus, Stop
+from scaler_scheduler.core.tables import Client, Policy, Tables
+from scaler_scheduler.core.workers import Worker
+
+#: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-5).
+ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
+    ROLE_CLIENT: frozenset({Submit, Cancel, Shutdown}),
+    ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
+    ROLE_MONITOR: frozenset({SnapshotRequest}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All that had arrived was handed in: place tasks, and let out what came of it."""
+
+
+Event = Union[Opened, Received, Complained, Lost, Settled]
+
+
+class SchedulerCore:
+    def __init__(self, policy: Policy = Policy()) -> None:
+        self.tables = Tables(policy)
+        self._balance_at: float | None = None
+        self._handlers: dict[type, Callable[[Event, float], None]] = {
+            Opened: self._opened,  # type: ignore[dict-item]
+            Received: self._received,  # type: ignore[dict-item]
+            Complained: lambda event, now: None,  # the shell logs it
+            Lost: self._lost,  # type: ignore[dict-item]
+            Settled: self._settled,  # type: ignore[dict-item]
+        }
+        self._from_client: dict[type, Callable[[Client, int, Message], None]] = {
+            Submit: lambda client, seq, message: submission.submit(self.tables, client, seq, message),  # type: ignore[arg-type]
+            Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
+            Shutdown: self._shutdown,  # type: ignore[dict-item]
+        }
+        self._from_worker: dict[type, Callable[[Worker, Message], None]] = {
+            Results: lambda worker, message: completion.results(self.tables, worker, message),  # type: ignore[arg-type]
+            Credit: self._credit,  # type: ignore[dict-item]
+            Returned: lambda worker, message: membership.returned(self.tables, worker, message),  # type: ignore[arg-type]
+            CancelReply: lambda worker, message: cancellation.answered(self.tables, worker, message),  # type: ignore[arg-type]
+            TaskLog: self._task_log,  # type: ignore[dict-item]
+            WorkerStatus: self._worker_status,  # type: ignore[dict-item]
+        }
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        self._handlers[type(event)](event, now)
+        return self.tables.drain() if type(event) is Settled else []
+
+    def next_deadline(self) -> float | None:
+        """When `Settled` is due even though nothing arrives: the next look at the balance."""
+        return self._balance_at
+
+    def snapshot(self, now: float) -> ClusterStatus:
+        return monitor.snapshot(self.tables, now)
+
+    # ------------------------------------------------------------ sessions
+
+    def _opened(self, event: Opened, now: float) -> None:
+        if event.hello.role == ROLE_CLIENT:
+            membership.client_joined(self.tables, event.peer_id, event.hello)
+        elif event.hello.role == ROLE_WORKER:
+            membership.worker_joined(self.tables, event.peer_id, event.hello, now)
+
+    def _lost(self, event: Lost, now: float) -> None:
+        client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
+        if client is not None:
+            membership.client_left(self.tables, client)
+        elif worker is not None:
+            membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
+
+    # ------------------------------------------------------------ messages
+
+    def _received(self, event: Received, now: float) -> None:
+        message = event.message
+        worker = self.tables.workers.get(event.peer_id)
+        if worker is not None:
+            worker.heard_at = now
+            self._from_worker[type(message)](worker, message)
+            return
+        client = self.tables.clients.get(event.peer_id)
+        if client is not None:
+            self._from_client[type(message)](client, event.seq, message)
+        elif isinstance(message, SnapshotRequest):
+            self.tables.act(SendStatus(event.peer_id, message.request_id))
+
+    def _shutdown(self, client: Client, seq: int, message: Shutdown) -> None:
+        if self.tables.policy.is_protected:
+            text = "this scheduler is protected: a client may not shut it down; stop it where it was started"
+            self.tables.tell(client.peer_id, ShutdownReply(is_accepted=False, text=text))
+            return
+        self.tables.tell(client.peer_id, ShutdownReply(is_accepted=True))
+        for worker_id in self.tables.workers:
+            self.tables.tell(worker_id, message)
+        self.tables.act_last(Stop(message.grace_seconds))
+
+    def _credit(self, worker: Worker, message: Credit) -> None:
+        worker.limit, worker.nested_reserve = message.limit, message.nested_reserve
+        worker.load_changed()
+
+    def _task_log(self, worker: Worker, message: TaskLog) -> None:
+        chunk = worker.held.get(message.task_id)
+        if chunk is not None and not chunk.client.is_gone:
+            self.tables.tell(chunk.client.peer_id, message)
+
+    def _worker_status(self, worker: Worker, message: WorkerStatus) -> None:
+        worker.status = message
+
+    # ------------------------------------------------------------ placing
+
+    def _settled(self, event: Settled, now: float) -> None:
+        placement.place(self.tables)
+        period = self.tables.policy.load_balance_seconds
+        if period <= 0 or not self.tables.where:
+            self._balance_at = None
+        elif self._balance_at is None:
+            self._balance_at = now + period
+        elif now >= self._balance_at:
+            placement.balance(self.tables)
+            self._balance_at = now + period
+
+

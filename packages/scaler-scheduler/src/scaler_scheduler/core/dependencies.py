@@ -1,0 +1,134 @@
+"""Tasks that wait for others, and the results that are kept for them (SCH-16 to SCH-19).
+
+A result is kept while some unfinished task depends on it, or while its graph may still grow. Kept inline values travel
+with the dispatch of the dependent; kept object ids are released by the scheduler when nobody wanted them (OWN-5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable
+
+from scaler_protocol.codes import KIND_OBJECT
+from scaler_protocol.ids import GraphId, ObjectId, TaskId
+from scaler_scheduler.core.chunk import Chunk, Inputs
+
+
+@dataclass(slots=True)
+class Waiting:
+    chunk: Chunk
+    index: int
+    missing: int  #: dependencies that have not succeeded yet; at least 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The result of a task that succeeded."""
+
+    chunk: Chunk
+    kind: int
+    value: bytes
+    is_wanted: bool
+
+
+def previous_life(task_id: TaskId) -> TaskId:
+    """Stands for the end of an abandoned task of the same id, as something to wait for; longer than any id."""
+    return TaskId(b"previous life of " + task_id)
+
+
+class Dependencies:
+    def __init__(self) -> None:
+        #: all and only the tasks in state WAITING
+        self.waiting: dict[TaskId, Waiting] = {}
+        #: unfinished task -> tasks in `waiting` for it
+        self.dependents: dict[TaskId, list[TaskId]] = {}
+        #: task -> how many unfinished tasks depend on it
+        self.users: dict[TaskId, int] = {}
+        self.kept: dict[TaskId, Kept] = {}
+        #: graphs of which more batches may follow -> their kept results
+        self.open_graphs: dict[GraphId, set[TaskId]] = {}
+
+    def is_kept(self, task_id: TaskId) -> bool:
+        return task_id in self.kept
+
+    def add(self, task_id: TaskId, chunk: Chunk, index: int, missing: list[TaskId]) -> None:
+        for other in chunk.dependencies(index):
+            self.users[other] = self.users.get(other, 0) + 1
+        if missing:
+            self.waiting[task_id] = Waiting(chunk, index, len(missing))
+            for other in missing:
+                self.dependents.setdefault(other, []).append(task_id)
+
+    def open(self, graph_id: GraphId) -> None:
+        self.open_graphs.setdefault(graph_id, set())
+
+    def succeeded(self, task_id: TaskId, kept: Kept) -> list[tuple[Chunk, int]]:
+        """Keeps the result if it has users, and answers which tasks can run now."""
+        graph = self.open_graphs.get(kept.chunk.header.graph_id)
+        if graph is not None:
+            graph.add(task_id)
+        if graph is not None or task_id in self.users:
+            self.kept[task_id] = kept
+        return self._one_less(task_id)
+
+    def previous_life_ended(self, task_id: TaskId) -> list[tuple[Chunk, int]]:
+        return self._one_less(previous_life(task_id))
+
+    def _one_less(self, ended: TaskId) -> list[tuple[Chunk, int]]:
+        ready = []
+        for dependent in self.dependents.pop(ended, ()):
+            waiting = self.waiting.get(dependent)
+            if waiting is None:
+                continue
+            waiting.missing -= 1
+            if not waiting.missing:
+                del self.waiting[dependent]
+                ready.append((waiting.chunk, waiting.index))
+        return ready
+
+    def failed(self, task_id: TaskId) -> list[tuple[TaskId, Chunk, int]]:
+        """The tasks that waited for it directly, taken out of `waiting`: they end the same way."""
+        doomed = []
+        for dependent in self.dependents.pop(task_id, ()):
+            waiting = self.waiting.pop(dependent, None)
+            if waiting is not None:
+                doomed.append((dependent, waiting.chunk, waiting.index))
+        return doomed
+
+    def ended(self, chunk: Chunk, index: int) -> list[tuple[Chunk, ObjectId]]:
+        """This task needs its inputs no longer. Answers the objects that are to be released."""
+        objects: list[tuple[Chunk, ObjectId]] = []
+        for other in chunk.dependencies(index):
+            left = self.users[other] - 1
+            if left:
+                self.users[other] = left
+            else:
+                del self.users[other]
+                objects += self._forget(other)
+        return objects
+
+    def seal(self, graph_id: GraphId) -> list[tuple[Chunk, ObjectId]]:
+        """No further batch of this graph follows: what is kept without a user goes."""
+        objects: list[tuple[Chunk, ObjectId]] = []
+        for task_id in self.open_graphs.pop(graph_id, ()):
+            objects += self._forget(task_id)
+        return objects
+
+    def _forget(self, task_id: TaskId) -> Iterable[tuple[Chunk, ObjectId]]:
+        kept = self.kept.get(task_id)
+        if kept is None or task_id in self.users or kept.chunk.header.graph_id in self.open_graphs:
+            return
+        del self.kept[task_id]
+        if kept.kind == KIND_OBJECT and not kept.is_wanted:
+            yield kept.chunk, ObjectId(kept.value)
+
+    def inputs(self, chunk: Chunk, indexes: Iterable[int]) -> Inputs:
+        """Each distinct dependency of these tasks once (SCH-17)."""
+        inputs = Inputs()
+        if chunk.has_dependencies:
+            for other in dict.fromkeys(other for index in indexes for other in chunk.dependencies(index)):
+                kept = self.kept[other]
+                inputs.ids.append(other)
+                inputs.kinds.append(kept.kind)
+                inputs.values.append(kept.value)
+        return inputs

@@ -1,0 +1,120 @@
+"""How a task ends: its client is told, those that wait for it go on or end too, its children are cancelled."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS, TASK_UNWANTED
+from scaler_protocol.columns import join_ids
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Cancel, CancelReply
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.dependencies import Kept
+from scaler_scheduler.core.results import Row, canceled_row
+from scaler_scheduler.core.states import Move, State
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+#: How long a running task may take to stop when nobody is there to say (CAN-4).
+DEFAULT_GRACE_SECONDS = Cancel().grace_seconds
+
+
+def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
+    """A DISPATCHED or CANCELING task, which no worker has any longer, ends as `row` says."""
+    task_id = row.task_id
+    asked = tables.canceling.pop(task_id, None)
+    tables.move(State.DISPATCHED if asked is None else State.CANCELING, move)
+    _end(tables, chunk, row)
+    if asked:
+        outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
+        tables.tell(chunk.client.peer_id, CancelReply(ids=task_id, outcomes=bytes([outcome])))
+
+
+def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
+    """A WAITING or QUEUED task is cancelled."""
+    waiting = tables.dependencies.waiting.pop(task_id, None)
+    if waiting is None:
+        tables.ready.drop(chunk, chunk.index_of[task_id])
+    tables.move(State.QUEUED if waiting is None else State.WAITING, Move.CANCEL)
+    _end(tables, chunk, canceled_row(task_id, tables.attempt(task_id)))
+
+
+def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
+    is_wanted = not chunk.flags(chunk.index_of[row.task_id]) & TASK_UNWANTED
+    if row.status == STATUS_SUCCESS:
+        _succeed(tables, chunk, row, is_wanted)
+    else:
+        _fail_dependents(tables, row)
+    if is_wanted or row.status != STATUS_SUCCESS:
+        tables.deliver(chunk.client, row)
+    tables.forget(row.task_id, chunk)
+    cancel_children(tables, row.task_id)
+
+
+def _succeed(tables: Tables, chunk: Chunk, row: Row, is_wanted: bool) -> None:
+    dependencies = tables.dependencies
+    if row.task_id in dependencies.users or chunk.header.graph_id in dependencies.open_graphs:
+        resume_waiting(tables, dependencies.succeeded(row.task_id, Kept(chunk, row.kind, bytes(row.value), is_wanted)))
+    elif not is_wanted:
+        tables.release_unused(chunk, row)
+
+
+def resume_waiting(tables: Tables, ready: Sequence[tuple[Chunk, int]]) -> None:
+    """The last dependency of these succeeded."""
+    for chunk, index in ready:
+        tables.enqueue(chunk, [index])
+    tables.move(State.WAITING, Move.DEPENDENCIES_MET, len(ready))
+
+
+def _fail_dependents(tables: Tables, row: Row) -> None:
+    """Everything that waited for it, directly or not, ends with the same error (SCH-19)."""
+    doomed = tables.dependencies.failed(row.task_id)
+    move = Move.CANCEL if row.status == STATUS_CANCELED else Move.DEPENDENCY_FAILED
+    while doomed:
+        task_id, chunk, _ = doomed.pop()
+        doomed += tables.dependencies.failed(task_id)
+        tables.move(State.WAITING, move)
+        tables.deliver(chunk.client, row._replace(task_id=task_id, attempt=tables.attempt(task_id), profile=b""))
+        tables.forget(task_id, chunk)
+
+
+def cancel_children(tables: Tables, parent_task: TaskId) -> None:
+    """The submitter has ended: nobody can wait for what it submitted (CAN-7)."""
+    running: dict[Worker, list[TaskId]] = {}
+    for task_id in list(tables.children.get(parent_task, ())):
+        place = tables.where.get(task_id)
+        if isinstance(place, Worker):
+            mark_canceling(tables, task_id, is_asked=False)
+            running.setdefault(place, []).append(task_id)
+        elif place is not None:
+            end_unstarted(tables, task_id, place)
+    tell_workers(tables, running, DEFAULT_GRACE_SECONDS)
+
+
+def abandon(tables: Tables, task_id: TaskId, worker: Worker) -> None:
+    """A task of a client that went: only its worker still knows of it, and is told to end it (SCH-22)."""
+    chunk = worker.held[task_id]
+    if tables.canceling.pop(task_id, None) is None:
+        tables.move(State.DISPATCHED, Move.CANCEL)
+    tables.abandoned[task_id] = tables.attempt(task_id)
+    _fail_dependents(tables, canceled_row(task_id, 1))
+    tables.forget(task_id, chunk)
+    cancel_children(tables, task_id)
+
+
+def end_abandoned(tables: Tables, task_id: TaskId) -> None:
+    """It is out of its worker's hands. If it was submitted again under its id, that may start now (SCH-8)."""
+    del tables.abandoned[task_id]
+    tables.move(State.CANCELING, Move.CONFIRM)
+    resume_waiting(tables, tables.dependencies.previous_life_ended(task_id))
+
+
+def mark_canceling(tables: Tables, task_id: TaskId, *, is_asked: bool) -> None:
+    if task_id not in tables.canceling:
+        tables.move(State.DISPATCHED, Move.CANCEL)
+    tables.canceling[task_id] = is_asked or tables.canceling.get(task_id, False)
+
+
+def tell_workers(tables: Tables, running: dict[Worker, list[TaskId]], grace_seconds: float) -> None:
+    for worker, ids in running.items():
+        tables.tell(worker.peer_id, Cancel(ids=join_ids(ids), grace_seconds=grace_seconds))

@@ -1,0 +1,118 @@
+"""What must hold between events: every index derived again from the tables it indexes. For tests and the simulator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scaler_protocol.ids import TaskId
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.core import SchedulerCore
+from scaler_scheduler.core.states import UNFINISHED, State
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+
+def check(core: SchedulerCore) -> None:
+    """Raises AssertionError with the fact that does not hold."""
+    tables = core.tables
+    _check_places(tables)
+    _check_counts(tables)
+    _check_clients(tables)
+    _check_workers(tables)
+    _check_dependencies(tables)
+    _check_sparse(tables)
+
+
+def _queued(tables: Tables) -> list[TaskId]:
+    return [chunk.ids[i] for chunk, indexes in tables.ready.runs() for i in indexes if i not in chunk.dropped]
+
+
+def _check_places(tables: Tables) -> None:
+    queued, waiting = _queued(tables), tables.dependencies.waiting
+    assert len(queued) == len(set(queued)), "a task is queued twice"
+    assert len(queued) == len(tables.ready), f"{len(queued)} tasks are queued but the queue counts {len(tables.ready)}"
+    assert not waiting.keys() & set(queued), "a task is both waiting and queued"
+    unplaced = {task_id for task_id, place in tables.where.items() if isinstance(place, Chunk)}
+    assert unplaced == waiting.keys() | set(queued), "a task without a worker is neither waiting nor queued"
+    for task_id, place in tables.where.items():
+        if isinstance(place, Worker):
+            assert tables.workers.get(place.peer_id) is place, "a task is with a worker that is gone"
+            assert task_id in place.held, "a task is said to be with a worker that does not hold it"
+            assert not place.held[task_id].client.is_gone, "a task of a client that is gone is still in `where`"
+
+
+def _check_counts(tables: Tables) -> None:
+    held = [task_id for worker in tables.workers.values() for task_id in worker.held]
+    canceling = len(tables.canceling) + len(tables.abandoned)
+    expected = {
+        State.WAITING: len(tables.dependencies.waiting),
+        State.QUEUED: len(tables.ready),
+        State.DISPATCHED: len(held) - canceling,
+        State.CANCELING: canceling,
+    }
+    actual = {state: tables.counts[state] for state in UNFINISHED}
+    assert actual == expected, f"counted {actual}, but there are {expected}"
+    assert len(held) == len(set(held)), "two workers hold one task"
+
+
+def _check_clients(tables: Tables) -> None:
+    unfinished: Counter[Chunk] = Counter()
+    for task_id, place in tables.where.items():
+        unfinished[place.held[task_id] if isinstance(place, Worker) else place] += 1
+    listed = {chunk for client in tables.clients.values() for chunk in client.chunks}
+    assert listed == set(unfinished), "clients list other chunks than those with unfinished tasks"
+    for chunk, tasks in unfinished.items():
+        assert chunk.unfinished == tasks, f"a chunk counts {chunk.unfinished} unfinished tasks and has {tasks}"
+    for client in tables.clients.values():
+        assert not client.is_gone
+        assert client.unfinished_count == sum(chunk.unfinished for chunk in client.chunks)
+
+
+def _check_workers(tables: Tables) -> None:
+    for worker in tables.workers.values():
+        assert worker.recalling <= worker.held.keys(), "a task is being recalled that is not held"
+        for task_id, chunk in worker.held.items():
+            assert (task_id in tables.abandoned) == chunk.client.is_gone, "abandoned and gone clients disagree"
+        for name, total in worker.capabilities.items():
+            if total >= 0:
+                taken = sum(
+                    item.amount
+                    for chunk in worker.held.values()
+                    for item in chunk.header.capabilities
+                    if item.name == name and item.amount > 0
+                )
+                assert worker.free_amounts[name] == total - taken, f"{name}: {worker.free_amounts[name]} is not free"
+
+
+def _check_dependencies(tables: Tables) -> None:
+    dependencies = tables.dependencies
+    users: Counter[TaskId] = Counter()
+    for task_id, place in tables.where.items():
+        chunk = place.held[task_id] if isinstance(place, Worker) else place
+        users.update(chunk.dependencies(chunk.index_of[task_id]))
+    assert dependencies.users == users, "the counts of users of results are wrong"
+    open_graphs = {graph_id for client in tables.clients.values() for graph_id in client.graphs}
+    assert dependencies.open_graphs.keys() == open_graphs, "graphs are open that no client has open"
+    for task_id, kept in dependencies.kept.items():
+        is_needed = task_id in users or kept.chunk.header.graph_id in open_graphs
+        assert is_needed, "a result is kept for nobody"
+    for dependents in dependencies.dependents.values():
+        assert set(dependents) & dependencies.waiting.keys(), "dependents are listed of which none waits"
+
+
+def _check_sparse(tables: Tables) -> None:
+    for name in ("attempts", "lost_workers", "retried", "canceling"):
+        assert getattr(tables, name).keys() <= tables.where.keys(), f"`{name}` remembers a task that has ended"
+    for children in tables.children.values():
+        assert children and children <= tables.where.keys(), "`children` remembers a task that has ended"
+
+
+def is_empty(core: SchedulerCore) -> bool:
+    """Nothing is left of anybody: the state after the last client and worker have gone."""
+    tables, dependencies = core.tables, core.tables.dependencies
+    remembered = (
+        tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
+        tables.canceling, tables.abandoned, tables.children, dependencies.waiting, dependencies.dependents,
+        dependencies.users, dependencies.kept, dependencies.open_graphs,
+    )  # fmt: skip
+    return not any(remembered) and not len(tables.ready)

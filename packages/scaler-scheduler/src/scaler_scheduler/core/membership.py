@@ -1,0 +1,93 @@
+"""Clients and workers come and go (SCH-3, SCH-7, SCH-21 to SCH-23)."""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import encode_task_error
+from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
+from scaler_protocol.columns import split_ids
+from scaler_protocol.ids import PeerId, TaskId, result_object_id
+from scaler_protocol.messages import Hello, ReleaseOwner, Returned, TaskError
+from scaler_scheduler.core import cancellation, endings
+from scaler_scheduler.core.actions import SendToStorage
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.results import Row, canceled_row
+from scaler_scheduler.core.states import Move, State
+from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
+
+
+def client_joined(tables: Tables, peer_id: PeerId, hello: Hello) -> None:
+    tables.clients[peer_id] = Client(peer_id, hello.software)
+
+
+def client_left(tables: Tables, client: Client) -> None:
+    """By Bye or by silence: its tasks end, its objects go (SCH-22, OWN-4)."""
+    client.is_gone = True
+    del tables.clients[client.peer_id]
+    cancellation.abandon_all(tables, client)
+    for graph_id in client.graphs:
+        tables.release(tables.dependencies.seal(graph_id))
+    tables.forget_peer(client.peer_id)
+    tables.act(SendToStorage(ReleaseOwner(request_id=0, owner=client.peer_id)))
+
+
+def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, now: float) -> None:
+    worker = tables.workers[peer_id] = Worker(peer_id, hello.worker, hello.software, now)
+    for index in tables.load_indexes.values():
+        index.join(worker)
+
+
+def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) -> None:
+    """Its tasks go back to the queue. Only a loss uses up an attempt; a worker that says Bye has begun none (WRK-9)."""
+    del tables.workers[worker.peer_id]
+    for index in worker.indexes:
+        index.leave(worker)
+    tables.forget_peer(worker.peer_id)
+    for task_id in reversed(list(worker.held)):
+        chunk = tables.take_back(worker, task_id)
+        if chunk.client.is_gone:
+            endings.end_abandoned(tables, task_id)
+        elif task_id in tables.canceling:
+            endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
+        else:
+            _lose(tables, worker, task_id, chunk, text, is_counted=not is_orderly)
+
+
+def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: str, *, is_counted: bool) -> None:
+    attempt = tables.attempt(task_id)
+    # The lost worker may have stored a large result that it never reported: its id is known all the same (OWN-6).
+    tables.release([(chunk, result_object_id(task_id, attempt))])
+    if is_counted:
+        lost = tables.lost_workers.setdefault(task_id, [])
+        lost.append(f"{worker.name}: {text}")
+        if len(lost) >= tables.policy.lost_workers_limit:
+            endings.end_started(tables, chunk, _give_up_row(task_id, attempt, lost), Move.GIVE_UP)
+            return
+    tables.attempts[task_id] = attempt + 1
+    tables.move(State.DISPATCHED, Move.LOSE_WORKER)
+    tables.requeue(task_id, chunk)
+    endings.cancel_children(tables, task_id)
+
+
+def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:
+    message = f"{len(lost)} workers were lost while they held this task, so it is not tried again: {'; '.join(lost)}"
+    error = TaskError(code=WORKER_LOST, type_name="WorkerDiedError", message=message, text=message, workers=tuple(lost))
+    return Row(task_id, attempt, STATUS_WORKER_LOST, KIND_INLINE, encode_task_error(error), b"")
+
+
+def returned(tables: Tables, worker: Worker, message: Returned) -> None:
+    """Tasks the worker has not begun and will not (WRK-9). Their attempt is not used up."""
+    for task_id in reversed(list(map(TaskId, split_ids(message.ids)))):
+        if task_id not in worker.held:
+            continue
+        chunk = tables.take_back(worker, task_id)
+        if chunk.client.is_gone:
+            endings.end_abandoned(tables, task_id)
+        elif task_id in tables.canceling:
+            endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
+        else:
+            tables.move(State.DISPATCHED, Move.GIVE_BACK)
+            tables.requeue(task_id, chunk)
+    if message.is_recall_answer:
+        worker.recalling.clear()
+    worker.load_changed()

@@ -1,0 +1,98 @@
+"""Which worker gets which tasks (SCH-9 to SCH-12), and what is taken back (SCH-20)."""
+
+from __future__ import annotations
+
+from scaler_protocol.columns import join_ids, join_u16
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Recall
+from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.ready import ReadyClass
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+#: A dispatch with inputs is kept small: each input may be as large as the inline limit.
+DEPENDENT_TASKS_PER_DISPATCH = 64
+LOAD_INDEXES_LIMIT = 256
+
+
+def place(tables: Tables) -> None:
+    """Every class gets its turn, whether or not the one before it found a worker: nobody blocks the line (SCH-11)."""
+    if len(tables.load_indexes) > LOAD_INDEXES_LIMIT:
+        tables.forget_load_indexes()
+    for ready in tables.ready.by_urgency():
+        _place_class(tables, ready)
+
+
+def _place_class(tables: Tables, ready: ReadyClass) -> None:
+    index = tables.load_index(ready.key)
+    if not index.members:
+        return
+    share = -(-ready.count // len(index.members))
+    while ready.count:
+        worker = index.pop_least_loaded()
+        if worker is None:
+            return
+        room = min(share, index.room(worker))
+        while room > 0:
+            taken = ready.take(room)
+            if taken is None:
+                break
+            room -= len(taken[1])
+            _dispatch(tables, worker, *taken)
+        worker.load_changed()
+
+
+def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
+    if chunk.has_dependencies:
+        for start in range(0, len(indexes), DEPENDENT_TASKS_PER_DISPATCH):
+            _dispatch_one_message(tables, worker, chunk, indexes[start : start + DEPENDENT_TASKS_PER_DISPATCH])
+    else:
+        _dispatch_one_message(tables, worker, chunk, indexes)
+
+
+def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
+    if isinstance(indexes, range):
+        ids = chunk.ids[indexes.start : indexes.stop]
+    else:
+        ids = tuple([chunk.ids[index] for index in indexes])
+    attempts = b""
+    if tables.attempts and not tables.attempts.keys().isdisjoint(ids):
+        attempts = join_u16([tables.attempt(task_id) for task_id in ids])
+    tables.give(worker, chunk, ids)
+    tables.tell(worker.peer_id, chunk.cut(indexes, attempts, tables.dependencies.inputs(chunk, indexes)))
+
+
+def balance(tables: Tables) -> None:
+    """Nothing is queued here, somebody is idle, others hold more than their share: ask for the newest back (SCH-20).
+
+    Only what a worker has not begun comes back, so an unneeded question costs a message and nothing else.
+    """
+    if len(tables.ready) or len(tables.workers) < 2:
+        return
+    idle = [worker for worker in tables.workers.values() if not worker.held and worker.limit > 0]
+    if not idle:
+        return
+    wanted = len(idle)
+    busy = sorted(tables.workers.values(), key=lambda worker: len(worker.held), reverse=True)
+    mean = sum(len(worker.held) for worker in busy) / len(busy)
+    for worker in busy:
+        surplus = min(len(worker.held) - max(1, int(mean)), max(wanted, int(len(worker.held) - mean)))
+        if surplus <= 0 or wanted <= 0:
+            return
+        wanted -= _recall(tables, worker, surplus, idle)
+
+
+def _recall(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -> int:
+    if worker.recalling:
+        return 0
+    ids: list[TaskId] = []
+    for task_id in reversed(worker.held):
+        if len(ids) == surplus:
+            break
+        requirement = tables.ready.key(worker.held[task_id].header).requirement
+        if task_id not in tables.canceling and any(other.can_ever_run(requirement) for other in idle):
+            ids.append(task_id)
+    if ids:
+        worker.recalling.update(ids)
+        tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
+    return len(ids)

@@ -1,0 +1,119 @@
+"""The queue of tasks that could run now (SCH-9, SCH-10, SCH-11).
+
+Deeper tasks come first, then higher priority; within one such class the clients take turns, and each client's tasks
+leave in the order of submission. Tasks are queued and taken as runs of indexes into a chunk, never one by one.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import OrderedDict, deque
+from typing import Iterator, NamedTuple
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Capability, TaskHeader
+from scaler_scheduler.core.chunk import Chunk, Indexes
+
+Requirement = tuple[Capability, ...]
+
+
+class ClassKey(NamedTuple):
+    """Sorts by urgency. Tasks of one class may go to the same workers."""
+
+    negative_depth: int
+    negative_priority: int
+    requirement: Requirement
+
+    @property
+    def is_nested(self) -> bool:
+        return self.negative_depth < 0
+
+
+class ReadyClass:
+    """`count` is exact; runs may still hold indexes that were dropped from their chunk."""
+
+    __slots__ = ("key", "count", "_turns")
+
+    def __init__(self, key: ClassKey) -> None:
+        self.key = key
+        self.count = 0
+        self._turns: OrderedDict[PeerId, deque[tuple[Chunk, Indexes]]] = OrderedDict()
+
+    def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> None:
+        runs = self._turns.setdefault(chunk.client.peer_id, deque())
+        if at_front:
+            runs.appendleft((chunk, indexes))
+        else:
+            runs.append((chunk, indexes))
+        self.count += len(indexes)
+
+    def take(self, limit: int) -> tuple[Chunk, Indexes] | None:
+        """At most `limit` tasks of one chunk, of the client whose turn it is."""
+        while self._turns:
+            peer_id, runs = next(iter(self._turns.items()))
+            taken = _take(runs, limit)
+            if runs:
+                self._turns.move_to_end(peer_id)
+            else:
+                del self._turns[peer_id]
+            if taken is not None:
+                self.count -= len(taken[1])
+                return taken
+        return None
+
+    def runs(self) -> Iterator[tuple[Chunk, Indexes]]:
+        for runs in self._turns.values():
+            yield from runs
+
+
+def _take(runs: deque[tuple[Chunk, Indexes]], limit: int) -> tuple[Chunk, Indexes] | None:
+    chunk, indexes = runs.popleft()
+    if chunk.dropped:
+        indexes = [index for index in indexes if index not in chunk.dropped]
+        if not indexes:
+            return None
+    if len(indexes) > limit:
+        runs.appendleft((chunk, indexes[limit:]))
+        indexes = indexes[:limit]
+    return chunk, indexes
+
+
+class ReadyQueue:
+    def __init__(self, *, uses_capabilities: bool) -> None:
+        self._uses_capabilities = uses_capabilities
+        self._classes: dict[ClassKey, ReadyClass] = {}
+        self._order: list[ClassKey] = []
+
+    def __len__(self) -> int:
+        return sum(ready.count for ready in self._classes.values())
+
+    def key(self, header: TaskHeader) -> ClassKey:
+        requirement = header.capabilities if self._uses_capabilities else ()
+        return ClassKey(-header.depth, -header.priority, requirement)
+
+    def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
+        key = self.key(chunk.header)
+        ready = self._classes.get(key)
+        if ready is None:
+            ready = self._classes[key] = ReadyClass(key)
+            insort(self._order, key)
+        ready.add(chunk, indexes, at_front=at_front)
+
+    def drop(self, chunk: Chunk, index: int) -> None:
+        """This queued task has ended another way; its place in the run is passed over later."""
+        chunk.dropped.add(index)
+        self._classes[self.key(chunk.header)].count -= 1
+
+    def by_urgency(self) -> Iterator[ReadyClass]:
+        """Classes with something in them. Those that ran empty are forgotten on the way."""
+        for key in list(self._order):
+            ready = self._classes[key]
+            if ready.count:
+                yield ready
+            if not ready.count:
+                del self._classes[key]
+                self._order.remove(key)
+
+    def runs(self) -> Iterator[tuple[Chunk, Indexes]]:
+        for ready in self._classes.values():
+            yield from ready.runs()

@@ -1,0 +1,85 @@
+"""Results as rows and as columns: taken apart where tasks need a look each, joined again before they leave (SCH-13)."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, NamedTuple, Sequence
+
+from scaler_protocol.codes import KIND_NONE, STATUS_CANCELED
+from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Buffer, Results
+
+PROFILE_BYTES = 24
+#: One message to a client is not made larger than this by joining; a single worker's message may be.
+MERGE_BYTES = 4 * 1024 * 1024
+
+
+class Row(NamedTuple):
+    task_id: TaskId
+    attempt: int
+    status: int
+    kind: int
+    value: Buffer
+    profile: bytes
+
+
+def canceled_row(task_id: TaskId, attempt: int) -> Row:
+    return Row(task_id, attempt, STATUS_CANCELED, KIND_NONE, b"", b"")
+
+
+def rows(message: Results) -> Iterator[Row]:
+    ids = split_ids(message.ids)
+    attempts: Sequence[int] = split_u16(message.attempts) if message.attempts else (1,) * len(ids)
+    statuses, kinds = message.statuses or bytes(len(ids)), message.kinds or bytes(len(ids))
+    starts = offsets(split_u32(message.sizes))
+    view, profiles = memoryview(message.payload), message.profiles
+    for index, task_id in enumerate(ids):
+        profile = profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)]
+        value = view[starts[index] : starts[index + 1]]
+        yield Row(TaskId(task_id), attempts[index], statuses[index], kinds[index], value, profile)
+
+
+def pack(items: Sequence[Row]) -> Results:
+    statuses, kinds = bytes(row.status for row in items), bytes(row.kind for row in items)
+    has_profiles = any(row.profile for row in items)
+    return Results(
+        ids=b"".join([row.task_id for row in items]),
+        attempts=join_u16([row.attempt for row in items]) if any(row.attempt != 1 for row in items) else b"",
+        statuses=statuses if any(statuses) else b"",
+        kinds=kinds if any(kinds) else b"",
+        sizes=join_u32([len(row.value) for row in items]),
+        profiles=b"".join([row.profile or bytes(PROFILE_BYTES) for row in items]) if has_profiles else b"",
+        payload=b"".join([row.value for row in items]),
+    )
+
+
+def merge(messages: Sequence[Results]) -> list[Results]:
+    """The same rows in the same order in as few messages as `MERGE_BYTES` allows."""
+    groups: list[list[Results]] = []
+    size = 0
+    for message in messages:
+        if not groups or size + len(message.payload) > MERGE_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(message)
+        size += len(message.payload)
+    return [group[0] if len(group) == 1 else _join(group) for group in groups]
+
+
+def _join(group: Sequence[Results]) -> Results:
+    return Results(
+        ids=b"".join([item.ids for item in group]),
+        attempts=_column(group, lambda item: item.attempts, b"\1\0"),
+        statuses=_column(group, lambda item: item.statuses, b"\0"),
+        kinds=_column(group, lambda item: item.kinds, b"\0"),
+        sizes=b"".join([item.sizes for item in group]),
+        profiles=_column(group, lambda item: item.profiles, bytes(PROFILE_BYTES)),
+        payload=b"".join([item.payload for item in group]),
+    )
+
+
+def _column(group: Sequence[Results], column: Callable[[Results], bytes], default: bytes) -> bytes:
+    columns = [column(item) for item in group]
+    if not any(columns):
+        return b""
+    return b"".join([data or default * (len(item.sizes) // 4) for data, item in zip(columns, group)])

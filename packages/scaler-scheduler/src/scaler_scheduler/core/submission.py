@@ -1,0 +1,106 @@
+"""A client submits: all of a batch is accepted, or nothing (SCH-1, BAT-2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Error, Submit
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.dependencies import previous_life
+from scaler_scheduler.core.states import Move, State
+from scaler_scheduler.core.tables import Client, Tables
+
+
+def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
+    chunk = Chunk(client, replace(batch.header, client=client.peer_id), batch)
+    error = _refusal(tables, chunk)
+    if error is not None:
+        code, text, clause = error
+        tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
+        return
+    _register(tables, chunk)
+    if chunk.has_dependencies or (tables.abandoned and not tables.abandoned.keys().isdisjoint(chunk.ids)):
+        _admit_one_by_one(tables, chunk)
+    else:
+        tables.move(State.NEW, Move.SUBMIT_READY, len(chunk.ids))
+        tables.enqueue(chunk, range(len(chunk.ids)))
+    _track_graph(tables, client, batch)
+
+
+def _refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
+    if not tables.where.keys().isdisjoint(chunk.ids):
+        known = next(task_id for task_id in chunk.ids if task_id in tables.where)
+        text = f"task {known.hex()} is already here and unfinished; nothing of this batch was accepted: use new task ids"
+        return DUPLICATE_TASK, text, "SCH-2"
+    if chunk.has_dependencies:
+        own = set(chunk.ids)
+        for index, task_id in enumerate(chunk.ids):
+            for other in chunk.dependencies(index):
+                if other == task_id or not (other in own or other in tables.where or tables.dependencies.is_kept(other)):
+                    text = (
+                        f"task {task_id.hex()} depends on {other.hex()}, which is neither unfinished nor kept for its "
+                        "graph; nothing of this batch was accepted: submit a graph in one batch, or leave it unsealed"
+                    )
+                    return BAD_GRAPH, text, "SCH-16"
+        if _has_cycle(chunk, own):
+            return BAD_GRAPH, "the dependencies of this batch form a cycle; nothing of it was accepted", "SCH-16"
+    return None
+
+
+def _has_cycle(chunk: Chunk, own: set[TaskId]) -> bool:
+    """Kahn's count: in an acyclic batch, taking tasks without dependencies away in turn leaves none."""
+    missing = [sum(other in own for other in chunk.dependencies(index)) for index in range(len(chunk.ids))]
+    dependents: dict[TaskId, list[int]] = {}
+    for index in range(len(chunk.ids)):
+        for other in chunk.dependencies(index):
+            if other in own:
+                dependents.setdefault(other, []).append(index)
+    free = [index for index, count in enumerate(missing) if not count]
+    done = 0
+    while free:
+        done += 1
+        for dependent in dependents.get(chunk.ids[free.pop()], ()):
+            missing[dependent] -= 1
+            if not missing[dependent]:
+                free.append(dependent)
+    return done < len(chunk.ids)
+
+
+def _register(tables: Tables, chunk: Chunk) -> None:
+    client = chunk.client
+    tables.where.update(dict.fromkeys(chunk.ids, chunk))
+    client.chunks[chunk] = None
+    client.unfinished_count += len(chunk.ids)
+    if chunk.header.parent_task:
+        tables.children.setdefault(chunk.header.parent_task, set()).update(chunk.ids)
+
+
+def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
+    """A task waits for its unfinished dependencies; and one submitted again waits for its own earlier life (SCH-8)."""
+    ready = []
+    for index, task_id in enumerate(chunk.ids):
+        missing = [other for other in chunk.dependencies(index) if other in tables.where]
+        if task_id in tables.abandoned:
+            missing.append(previous_life(task_id))
+            tables.attempts[task_id] = tables.abandoned[task_id] + 1
+        tables.dependencies.add(task_id, chunk, index, missing)
+        if not missing:
+            ready.append(index)
+    tables.move(State.NEW, Move.SUBMIT_WAITING, len(chunk.ids) - len(ready))
+    tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
+    if ready:
+        tables.enqueue(chunk, ready)
+
+
+def _track_graph(tables: Tables, client: Client, batch: Submit) -> None:
+    graph_id = batch.header.graph_id
+    if not graph_id:
+        return
+    if batch.is_graph_sealed:
+        client.graphs.discard(graph_id)
+        tables.release(tables.dependencies.seal(graph_id))
+    else:
+        client.graphs.add(graph_id)
+        tables.dependencies.open(graph_id)

@@ -1,0 +1,218 @@
+"""Everything the scheduler remembers, and the few primitive changes that keep it consistent.
+
+`where` says for each unfinished task of a present client where it is: in a chunk's queue place (WAITING or QUEUED) or
+with a worker (DISPATCHED or CANCELING). What is rare is kept sparse: the attempt of a task only when it is not the
+first, its lost workers only when there are any. A task of a client that has gone is only found in `Worker.held`, until
+the worker has ended it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Iterable, Sequence, Union
+
+from scaler_protocol.codes import KIND_OBJECT
+from scaler_protocol.columns import join_ids
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Message, Release, Results, Software
+from scaler_scheduler.core.actions import Action, Send, SendToStorage
+from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.dependencies import Dependencies
+from scaler_scheduler.core.ready import ClassKey, ReadyQueue
+from scaler_scheduler.core.results import Row, merge, pack
+from scaler_scheduler.core.states import State, Move, target
+from scaler_scheduler.core.workers import LoadIndex, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an operator chose."""
+
+    uses_capabilities: bool = False
+    lost_workers_limit: int = 3
+    load_balance_seconds: float = 1.0
+    is_protected: bool = False
+
+
+class Client:
+    __slots__ = ("peer_id", "software", "chunks", "graphs", "is_gone", "unfinished_count")
+
+    def __init__(self, peer_id: PeerId, software: Software) -> None:
+        self.peer_id = peer_id
+        self.software = software
+        #: chunks with unfinished tasks, oldest first
+        self.chunks: dict[Chunk, None] = {}
+        #: graphs that this client has not sealed
+        self.graphs: set[GraphId] = set()
+        self.unfinished_count = 0
+        self.is_gone = False
+
+
+Place = Union[Chunk, Worker]
+
+
+class Tables:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.clients: dict[PeerId, Client] = {}
+        self.workers: dict[PeerId, Worker] = {}
+        self.where: dict[TaskId, Place] = {}
+        self.ready = ReadyQueue(uses_capabilities=policy.uses_capabilities)
+        self.dependencies = Dependencies()
+        #: current attempt, for tasks past their first (SCH-5)
+        self.attempts: dict[TaskId, int] = {}
+        #: names of the workers that were lost with a task
+        self.lost_workers: dict[TaskId, list[str]] = {}
+        #: runs that ended by the task's own error and were tried again
+        self.retried: dict[TaskId, int] = {}
+        #: tasks in state CANCELING -> whether the client waits for a reply
+        self.canceling: dict[TaskId, bool] = {}
+        #: tasks of clients that went, still held by a worker -> the attempt it runs
+        self.abandoned: dict[TaskId, int] = {}
+        #: task -> unfinished tasks that it submitted itself (CAN-7)
+        self.children: dict[TaskId, set[TaskId]] = {}
+        self.counts: Counter[State] = Counter()
+        self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
+        self._out: dict[PeerId, list[Message]] = {}
+        self._out_rows: dict[PeerId, list[Row]] = {}
+        self._actions: list[Action] = []
+        self._last_actions: list[Action] = []
+
+    # ------------------------------------------------------------ moves
+
+    def move(self, source: State, move: Move, tasks: int = 1) -> None:
+        """So many tasks take this row of the transition table."""
+        destination = target(source, move)
+        self.counts[source] -= tasks
+        self.counts[destination] += tasks
+
+    def attempt(self, task_id: TaskId) -> int:
+        return self.attempts.get(task_id, 1)
+
+    def enqueue(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
+        self.ready.add(chunk, indexes, at_front=at_front)
+
+    def give(self, worker: Worker, chunk: Chunk, ids: Sequence[TaskId]) -> None:
+        """QUEUED -> DISPATCHED for these tasks of one chunk."""
+        worker.held.update(dict.fromkeys(ids, chunk))
+        self.where.update(dict.fromkeys(ids, worker))
+        worker.commit(chunk.header.capabilities, len(ids))
+        self.move(State.QUEUED, Move.DISPATCH, len(ids))
+
+    def take_back(self, worker: Worker, task_id: TaskId) -> Chunk:
+        """The worker has the task no longer, whatever becomes of it."""
+        chunk = worker.held.pop(task_id)
+        worker.recalling.discard(task_id)
+        worker.commit(chunk.header.capabilities, -1)
+        return chunk
+
+    def requeue(self, task_id: TaskId, chunk: Chunk) -> None:
+        self.where[task_id] = chunk
+        self.enqueue(chunk, [chunk.index_of[task_id]], at_front=True)
+
+    def forget(self, task_id: TaskId, chunk: Chunk) -> None:
+        """The task has ended: nothing about it stays but kept results."""
+        del self.where[task_id]
+        self.attempts.pop(task_id, None)
+        self.lost_workers.pop(task_id, None)
+        self.retried.pop(task_id, None)
+        self.unfinish(chunk, 1)
+        if chunk.header.parent_task:
+            siblings = self.children.get(chunk.header.parent_task)
+            if siblings is not None:
+                siblings.discard(task_id)
+                if not siblings:
+                    del self.children[chunk.header.parent_task]
+        if chunk.has_dependencies:
+            self.release(self.dependencies.ended(chunk, chunk.index_of[task_id]))
+
+    def unfinish(self, chunk: Chunk, tasks: int) -> None:
+        chunk.unfinished -= tasks
+        chunk.client.unfinished_count -= tasks
+        if not chunk.unfinished:
+            chunk.client.chunks.pop(chunk, None)
+
+    # ------------------------------------------------------------ outgoing
+
+    def tell(self, peer_id: PeerId, message: Message) -> None:
+        """Queue a message; everything queued for a peer leaves in this order when the core settles."""
+        self._flush_rows(peer_id)
+        self._out.setdefault(peer_id, []).append(message)
+
+    def deliver(self, client: Client, row: Row) -> None:
+        if not client.is_gone:
+            self._out_rows.setdefault(client.peer_id, []).append(row)
+
+    def act(self, action: Action) -> None:
+        self._actions.append(action)
+
+    def act_last(self, action: Action) -> None:
+        """After all messages of this settling have left."""
+        self._last_actions.append(action)
+
+    def release(self, objects: Iterable[tuple[Chunk, ObjectId]]) -> None:
+        """Objects of present clients; those of a client that went are gone with it (OWN-4)."""
+        by_owner: dict[PeerId, list[ObjectId]] = {}
+        for chunk, object_id in objects:
+            if not chunk.client.is_gone:
+                by_owner.setdefault(chunk.client.peer_id, []).append(object_id)
+        for owner, ids in by_owner.items():
+            self.act(SendToStorage(Release(request_id=0, owner=owner, ids=join_ids(ids))))
+
+    def release_unused(self, chunk: Chunk, row: Row) -> None:
+        """A result that nobody will be told of: a large value would stay in storage (OWN-6)."""
+        if row.kind == KIND_OBJECT:
+            self.release([(chunk, ObjectId(bytes(row.value)))])
+
+    def forget_peer(self, peer_id: PeerId) -> None:
+        self._out.pop(peer_id, None)
+        self._out_rows.pop(peer_id, None)
+
+    def drain(self) -> list[Action]:
+        for peer_id in list(self._out_rows):
+            self._flush_rows(peer_id)
+        actions, self._actions = self._actions, []
+        for peer_id, messages in self._out.items():
+            actions += [Send(peer_id, message) for message in _merged(messages)]
+        actions += self._last_actions
+        self._out, self._last_actions = {}, []
+        return actions
+
+    def _flush_rows(self, peer_id: PeerId) -> None:
+        rows = self._out_rows.pop(peer_id, None)
+        if rows:
+            self._out.setdefault(peer_id, []).append(pack(rows))
+
+    # ------------------------------------------------------------ placement index
+
+    def load_index(self, key: ClassKey) -> LoadIndex:
+        index = self.load_indexes.get((key.requirement, key.is_nested))
+        if index is None:
+            index = LoadIndex(key.requirement, is_nested=key.is_nested)
+            self.load_indexes[(key.requirement, key.is_nested)] = index
+            for worker in self.workers.values():
+                index.join(worker)
+        return index
+
+    def forget_load_indexes(self) -> None:
+        """There came to be very many different requirements; those still in use are indexed anew when needed."""
+        self.load_indexes.clear()
+        for worker in self.workers.values():
+            worker.indexes.clear()
+
+
+def _merged(messages: list[Message]) -> Iterable[Message]:
+    """Neighbouring results become one message."""
+    if len(messages) == 1:
+        return messages
+    merged: list[Message] = []
+    run: list[Results] = []
+    for message in messages:
+        if type(message) is Results:
+            run.append(message)
+            continue
+        merged += merge(run)
+        run = []
+        merged.append(message)
+    return merged + merge(run)

@@ -1,0 +1,113 @@
+"""A worker as the scheduler knows it, and the index that finds the least loaded one (SCH-11, CRD)."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import Iterable
+
+from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.messages import Capability, Software, WorkerOffer, WorkerStatus
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.ready import Requirement
+
+
+class Worker:
+    __slots__ = (
+        "peer_id", "name", "software", "capabilities", "free_amounts", "limit", "nested_reserve", "held",
+        "recalling", "completed_count", "status", "heard_at", "indexes",
+    )  # fmt: skip
+
+    def __init__(self, peer_id: PeerId, offer: WorkerOffer, software: Software, now: float) -> None:
+        self.peer_id = peer_id
+        self.name = offer.name
+        self.software = software
+        self.capabilities: dict[str, int] = {item.name: item.amount for item in offer.capabilities}
+        #: what is left of counted capabilities while tasks that need them are held
+        self.free_amounts: dict[str, int] = {name: amount for name, amount in self.capabilities.items() if amount >= 0}
+        self.limit = offer.credit
+        self.nested_reserve = offer.nested_reserve
+        #: all and only the tasks given to this worker and not yet ended or returned, oldest first
+        self.held: dict[TaskId, Chunk] = {}
+        #: held tasks it was asked to give back and has not answered for
+        self.recalling: set[TaskId] = set()
+        self.completed_count = 0
+        self.status = WorkerStatus()
+        self.heard_at = now
+        self.indexes: list[LoadIndex] = []
+
+    def free(self, *, is_nested: bool) -> int:
+        """How many more tasks it may be given: never beyond its credit (CRD-1, CRD-4)."""
+        reserve = self.nested_reserve if is_nested else 0
+        return self.limit + reserve - len(self.held)
+
+    def fits(self, requirement: Requirement) -> int:
+        """How many tasks with this requirement its uncommitted amounts allow now (SCH-12); a large number if uncounted."""
+        room = 1 << 30
+        for item in requirement:
+            if item.amount > 0 and item.name in self.free_amounts:
+                room = min(room, self.free_amounts[item.name] // item.amount)
+        return room
+
+    def can_ever_run(self, requirement: Requirement) -> bool:
+        """Names must all be offered; an amount needs at least that much, unless the offer is uncounted (-1)."""
+        for item in requirement:
+            offered = self.capabilities.get(item.name)
+            if offered is None or (item.amount > 0 and 0 <= offered < item.amount):
+                return False
+        return True
+
+    def commit(self, requirement: Iterable[Capability], tasks: int) -> None:
+        """Take (or, with a negative count, give back) the counted amounts of so many tasks."""
+        for item in requirement:
+            if item.amount > 0 and item.name in self.free_amounts:
+                self.free_amounts[item.name] -= item.amount * tasks
+
+    def load_changed(self) -> None:
+        for index in self.indexes:
+            index.push(self)
+
+
+class LoadIndex:
+    """Workers that can run one requirement, the least loaded first.
+
+    A heap with lazy deletion: an entry counts only while its load is still the worker's. Cost is logarithmic in the
+    number of workers, per message rather than per task.
+    """
+
+    def __init__(self, requirement: Requirement, *, is_nested: bool) -> None:
+        self.requirement = requirement
+        self.is_nested = is_nested
+        self.members: set[Worker] = set()
+        self._heap: list[tuple[int, int, Worker]] = []
+        self._order = count()
+
+    def join(self, worker: Worker) -> None:
+        if worker.can_ever_run(self.requirement):
+            self.members.add(worker)
+            worker.indexes.append(self)
+            self.push(worker)
+
+    def leave(self, worker: Worker) -> None:
+        self.members.discard(worker)
+
+    def push(self, worker: Worker) -> None:
+        if self.room(worker) > 0:
+            heapq.heappush(self._heap, (len(worker.held), next(self._order), worker))
+            if len(self._heap) > 64 + 4 * len(self.members):
+                self._compact()
+
+    def room(self, worker: Worker) -> int:
+        return min(worker.free(is_nested=self.is_nested), worker.fits(self.requirement))
+
+    def pop_least_loaded(self) -> Worker | None:
+        """The caller dispatches to it and reports `load_changed`, which puts it back."""
+        while self._heap:
+            load, _, worker = heapq.heappop(self._heap)
+            if load == len(worker.held) and worker in self.members and self.room(worker) > 0:
+                return worker
+        return None
+
+    def _compact(self) -> None:
+        self._heap = [(len(worker.held), next(self._order), worker) for worker in self.members if self.room(worker) > 0]
+        heapq.heapify(self._heap)
