@@ -17,6 +17,8 @@ from enum import Enum
 
 
 class State(Enum):
+    __hash__ = object.__hash__  # members are single; Enum's own hash is a Python call for every count that moves
+
     NEW = "new"
     WAITING = "waiting"
     QUEUED = "queued"
@@ -29,6 +31,8 @@ class State(Enum):
 
 
 class Move(Enum):
+    __hash__ = object.__hash__
+
     SUBMIT_READY = "submitted, nothing to wait for"
     SUBMIT_WAITING = "submitted, waits for others"
     DEPENDENCIES_MET = "the last dependency succeeded"

@@ -1,0 +1,1 @@
+"""The scheduler of Scaler: takes tasks from clients and spreads them over workers."""

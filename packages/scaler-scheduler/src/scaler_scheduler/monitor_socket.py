@@ -1,0 +1,45 @@
+"""The PUB side of the monitor stream (MON-1, MON-2): costs nothing while nobody listens."""
+
+from __future__ import annotations
+
+import zmq
+
+from scaler_protocol.addresses import AddressError, bindable, parse_address
+from scaler_protocol.codec import encode
+from scaler_protocol.messages import ClusterStatus
+from scaler_protocol.transport import zmq_context
+
+TOPIC = b"status"
+#: A watcher that is slower than this many publications misses some, and sees the gap.
+BACKLOG_MESSAGES = 100
+
+
+class MonitorSocket:
+    """XPUB, because it tells the publisher whether anybody listens."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = zmq_context().socket(zmq.XPUB)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, BACKLOG_MESSAGES)
+        try:
+            self._socket.bind(bindable(parse_address(address, is_bind=True)))
+        except zmq.ZMQError as error:
+            self._socket.close()
+            raise AddressError(f"cannot publish the monitor stream on {address}: {error.strerror}") from None
+        self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._subscriptions: set[bytes] = set()
+
+    def has_listeners(self) -> bool:
+        while self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+            notice = self._socket.recv()
+            if notice[:1] == b"\1":
+                self._subscriptions.add(notice[1:])
+            elif notice[:1] == b"\0":
+                self._subscriptions.discard(notice[1:])
+        return bool(self._subscriptions)
+
+    def publish(self, status: ClusterStatus) -> None:
+        self._socket.send_multipart([TOPIC, *encode(status)])
+
+    def close(self) -> None:
+        self._socket.close()

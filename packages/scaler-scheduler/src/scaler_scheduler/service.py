@@ -1,0 +1,202 @@
+"""The scheduler as a process: sockets around the core, nothing decided here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+
+import psutil
+
+from scaler_protocol.addresses import AddressError
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_SCHEDULER, ROLE_WORKER
+from scaler_protocol.ids import new_peer_id
+from scaler_protocol.messages import ClusterStatus, Count, Hello
+from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
+from scaler_protocol.process import StartupError
+from scaler_protocol.session import (
+    Complained,
+    Lost,
+    Opened,
+    Rejected,
+    SessionDialer,
+    SessionEvent,
+    SessionServer,
+    WelcomeFields,
+)
+from scaler_protocol.software import this_software
+from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint
+from scaler_scheduler.config import Config
+from scaler_scheduler.core import ALLOWED_MESSAGES, SchedulerCore, Send, SendStatus, SendToStorage, Settled, Stop
+from scaler_scheduler.monitor_socket import MonitorSocket
+from scaler_scheduler.storage_process import StorageProcess, answers
+
+STATUS_SECONDS = 1.0
+STORAGE_READY_SECONDS = 30.0
+_ROLE_NAMES = {ROLE_CLIENT: "client", ROLE_WORKER: "worker", ROLE_MONITOR: "monitor"}
+
+
+class SchedulerService:
+    """Owns the sockets. `run` returns when `stop` is set, by a signal or by a client that may."""
+
+    def __init__(self, config: Config, stop: asyncio.Event) -> None:
+        self._config = config
+        self._stop = stop
+        self._core = SchedulerCore(config.policy)
+        self._server_id = new_peer_id()
+        self._software = this_software("scaler-scheduler")
+        self._storage_process: StorageProcess | None = None
+        self._storage_is_open = asyncio.Event()
+        self._sequence = 0
+        self._started_at = time.monotonic()
+        self._process = psutil.Process()
+        try:
+            self._router = RouterEndpoint(config.address, self._session_server())
+            self._storage = DealerEndpoint(config.storage_address, self._storage_dialer())
+            self._monitor = MonitorSocket(config.monitor_address)
+        except AddressError as error:
+            raise StartupError(str(error)) from None
+        self._driver = AsyncioDriver(self._router, self._on_peers, next_deadline=self._core.next_deadline)
+        self._driver.add(self._storage, self._on_storage)
+
+    def _session_server(self) -> SessionServer:
+        return SessionServer(
+            server_id=self._server_id,
+            role_name="scheduler",
+            allowed_roles=tuple(ALLOWED_MESSAGES),
+            allowed_messages=ALLOWED_MESSAGES,
+            welcome=self._welcome,
+            software=self._software,
+            timers=self._config.timers,
+        )
+
+    def _storage_dialer(self) -> SessionDialer:
+        hello = Hello(
+            version_min=PROTOCOL_VERSION_MIN,
+            version_max=PROTOCOL_VERSION_MAX,
+            role=ROLE_SCHEDULER,
+            peer_id=self._server_id,
+            software=self._software,
+        )
+        return SessionDialer(hello=hello, server_name="object storage server")
+
+    def _welcome(self, hello: Hello) -> WelcomeFields:
+        return WelcomeFields(
+            storage_address=self._config.advertised_storage_address,
+            monitor_address=self._monitor.address,
+            is_protected=self._config.policy.is_protected,
+        )
+
+    # ------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        logging.info("Scheduler: listen to scheduler address %s", self._router.address)
+        try:
+            self._start_storage_if_needed()
+            logging.info("Scheduler: connect to object storage server %s", self._config.storage_address)
+            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor.address)
+            self._driver.start()
+            await self._until_storage_is_open()
+            while not await self._stopped_within(STATUS_SECONDS):
+                self._publish_status()
+        finally:
+            self._close()
+
+    def _start_storage_if_needed(self) -> None:
+        if not self._config.is_storage_given and not answers(self._config.storage_address):
+            self._storage_process = StorageProcess(
+                self._config.storage_address, self._config.event_loop, self._config.logging
+            )
+
+    async def _until_storage_is_open(self) -> None:
+        """Clients and workers are served meanwhile; what needs the storage waits for it on its own."""
+        deadline = time.monotonic() + STORAGE_READY_SECONDS
+        while not self._storage_is_open.is_set() and not await self._stopped_within(0.05):
+            if self._storage_process is not None:
+                self._storage_process.check()
+            if time.monotonic() > deadline:
+                logging.warning(
+                    "Scheduler: no object storage server answers at %s yet; tasks that need one wait for it",
+                    self._config.storage_address,
+                )
+                return
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
+    def _close(self) -> None:
+        self._driver.stop()
+        self._router.close()
+        self._storage.close()
+        self._monitor.close()
+        if self._storage_process is not None:
+            self._storage_process.stop()
+
+    # ------------------------------------------------------------ events
+
+    def _on_peers(self, events: list[SessionEvent], now: float) -> None:
+        for event in events:
+            if not isinstance(event, Rejected):
+                self._log(event)
+                self._core.handle(event, now)
+        for action in self._core.handle(Settled(), now):
+            if type(action) is Send:
+                self._router.send(action.peer_id, action.message)
+            elif type(action) is SendToStorage:
+                self._storage.send(action.message)
+            elif type(action) is SendStatus:
+                self._router.send(action.peer_id, replace(self._status(now), request_id=action.request_id))
+            elif type(action) is Stop:
+                logging.info("Scheduler: a client asked for the end of the cluster")
+                self._stop.set()
+
+    def _on_storage(self, events: list[SessionEvent], now: float) -> None:
+        for event in events:
+            if isinstance(event, Opened):
+                self._storage_is_open.set()
+                logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
+            elif isinstance(event, (Lost, Rejected)):
+                logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)
+                self._storage.redial()
+
+    def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
+        if isinstance(event, Opened):
+            who = event.hello.software
+            role = _ROLE_NAMES[event.hello.role]
+            name = event.hello.worker.name or event.peer_id.hex()[:8]
+            logging.info("Scheduler: %s %s joined (%s on %s)", role, name, who.language, who.host)
+        elif isinstance(event, Lost):
+            level = logging.INFO if event.is_orderly else logging.WARNING
+            how = "left" if event.is_orderly else "was lost"
+            logging.log(level, "Scheduler: peer %s %s: %s", event.peer_id.hex()[:8], how, event.text or "goodbye")
+        elif isinstance(event, Complained):
+            logging.warning("Scheduler: peer %s complains: %s (%s)", event.peer_id.hex()[:8], event.text, event.clause)
+
+    # ------------------------------------------------------------ status
+
+    def _publish_status(self) -> None:
+        if self._monitor.has_listeners():
+            self._sequence += 1
+            self._monitor.publish(replace(self._status(time.monotonic()), sequence=self._sequence))
+
+    def _status(self, now: float) -> ClusterStatus:
+        return replace(
+            self._core.snapshot(now),
+            server_id=self._server_id,
+            uptime_seconds=now - self._started_at,
+            cpu=self._process.cpu_percent() / 100,
+            rss_bytes=self._process.memory_info().rss,
+            host_free_bytes=psutil.virtual_memory().available,
+            sent_counts=_counts(self._router.sent_counts),
+            received_counts=_counts(self._router.received_counts),
+            rejected_count=self._router.rejected_count,
+        )
+
+
+def _counts(counts: dict[str, int]) -> tuple[Count, ...]:
+    return tuple(Count(name, value) for name, value in sorted(counts.items()))
