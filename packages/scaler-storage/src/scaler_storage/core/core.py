@@ -1,0 +1,304 @@
+"""The object storage as a function: events in, actions out.
+
+Theory of operation. An object exists once all bytes of one upload are there, and until its last owner lets go; both
+are instants, so every question about an object has one answer. Requests about objects that do not exist yet may wait;
+they are answered by the event that creates the object, ends their time or ends their session. Bytes are kept in the
+pieces they arrived in, and every answer is a view of one of them: nothing is joined and nothing is copied.
+
+Every request gets exactly one reply, unless its session ends first or it is a release with requestId zero. What a peer
+gets wrong is said in that reply; it never changes anything but the peer's own upload.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.columns import split_ids
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import (
+    Duplicate,
+    Get,
+    ObjectReply,
+    Put,
+    Release,
+    ReleaseOwner,
+    StorageStatus,
+    StorageStatusRequest,
+    Value,
+)
+from scaler_protocol.session import Lost, Opened, Received
+from scaler_storage.core import refusals
+from scaler_storage.core.actions import Action, Send
+from scaler_storage.core.events import Event, Tick
+from scaler_storage.core.limits import CoreLimits
+from scaler_storage.core.objects import ObjectTable
+from scaler_storage.core.owners import GoneOwners
+from scaler_storage.core.refusals import Refusal
+from scaler_storage.core.rights import MAY_RELEASE_OWNER
+from scaler_storage.core.states import Change, ObjectState, next_state
+from scaler_storage.core.uploads import UploadTable
+from scaler_storage.core.values import StoredValue
+from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
+
+
+class StorageCore:
+    def __init__(self, limits: CoreLimits | None = None) -> None:
+        self.limits = limits or CoreLimits()
+        #: the role of every peer with a session
+        self.roles: dict[PeerId, int] = {}
+        self.objects = ObjectTable()
+        self.uploads = UploadTable(self.limits.upload_idle_seconds)
+        self.waiters = WaiterTable()
+        self.gone_owners = GoneOwners(self.limits.gone_owners)
+        self._actions: list[Action] = []
+        self._now = -math.inf
+        self._on_event: dict[type, Callable[[Any], None]] = {
+            Opened: self._opened,
+            Received: self._received,
+            Lost: self._lost,
+            Tick: lambda _tick: None,
+        }
+        self._on_message: dict[type, Callable[[PeerId, Any], None]] = {
+            Put: self._put,
+            Get: self._get,
+            Duplicate: self._duplicate,
+            Release: self._release,
+            ReleaseOwner: self._release_owner,
+            StorageStatusRequest: self._status,
+        }
+
+    # ------------------------------------------------------------ the contract
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        self._now = max(self._now, now)
+        self._actions = []
+        # What is due goes first: a Get whose time is up is not served by an object that came later. (STO-7)
+        self._expire()
+        self._on_event[type(event)](event)
+        return self._actions
+
+    def next_deadline(self) -> float | None:
+        deadlines = (self.waiters.deadlines.next(), self.uploads.deadlines.next())
+        return min((due_at for due_at in deadlines if due_at is not None), default=None)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held for objects and for uploads that are not finished."""
+        return self.objects.value_bytes + self.uploads.received_bytes
+
+    def state_of(self, object_id: ObjectId) -> ObjectState:
+        if object_id in self.objects.objects:
+            return ObjectState.STORED
+        return ObjectState.AWAITED if object_id in self.waiters.by_object else ObjectState.ABSENT
+
+    # ------------------------------------------------------------ sessions and time
+
+    def _opened(self, event: Opened) -> None:
+        assert event.peer_id not in self.roles, "a session is lost before the same peer opens another"
+        self.roles[event.peer_id] = event.hello.role
+
+    def _received(self, event: Received) -> None:
+        assert event.peer_id in self.roles, "messages come within a session"
+        self._on_message[type(event.message)](event.peer_id, event.message)
+
+    def _lost(self, event: Lost) -> None:
+        """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-2)"""
+        del self.roles[event.peer_id]
+        self.uploads.remove_peer(event.peer_id)
+        for waiter in self.waiters.of_peer(event.peer_id):
+            self._end_wait(waiter)
+
+    def _expire(self) -> None:
+        self.uploads.remove_idle(self._now)
+        while (waiter := self.waiters.first_due(self._now)) is not None:
+            self._end_wait(waiter)
+            self._refuse(
+                waiter.peer_id,
+                waiter.request.request_id,
+                refusals.no_such_object(waiter.object_id, is_waited_for=True),
+            )
+
+    # ------------------------------------------------------------ Put
+
+    def _put(self, peer_id: PeerId, put: Put) -> None:
+        if put.owner in self.gone_owners:
+            self._drop_upload(peer_id, put.object_id)
+            self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
+        elif put.object_id in self.objects.objects:
+            # Also for the chunks of an upload that somebody else was faster with. (STO-4)
+            self._drop_upload(peer_id, put.object_id)
+            self._add_owner(put.object_id, put.owner)
+            self._confirm(peer_id, put.request_id)
+        elif (refusal := self._check_put(peer_id, put)) is not None:
+            # The chunks behind a refused one are refused as well, until the writer begins again at offset zero.
+            self._drop_upload(peer_id, put.object_id)
+            self._refuse(peer_id, put.request_id, refusal)
+        else:
+            self._confirm(peer_id, put.request_id)
+            self._take_chunk(peer_id, put)
+
+    def _check_put(self, peer_id: PeerId, put: Put) -> Refusal | None:
+        chunk_bytes = memoryview(put.payload).nbytes
+        upload = self.uploads.get(peer_id, put.object_id)
+        refusal = refusals.check_shape(put, chunk_bytes, self.limits) or refusals.check_continues(put, upload)
+        if refusal is not None:
+            return refusal
+        if upload is None and self.uploads.count_of(peer_id) >= self.limits.session_uploads:
+            return refusals.too_many("unfinished uploads", self.limits.session_uploads)
+        # The first chunk must leave room for the whole value, so that a hopeless upload fails early; nothing is
+        # reserved, so two uploads may both begin and the later one fail at a later chunk.
+        held = self.memory_bytes
+        if put.offset == 0 and upload is not None:
+            held -= upload.value.held_bytes
+        wanted = put.total_bytes - put.offset
+        if self.limits.memory_bytes is not None and held + wanted > self.limits.memory_bytes:
+            return refusals.storage_full(wanted, held, self.limits.memory_bytes)
+        return None
+
+    def _take_chunk(self, peer_id: PeerId, put: Put) -> None:
+        if put.offset == 0:
+            self._drop_upload(peer_id, put.object_id)
+            if memoryview(put.payload).nbytes == put.total_bytes:
+                # Most objects are one chunk: they never become an upload.
+                value = StoredValue(put.total_bytes)
+                value.append(put.payload)
+                self._complete(put.object_id, value, put.owner)
+                return
+            self.uploads.begin(peer_id, put.object_id, put.owner, put.total_bytes, self._now)
+        self.uploads.append(peer_id, put.object_id, put.payload, self._now)
+        upload = self.uploads.uploads[peer_id, put.object_id]
+        if upload.value.is_complete:
+            self.uploads.remove(peer_id, put.object_id)
+            self._complete(put.object_id, upload.value, put.owner)
+
+    def _drop_upload(self, peer_id: PeerId, object_id: ObjectId) -> None:
+        if self.uploads.get(peer_id, object_id) is not None:
+            self.uploads.remove(peer_id, object_id)
+
+    # ------------------------------------------------------------ Get and Duplicate
+
+    def _get(self, peer_id: PeerId, get: Get) -> None:
+        stored = self.objects.get(get.object_id)
+        if stored is None:
+            self._wait(peer_id, get, get.object_id)
+        elif get.offset > stored.value.total_bytes:
+            self._refuse(peer_id, get.request_id, refusals.bad_range(get, stored.value.total_bytes))
+        else:
+            self._send_value(peer_id, get, stored.value)
+
+    def _send_value(self, peer_id: PeerId, get: Get, value: StoredValue) -> None:
+        most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
+        chunk = value.slice_at(get.offset, most_bytes)
+        self._actions.append(Send(peer_id, Value(get.request_id, value.total_bytes, get.offset, chunk)))
+
+    def _duplicate(self, peer_id: PeerId, duplicate: Duplicate) -> None:
+        source = self.objects.get(duplicate.source)
+        if duplicate.owner in self.gone_owners:
+            self._refuse(peer_id, duplicate.request_id, refusals.owner_gone(duplicate.owner))
+        elif duplicate.target in self.objects.objects:
+            # As with Put: asked again after a lost session, when the source may be gone already. (STO-9)
+            self._add_owner(duplicate.target, duplicate.owner)
+            self._confirm(peer_id, duplicate.request_id)
+        elif source is None:
+            self._wait(peer_id, duplicate, duplicate.source)
+        else:
+            self._confirm(peer_id, duplicate.request_id)
+            self._complete(duplicate.target, source.value, duplicate.owner)
+
+    def _wait(self, peer_id: PeerId, request: WaitingRequest, object_id: ObjectId) -> None:
+        # Written so that a NaN is no wait at all.
+        if not request.wait_seconds > 0:
+            self._refuse(peer_id, request.request_id, refusals.no_such_object(object_id, is_waited_for=False))
+        elif self.waiters.count_of(peer_id) >= self.limits.session_waiters:
+            refusal = refusals.too_many("requests that wait for an object", self.limits.session_waiters)
+            self._refuse(peer_id, request.request_id, refusal)
+        else:
+            next_state(self.state_of(object_id), Change.WAIT_BEGAN)
+            self.waiters.add(peer_id, request, self._now + min(request.wait_seconds, self.limits.wait_seconds))
+
+    def _end_wait(self, waiter: Waiter) -> None:
+        is_last = len(self.waiters.by_object[waiter.object_id]) == 1
+        next_state(self.state_of(waiter.object_id), Change.LAST_WAIT_ENDED if is_last else Change.WAIT_ENDED)
+        self.waiters.remove(waiter)
+
+    # ------------------------------------------------------------ objects come and go
+
+    def _complete(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> None:
+        """The object exists from here on: serve who waited for it, in the order they came.
+
+        A Duplicate that is served creates an object others may wait for, and so on; hence a list of ids that have
+        become available instead of recursion, whose depth a peer could choose.
+        """
+        available = [self._create(object_id, value, owner)]
+        for created_id, waiters in available:
+            for waiter in waiters:
+                if isinstance(waiter.request, Get):
+                    self._get(waiter.peer_id, waiter.request)
+                    continue
+                self._confirm(waiter.peer_id, waiter.request.request_id)
+                if waiter.request.target in self.objects.objects:
+                    self._add_owner(waiter.request.target, waiter.request.owner)
+                else:
+                    shared = self.objects.objects[created_id].value
+                    available.append(self._create(waiter.request.target, shared, waiter.request.owner))
+
+    def _create(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> tuple[ObjectId, list[Waiter]]:
+        next_state(self.state_of(object_id), Change.COMPLETED)
+        waiters = self.waiters.of_object(object_id)
+        for waiter in waiters:
+            self.waiters.remove(waiter)
+        self.objects.add(object_id, value, owner)
+        return object_id, waiters
+
+    def _add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
+        next_state(self.state_of(object_id), Change.OWNER_ADDED)
+        self.objects.add_owner(object_id, owner)
+
+    def _let_go(self, object_id: ObjectId, owner: PeerId) -> None:
+        is_last = len(self.objects.objects[object_id].owners) == 1
+        next_state(self.state_of(object_id), Change.LAST_OWNER_RELEASED if is_last else Change.OWNER_RELEASED)
+        self.objects.release(object_id, owner)
+
+    def _release(self, peer_id: PeerId, release: Release) -> None:
+        for object_id in map(ObjectId, split_ids(release.ids)):
+            stored = self.objects.get(object_id)
+            if stored is not None and release.owner in stored.owners:
+                self._let_go(object_id, release.owner)
+        self._confirm_release(peer_id, release.request_id)
+
+    def _release_owner(self, peer_id: PeerId, release: ReleaseOwner) -> None:
+        if self.roles[peer_id] not in MAY_RELEASE_OWNER:
+            self._refuse(peer_id, release.request_id, refusals.scheduler_only())
+            return
+        self.gone_owners.add(release.owner)
+        for object_id in sorted(self.objects.owned.get(release.owner, ())):
+            self._let_go(object_id, release.owner)
+        self.uploads.remove_owner(release.owner)
+        for waiter in self.waiters.for_owner(release.owner):
+            self._end_wait(waiter)
+            self._refuse(waiter.peer_id, waiter.request.request_id, refusals.owner_gone(release.owner))
+        self._confirm_release(peer_id, release.request_id)
+
+    # ------------------------------------------------------------ replies
+
+    def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
+        status = StorageStatus(
+            request.request_id,
+            object_count=len(self.objects.objects),
+            owner_count=len(self.objects.owned),
+            memory_bytes=self.memory_bytes,
+            waiter_count=len(self.waiters),
+        )
+        self._actions.append(Send(peer_id, status))
+
+    def _confirm(self, peer_id: PeerId, request_id: int) -> None:
+        self._actions.append(Send(peer_id, ObjectReply(request_id)))
+
+    def _confirm_release(self, peer_id: PeerId, request_id: int) -> None:
+        if request_id != 0:
+            self._confirm(peer_id, request_id)
+
+    def _refuse(self, peer_id: PeerId, request_id: int, refusal: Refusal) -> None:
+        self._actions.append(Send(peer_id, ObjectReply(request_id, refusal.code, refusal.text)))

@@ -1,0 +1,86 @@
+"""Everything the core keeps twice, derived again and compared. Tests and the simulator call it after every event."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_storage.core.core import StorageCore
+from scaler_storage.core.values import StoredValue
+
+
+def check(core: StorageCore) -> None:
+    _check_objects(core)
+    _check_uploads(core)
+    _check_waiters(core)
+    _check_bounds(core)
+
+
+def _check_objects(core: StorageCore) -> None:
+    owned: defaultdict[PeerId, set[ObjectId]] = defaultdict(set)
+    names: defaultdict[int, int] = defaultdict(int)
+    values: dict[int, StoredValue] = {}
+    for object_id, stored in core.objects.objects.items():
+        assert stored.owners, "what nobody owns is deleted (OWN-1)"
+        assert stored.value.is_complete, "an object has all its bytes (STO-3)"
+        assert not stored.owners & set(core.gone_owners._gone), "owners that are gone own nothing (OWN-4)"
+        values[id(stored.value)] = stored.value
+        names[id(stored.value)] += 1
+        for owner in stored.owners:
+            owned[owner].add(object_id)
+    assert core.objects.owned == dict(owned), "the index by owner"
+    assert core.objects.value_bytes == sum(value.total_bytes for value in values.values()), "each value counts once"
+    for key, value in values.items():
+        assert value.names == names[key], "a value knows how many ids stand for it"
+        _check_value(value)
+
+
+def _check_value(value: StoredValue) -> None:
+    offset = 0
+    assert len(value.starts) == len(value.chunks), "one start for each chunk"
+    for start, chunk in zip(value.starts, value.chunks, strict=True):
+        assert start == offset and chunk.nbytes > 0, "chunks follow one another"
+        assert chunk.readonly and chunk.ndim == 1 and chunk.itemsize == 1, "chunks are plain bytes"
+        offset += chunk.nbytes
+    assert value.held_bytes == offset <= value.total_bytes, "not more bytes than the value has"
+
+
+def _check_uploads(core: StorageCore) -> None:
+    by_peer: defaultdict[PeerId, set[ObjectId]] = defaultdict(set)
+    received_bytes = 0
+    for (peer_id, object_id), upload in core.uploads.uploads.items():
+        assert peer_id in core.roles, "an upload ends with its session (STO-8)"
+        assert upload.owner not in core.gone_owners, "and with its owner (OWN-4)"
+        assert 0 < upload.value.held_bytes < upload.value.total_bytes, "an upload is begun and not finished"
+        assert upload.value.names == 0, "nothing else refers to it"
+        _check_value(upload.value)
+        by_peer[peer_id].add(object_id)
+        received_bytes += upload.value.held_bytes
+    assert core.uploads.by_peer == dict(by_peer), "the index by peer"
+    assert core.uploads.received_bytes == received_bytes, "the sum of what was received"
+    assert core.uploads.deadlines.due_at.keys() == core.uploads.uploads.keys(), "one deadline for each upload"
+    core.uploads.deadlines.check()
+
+
+def _check_waiters(core: StorageCore) -> None:
+    by_object: defaultdict[ObjectId, list[int]] = defaultdict(list)
+    by_peer: defaultdict[PeerId, set[int]] = defaultdict(set)
+    for number, waiter in sorted(core.waiters.waiters.items()):
+        assert waiter.number == number, "a waiter is found by its number"
+        assert waiter.peer_id in core.roles, "a wait ends with its session (STO-8)"
+        assert waiter.object_id not in core.objects.objects, "nobody waits for what exists (STO-7)"
+        by_object[waiter.object_id].append(number)
+        by_peer[waiter.peer_id].add(number)
+    derived = {object_id: list(waiters) for object_id, waiters in core.waiters.by_object.items()}
+    assert derived == dict(by_object), "the index by object, in the order of coming"
+    assert core.waiters.by_peer == dict(by_peer), "the index by peer"
+    assert core.waiters.deadlines.due_at.keys() == core.waiters.waiters.keys(), "one deadline for each waiter"
+    core.waiters.deadlines.check()
+
+
+def _check_bounds(core: StorageCore) -> None:
+    limits = core.limits
+    assert limits.memory_bytes is None or core.memory_bytes <= limits.memory_bytes, "the memory limit holds"
+    assert len(core.gone_owners) <= limits.gone_owners, "gone owners are bounded"
+    assert all(len(ids) <= limits.session_uploads for ids in core.uploads.by_peer.values()), "uploads are bounded"
+    assert all(len(n) <= limits.session_waiters for n in core.waiters.by_peer.values()), "waiters are bounded"

@@ -1,0 +1,27 @@
+"""A bound on everything that peers can make grow (STO-6, STO-8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CoreLimits:
+    #: Bytes of values and unfinished uploads together; None: what the machine has.
+    memory_bytes: int | None = None
+    #: One value. Only a guard against nonsense: a real bound is `memory_bytes`.
+    object_bytes: int = 1 << 40
+    #: One chunk, in a Put as in a Value.
+    chunk_bytes: int = 8 * MEBIBYTE
+    #: An upload that got no chunk for so long is forgotten: its writer gave up without losing its session.
+    upload_idle_seconds: float = 60.0
+    #: Unfinished uploads of one session.
+    session_uploads: int = 4096
+    #: Gets and Duplicates of one session that wait.
+    session_waiters: int = 65_536
+    #: The longest wait that is granted. Whoever wants to wait longer asks again.
+    wait_seconds: float = 86_400.0
+    #: Owners remembered as gone. The oldest is forgotten first: its late Puts come soon after its end, or never.
+    gone_owners: int = 65_536

@@ -1,0 +1,57 @@
+"""The objects that exist: which value each id stands for, who owns it, and how much memory all of them hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_storage.core.values import StoredValue
+
+
+@dataclass(slots=True)
+class StoredObject:
+    value: StoredValue
+    #: never empty: what nobody owns is deleted (OWN-1)
+    owners: set[PeerId] = field(default_factory=set)
+
+
+class ObjectTable:
+    def __init__(self) -> None:
+        self.objects: dict[ObjectId, StoredObject] = {}
+        #: for each owner, all and only the objects that have it among their owners; no empty sets
+        self.owned: dict[PeerId, set[ObjectId]] = {}
+        #: bytes of the values of all objects; a value with several names counts once
+        self.value_bytes = 0
+
+    def get(self, object_id: ObjectId) -> StoredObject | None:
+        return self.objects.get(object_id)
+
+    def add(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> None:
+        assert object_id not in self.objects, "an object that exists only gains owners (STO-4)"
+        assert value.is_complete, "an object exists once all its bytes are there (STO-3)"
+        if value.names == 0:
+            self.value_bytes += value.total_bytes
+        value.names += 1
+        self.objects[object_id] = StoredObject(value)
+        self.add_owner(object_id, owner)
+
+    def add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
+        self.objects[object_id].owners.add(owner)
+        self.owned.setdefault(owner, set()).add(object_id)
+
+    def release(self, object_id: ObjectId, owner: PeerId) -> None:
+        """The owner lets go; the last one takes the object with it, and the last name takes the value."""
+        stored = self.objects[object_id]
+        stored.owners.remove(owner)
+        owned = self.owned[owner]
+        owned.remove(object_id)
+        if not owned:
+            del self.owned[owner]
+        if not stored.owners:
+            self._delete(object_id, stored.value)
+
+    def _delete(self, object_id: ObjectId, value: StoredValue) -> None:
+        del self.objects[object_id]
+        value.names -= 1
+        if value.names == 0:
+            self.value_bytes -= value.total_bytes

@@ -1,0 +1,23 @@
+"""Owners that are gone, so that a Put that was under way when they left does not store what nobody will release."""
+
+from __future__ import annotations
+
+from scaler_protocol.ids import PeerId
+
+
+class GoneOwners:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        #: in the order they went; at most `limit`
+        self._gone: dict[PeerId, None] = {}
+
+    def __contains__(self, owner: PeerId) -> bool:
+        return owner in self._gone
+
+    def __len__(self) -> int:
+        return len(self._gone)
+
+    def add(self, owner: PeerId) -> None:
+        self._gone[owner] = None
+        if len(self._gone) > self._limit:
+            del self._gone[next(iter(self._gone))]

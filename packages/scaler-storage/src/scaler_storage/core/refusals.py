@@ -1,0 +1,82 @@
+"""Why a request is refused: a code for the program, and a sentence for the person who reads the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol import codes
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import Get, Put
+from scaler_storage.core.limits import MEBIBYTE, CoreLimits
+from scaler_storage.core.uploads import Upload
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: int
+    text: str
+
+
+def no_such_object(object_id: ObjectId, is_waited_for: bool) -> Refusal:
+    how = "did not come into being in the time allowed" if is_waited_for else "is not stored"
+    return Refusal(codes.NO_SUCH_OBJECT, f"object {object_id.hex()} {how}: it was never put, or has been released")
+
+
+def owner_gone(owner: PeerId) -> Refusal:
+    return Refusal(codes.OWNER_GONE, f"client {owner.hex()} has left the cluster: nothing more is stored for it")
+
+
+def storage_full(wanted_bytes: int, held_bytes: int, limit_bytes: int) -> Refusal:
+    return Refusal(
+        codes.STORAGE_FULL,
+        f"the object storage holds {_mebibytes(held_bytes)} of at most {_mebibytes(limit_bytes)} and cannot take "
+        f"{_mebibytes(wanted_bytes)} more: release objects, or start it with a larger --memory-limit",
+    )
+
+
+def too_many(what: str, limit: int) -> Refusal:
+    return Refusal(codes.OVERLOADED, f"this session already has {limit} {what}: wait until some of them have ended")
+
+
+def scheduler_only() -> Refusal:
+    return Refusal(codes.NOT_ALLOWED, "only the scheduler may release all that an owner has: send Release instead")
+
+
+def bad_range(get: Get, total_bytes: int) -> Refusal:
+    return Refusal(codes.BAD_CHUNK, f"offset {get.offset} lies beyond the end of the object, {total_bytes} bytes")
+
+
+def check_shape(put: Put, chunk_bytes: int, limits: CoreLimits) -> Refusal | None:
+    """What is wrong with this chunk, whatever came before it."""
+    if chunk_bytes > limits.chunk_bytes:
+        return Refusal(codes.BAD_CHUNK, f"a chunk of {chunk_bytes} bytes: at most {limits.chunk_bytes} are accepted")
+    if put.total_bytes > limits.object_bytes:
+        return Refusal(codes.TOO_LARGE, f"an object of {put.total_bytes} bytes: at most {limits.object_bytes} fit")
+    if put.offset + chunk_bytes > put.total_bytes:
+        return Refusal(
+            codes.BAD_CHUNK,
+            f"a chunk of {chunk_bytes} bytes at offset {put.offset} reaches beyond the object's {put.total_bytes}",
+        )
+    if chunk_bytes == 0 and put.total_bytes != 0:
+        return Refusal(codes.BAD_CHUNK, "an empty chunk: only an empty object has one")
+    return None
+
+
+def check_continues(put: Put, upload: Upload | None) -> Refusal | None:
+    """Whether this chunk is the next one of its upload. A chunk at offset zero always is: it begins a new one."""
+    if put.offset == 0:
+        return None
+    if upload is None:
+        return Refusal(codes.BAD_CHUNK, f"a chunk at offset {put.offset} of an upload not begun: begin at offset 0")
+    if put.offset != upload.value.held_bytes:
+        return Refusal(
+            codes.BAD_CHUNK,
+            f"a chunk at offset {put.offset} where {upload.value.held_bytes} comes next: begin again at offset 0",
+        )
+    if put.total_bytes != upload.value.total_bytes or put.owner != upload.owner:
+        return Refusal(codes.BAD_CHUNK, "a chunk with another total or owner than the first: begin again at offset 0")
+    return None
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / MEBIBYTE:,.1f} MiB"

@@ -1,0 +1,77 @@
+"""Gets and Duplicates whose object does not exist yet (STO-7).
+
+Each ends with the object, its deadline, its session, or the owner it would have served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import Duplicate, Get
+from scaler_storage.core.deadlines import Deadlines
+
+WaitingRequest = Get | Duplicate
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    number: int
+    peer_id: PeerId
+    request: WaitingRequest
+
+    @property
+    def object_id(self) -> ObjectId:
+        return self.request.source if isinstance(self.request, Duplicate) else self.request.object_id
+
+
+class WaiterTable:
+    def __init__(self) -> None:
+        self.waiters: dict[int, Waiter] = {}
+        #: for each awaited object, its waiters by number in the order they came; no empty dicts
+        self.by_object: dict[ObjectId, dict[int, Waiter]] = {}
+        #: for each session that waits, the numbers of its waiters; no empty sets
+        self.by_peer: dict[PeerId, set[int]] = {}
+        #: exactly one deadline for each waiter
+        self.deadlines: Deadlines[int] = Deadlines()
+        self._last_number = 0
+
+    def __len__(self) -> int:
+        return len(self.waiters)
+
+    def count_of(self, peer_id: PeerId) -> int:
+        return len(self.by_peer.get(peer_id, ()))
+
+    def add(self, peer_id: PeerId, request: WaitingRequest, due_at: float) -> None:
+        self._last_number += 1
+        waiter = Waiter(self._last_number, peer_id, request)
+        self.waiters[waiter.number] = waiter
+        self.by_object.setdefault(waiter.object_id, {})[waiter.number] = waiter
+        self.by_peer.setdefault(peer_id, set()).add(waiter.number)
+        self.deadlines.set(waiter.number, due_at)
+
+    def of_object(self, object_id: ObjectId) -> list[Waiter]:
+        return list(self.by_object.get(object_id, {}).values())
+
+    def of_peer(self, peer_id: PeerId) -> list[Waiter]:
+        return [self.waiters[number] for number in sorted(self.by_peer.get(peer_id, ()))]
+
+    def for_owner(self, owner: PeerId) -> list[Waiter]:
+        """Duplicates that wait to give this owner an object. A walk over all: owners leave rarely."""
+        return [w for w in self.waiters.values() if isinstance(w.request, Duplicate) and w.request.owner == owner]
+
+    def first_due(self, now: float) -> Waiter | None:
+        number = self.deadlines.first_due(now)
+        return None if number is None else self.waiters[number]
+
+    def remove(self, waiter: Waiter) -> None:
+        del self.waiters[waiter.number]
+        self.deadlines.remove(waiter.number)
+        of_object = self.by_object[waiter.object_id]
+        del of_object[waiter.number]
+        if not of_object:
+            del self.by_object[waiter.object_id]
+        of_peer = self.by_peer[waiter.peer_id]
+        of_peer.remove(waiter.number)
+        if not of_peer:
+            del self.by_peer[waiter.peer_id]
