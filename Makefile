@@ -1,0 +1,75 @@
+# Every target works from a fresh clone in an empty environment: it makes .venv first when that is missing or out of date.
+# PYTHON=… chooses another interpreter for .venv (3.10 or newer).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SEEDS ?= 200
+
+PARTS := protocol packages/scaler-client packages/scaler-scheduler packages/scaler-worker packages/scaler-storage \
+	packages/scaler-symphony conformance
+DISTS := $(PARTS) .
+INPUTS := VERSION constraints.txt requirements-dev.txt tools/hatch_metadata.py \
+	$(foreach dist,$(DISTS),$(dist)/pyproject.toml $(dist)/hatch.toml)
+
+# A pip of its own choosing must not ask questions, look for a newer pip, or see another project's packages.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format simulate bench bench-micro build clean
+
+help:  ## this list
+	@echo "make TARGET, where TARGET is one of"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY)  ## make .venv with every part of Scaler, editable, and the development tools
+	@echo "$(VENV) is ready"
+
+$(READY): $(INPUTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+		echo "Scaler needs Python 3.10 or newer, and '$(PYTHON)' is not. Try: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.11" >&2; \
+		exit 1; }
+	@echo "setting up $(VENV) (once; a minute or so)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+		rm -rf $(VENV); echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		$(foreach part,$(PARTS),--editable $(part)) .
+	@touch $@
+
+demo: $(READY)  ## start a local cluster and index the Python standard library with it
+	@$(BIN)/python -m demo
+
+test: $(READY)  ## run all tests
+	@$(BIN)/python -m pytest
+
+check: $(READY)  ## lint, formatting, and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## rewrite the files as ruff likes them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virtual time; SEEDS=200
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+bench: $(READY)  ## every workload side by side with ProcessPoolExecutor; ARGS="--quick --peer NAME=PYTHON"
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-micro: $(READY)  ## the codec and the cores, call by call
+	@$(BIN)/python -m pytest --benchmark-only --benchmark-columns=median,iqr,ops,rounds
+
+build: $(READY)  ## an sdist and a wheel of every dist, in dist/
+	@rm -rf dist
+	@for dist in $(DISTS); do $(BIN)/python -m build --no-isolation --outdir dist $$dist >dist.log 2>&1 \
+		|| { cat dist.log >&2; rm -f dist.log; exit 1; }; rm -f dist.log; done
+	@ls dist
+
+clean:  ## remove .venv and everything that can be made again
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
