@@ -1,0 +1,126 @@
+"""Messages to frames and back (FRM-2 to FRM-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scaler_protocol import codes
+from scaler_protocol.codec.checks import check
+from scaler_protocol.codec.errors import CodecError
+from scaler_protocol.codec.framing import NESTING_MAX, WORD_BYTES, split_segments, traversal_limit
+from scaler_protocol.codec.registry import MemberPlan, Registry, registry
+from scaler_protocol.messages import Buffer, Limits, Message
+
+DEFAULT_LIMITS = Limits()
+_SPARE_WORDS = 64
+"""Room for the structs around the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message as it stood in the session."""
+
+    seq: int
+    ack: int
+    message: Message
+
+
+def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
+    """The frames of this message: its envelope and, for messages that have one, the payload as it is, not copied.
+
+    Raises ValueError for a record whose fields do not fit the schema, which is a mistake of ours.
+    """
+    known = registry()
+    member = known.by_record[type(message)]
+    try:
+        envelope = _build(known, member, message, seq, ack)
+    except Exception as error:  # noqa: BLE001  pycapnp's errors have no common base
+        raise ValueError(f"this {type(message).__name__} does not fit the schema: {first_line(error)}") from None
+    if member.payload_frames:
+        return [envelope, message.payload]  # type: ignore[union-attr]
+    return [envelope]
+
+
+def _build(known: Registry, member: MemberPlan, message: Message, seq: int, ack: int) -> bytes:
+    plan, access = member.plan, known.access
+    words = _SPARE_WORDS + (plan.data_bytes(message) // WORD_BYTES if plan else 0)
+    builder = known.envelope.new_message(words)
+    put = access.setter(builder)
+    put(known.seq, seq)
+    put(known.ack, ack)
+    put(known.payload_frames, member.payload_frames)
+    union = access.getter(builder)(known.message)
+    if plan is None:
+        access.setter(union)(member.handle, None)
+    else:
+        plan.write(access.initializer(union)(member.handle), message)
+    encoded: bytes = builder.to_bytes()
+    return encoded
+
+
+def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelope:
+    """The message that these frames hold, checked in full: role code trusts its columns. Raises only CodecError.
+
+    The payload is handed on as it came: a memoryview over a received frame stays one.
+    """
+    _check_sizes(envelope, payload_frames, limits)
+    seq = 0
+    try:
+        known = registry()
+        get = known.access.getter(_open(known, envelope))
+        seq, ack = get(known.seq), get(known.ack)
+        member = _member(known, get(known.message))
+        _check_frame_count(member, get(known.payload_frames), len(payload_frames))
+        message = _read(known, member, get(known.message), payload_frames)
+        check(message, limits)
+        return Envelope(seq, ack, message)
+    except CodecError as error:
+        raise CodecError(error.code, error.text, error.clause, seq) from None
+    except Exception as error:  # noqa: BLE001  pycapnp's errors have no common base, and bad Text is a UnicodeError
+        text = f"the envelope cannot be read: {first_line(error)}"
+        raise CodecError(codes.BAD_ENVELOPE, text, "FRM-8", seq) from None
+
+
+def _open(known: Registry, envelope: bytes) -> Any:
+    return known.envelope.from_segments(split_segments(envelope), traversal_limit(envelope), NESTING_MAX)
+
+
+def _member(known: Registry, union: Any) -> MemberPlan:
+    try:
+        return known.by_name[known.access.member(union)]
+    except Exception:  # noqa: BLE001  pycapnp says "not a union" of a member it does not know, and its number is lost
+        text = "this kind of message is unknown here; the sender may be of a newer version"
+        raise CodecError(codes.UNKNOWN_MESSAGE, text, "ERR-2") from None
+
+
+def _read(known: Registry, member: MemberPlan, union: Any, payload_frames: Sequence[Buffer]) -> Message:
+    plan = member.plan
+    if plan is None:
+        empty: Message = member.record()
+        return empty
+    message: Message = plan.read(known.access.getter(union)(member.handle), *payload_frames)
+    return message
+
+
+def _check_sizes(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits) -> None:
+    if len(envelope) > limits.envelope_bytes:
+        text = f"the envelope has {len(envelope)} bytes, more than the limit of {limits.envelope_bytes}"
+        raise CodecError(codes.TOO_LARGE, text, "FRM-4")
+    for frame in payload_frames:
+        if len(frame) > limits.payload_frame_bytes:
+            text = f"a payload frame has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
+            raise CodecError(codes.TOO_LARGE, text, "FRM-5")
+
+
+def _check_frame_count(member: MemberPlan, promised: int, came: int) -> None:
+    if promised == came == member.payload_frames:
+        return
+    text = f"{member.name} has {member.payload_frames} payload frames; the envelope says {promised}, and {came} came"
+    raise CodecError(codes.BAD_FRAMING, text, "FRM-2")
+
+
+def first_line(error: Exception) -> str:
+    """KjException carries a C++ stack behind its first line, and a source position before the text."""
+    return str(error).split("\n", 1)[0].split("failed: ", 1)[-1]

@@ -1,0 +1,216 @@
+"""Between structs of the schema and the records of `messages.py`.
+
+A plan is made once per record type, from the schema and the record's annotations alone: which field of the struct fills
+which field of the record, of what kind it is, and its default. Thus a new field needs a line in the schema, one in
+`messages.py`, and nothing here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import typing
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from scaler_protocol import codes
+from scaler_protocol.codec.access import Access, Builder, Reader
+from scaler_protocol.codec.errors import CodecError
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Hello
+
+PAYLOAD = "payload"
+LIST_ITEMS_MAX = 65_536
+"""No list is longer. A list of structs without content costs no bytes, so its length must not be believed."""
+
+_IDS = (PeerId, TaskId, ObjectId, GraphId)
+_CHECKED_BY_THE_SESSION = (Hello, "peer_id")
+"""A Hello with a bad peer id is answered by a Reject, so it has to be readable. (HSK-4)"""
+_WIDE_KINDS = frozenset(("uint64", "int64"))
+_FLOAT_KINDS = frozenset(("float32", "float64"))
+
+Record = TypeVar("Record")
+
+
+def camel_case(name: str) -> str:
+    """`version_min` -> `versionMin`: fields are named alike on both sides."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def member_name(record: type) -> str:
+    """The union member that carries records of this type: `CancelReply` -> `cancelReply`."""
+    return re.sub("^.", lambda match: match.group().lower(), record.__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldPlan:
+    """One field, described in plain words, for whoever walks over records (`canonical.py`, strategies)."""
+
+    name: str
+    schema_name: str
+    kind: str
+    """As in the schema: bool, uint16, …, text, data, struct; or `list of text`, `list of struct`."""
+    is_checked_id: bool
+    """Sixteen bytes, or, where the record has a default, none. (FRM-8)"""
+    is_required_id: bool
+    default: Any
+    plan: RecordPlan[Any] | None
+
+    @property
+    def is_wide(self) -> bool:
+        """Of 64 bits: more than the numbers of some JSON readers hold."""
+        return self.kind in _WIDE_KINDS
+
+
+class RecordPlan(Generic[Record]):
+    """Reads and writes records of one type."""
+
+    def __init__(self, record: type[Record], schema: Any, access: Access) -> None:
+        self.record = record
+        self._access = access
+        hints = typing.get_type_hints(record)
+        names = [field.name for field in dataclasses.fields(record)]  # type: ignore[arg-type]
+        self.payload_index = names.index(PAYLOAD) if PAYLOAD in names else None
+        self.fields = tuple(self._plan_field(name, hints[name], schema) for name in names if name != PAYLOAD)
+        _expect_same_fields(record, {field.schema_name for field in self.fields}, set(schema.fieldnames))
+        self._handles = [access.handle(schema, field.schema_name) for field in self.fields]
+        self._prepare()
+
+    def _plan_field(self, name: str, hint: Any, schema: Any) -> FieldPlan:
+        schema_name = camel_case(name)
+        field = schema.fields[schema_name]
+        slot = field.proto.slot
+        kind = str(slot.type.which())
+        plan: RecordPlan[Any] | None = None
+        default: Any = ()
+        if kind == "list":
+            kind = f"list of {slot.type.list.elementType.which()}"
+            if kind == "list of struct":
+                plan = RecordPlan(typing.get_args(hint)[0], field.schema.elementType, self._access)
+        elif kind == "struct":
+            plan = RecordPlan(hint, field.schema, self._access)
+            default = plan.record(*(nested.default for nested in plan.fields))
+        else:
+            default = getattr(slot.defaultValue, kind)
+        is_checked_id = hint in _IDS and (self.record, name) != _CHECKED_BY_THE_SESSION
+        is_required_id = is_checked_id and _has_no_default(self.record, name)
+        return FieldPlan(name, schema_name, kind, is_checked_id, is_required_id, default, plan)
+
+    def _prepare(self) -> None:
+        """The loops below run once per struct on the wire, so they run over as little as possible."""
+        numbered = list(enumerate(self.fields))
+        self._take = _tuple_getter([field.name for field in self.fields])
+        self._plain = [(i, self._handles[i], f.default) for i, f in numbered if f.plan is None and f.default != ()]
+        self._texts = [i for i, f in numbered if f.kind == "list of text"]
+        self._structs = [(i, f.plan) for i, f in numbered if f.plan and f.kind == "struct"]
+        self._lists = [(i, f.plan) for i, f in numbered if f.plan and f.kind == "list of struct"]
+        self._ids = [(i, f) for i, f in numbered if f.is_checked_id]
+        self._floats = [(i, f) for i, f in numbered if f.kind in _FLOAT_KINDS]
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def read(self, reader: Reader, payload: Any = None) -> Record:
+        """The record that this struct holds. Raises CodecError, or whatever pycapnp raises over broken pointers."""
+        values = self.read_values(reader)
+        if self.payload_index is not None:
+            values.insert(self.payload_index, payload)
+        return self.record(*values)
+
+    def read_values(self, reader: Reader) -> list[Any]:
+        get = self._access.getter(reader)
+        values = [get(handle) for handle in self._handles]
+        for i in self._texts:
+            values[i] = tuple(_bounded(values[i]))
+        for i, plan in self._structs:
+            values[i] = plan.read(values[i])
+        for i, plan in self._lists:
+            values[i] = tuple(map(plan.read, _bounded(values[i])))
+        for i, field in self._ids:
+            if len(values[i]) != ID_BYTES and (values[i] or field.is_required_id):
+                raise _bad_id(self.record, field, values[i])
+        for i, field in self._floats:
+            if not 0.0 <= values[i] < math.inf:
+                raise _bad_float(self.record, field, values[i])
+        return values
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def write(self, builder: Builder, record: Record) -> None:
+        """Fills a fresh struct. Fields that hold the schema's default stay unwritten: that is what they then say."""
+        values = self._take(record)
+        put = self._access.setter(builder)
+        for i, handle, default in self._plain:
+            value = values[i]
+            if value != default:
+                try:
+                    put(handle, value)
+                except UnicodeEncodeError:
+                    put(handle, printable(value))
+        for i in self._texts:
+            if values[i]:
+                _fill_texts(self._open(builder, i, len(values[i])), values[i])
+        for i, plan in self._structs:
+            if values[i] != self.fields[i].default:
+                plan.write(self._open(builder, i), values[i])
+        for i, plan in self._lists:
+            if values[i]:
+                items = self._open(builder, i, len(values[i]))
+                for position, item in enumerate(values[i]):
+                    plan.write(items[position], item)
+
+    def _open(self, builder: Builder, i: int, *size: int) -> Builder:
+        return self._access.initializer(builder)(self._handles[i], *size)
+
+    def data_bytes(self, record: Record) -> int:
+        """How many bytes of Data the record carries, to have one segment that holds it all."""
+        return sum(len(value) for value in self._take(record) if type(value) is bytes)
+
+
+def _fill_texts(items: Builder, texts: Sequence[str]) -> None:
+    for position, text in enumerate(texts):
+        try:
+            items[position] = text
+        except UnicodeEncodeError:
+            items[position] = printable(text)
+
+
+def printable(text: str) -> str:
+    """Names of files, and what programs print, may hold lone surrogates, which UTF-8 has no bytes for."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _tuple_getter(names: list[str]) -> Any:
+    """attrgetter, except that it gives a tuple also for one name and for none."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda record: tuple(getattr(record, name) for name in names)
+
+
+def _bounded(items: Any) -> Any:
+    if len(items) > LIST_ITEMS_MAX:
+        raise CodecError(codes.TOO_LARGE, f"a list has {len(items)} items, more than {LIST_ITEMS_MAX}", "FRM-8")
+    return items
+
+
+def _bad_id(record: type, field: FieldPlan, value: bytes) -> CodecError:
+    lengths = f"{ID_BYTES} bytes" if field.is_required_id else f"{ID_BYTES} bytes or empty"
+    text = f"{field.schema_name} of {record.__name__} is {len(value)} bytes long; it must be {lengths}"
+    return CodecError(codes.BAD_ENVELOPE, text, "FRM-8")
+
+
+def _bad_float(record: type, field: FieldPlan, value: float) -> CodecError:
+    # Seconds and shares only. A NaN among deadlines would put a heap out of order without a word.
+    text = f"{field.schema_name} of {record.__name__} is {value}; it must be a finite number that is not negative"
+    return CodecError(codes.BAD_ENVELOPE, text, "FRM-8")
+
+
+def _has_no_default(record: type, name: str) -> bool:
+    field = next(field for field in dataclasses.fields(record) if field.name == name)
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _expect_same_fields(record: type, ours: set[str], theirs: set[str]) -> None:
+    assert ours == theirs, f"{record.__name__} and its struct differ in {sorted(ours ^ theirs)}"

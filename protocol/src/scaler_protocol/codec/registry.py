@@ -1,0 +1,58 @@
+"""Every message of protocol version 1: its union member, its plan, its count of payload frames."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from scaler_protocol.codec import access as accesses
+from scaler_protocol.codec import schema
+from scaler_protocol.codec.plans import RecordPlan, member_name
+from scaler_protocol.messages import Message, TaskError
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """One member of the envelope's union."""
+
+    record: type
+    name: str
+    handle: accesses.Handle
+    plan: RecordPlan[Any] | None
+    """None for a member of type Void: the record has no fields."""
+    payload_frames: int
+
+
+class Registry:
+    """What the codec knows of the schema, resolved once."""
+
+    def __init__(self, access: accesses.Access | None = None) -> None:
+        files = schema.load()
+        self.envelope = files["envelope"].Envelope
+        self.task_error = files["tasks"].TaskError
+        self.access = access or accesses.choose(self.envelope.new_message())
+        fields = self.envelope.schema
+        self.seq, self.ack, self.payload_frames, self.message = (
+            self.access.handle(fields, name) for name in ("seq", "ack", "payloadFrames", "message")
+        )
+        union = fields.fields["message"].schema
+        members = [self._member(record, union) for record in typing.get_args(Message)]
+        self.by_record = {member.record: member for member in members}
+        self.by_name = {member.name: member for member in members}
+        assert set(self.by_name) == set(union.fieldnames), "messages.py and the envelope's union differ"
+        self.task_error_plan: RecordPlan[TaskError] = RecordPlan(TaskError, self.task_error.schema, self.access)
+
+    def _member(self, record: type, union: Any) -> MemberPlan:
+        name = member_name(record)
+        field = union.fields[name]
+        is_void = str(field.proto.slot.type.which()) == "void"
+        plan: RecordPlan[Any] | None = None if is_void else RecordPlan(record, field.schema, self.access)
+        payload_frames = 1 if plan and plan.payload_index is not None else 0
+        return MemberPlan(record, name, self.access.handle(union, name), plan, payload_frames)
+
+
+@lru_cache(maxsize=1)
+def registry() -> Registry:
+    return Registry()
