@@ -1,0 +1,84 @@
+"""What a worker's core can ask for. The shell performs these in order and decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.messages import Message
+from scaler_worker.core.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class StartProcessor:
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Append these to the processor's slice, in order. Their `number`s are set."""
+
+    processor: int
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The blocked task may go on; what the processor read before this it has dropped."""
+
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Raise in the main thread of task `number`, if that is what the processor is running."""
+
+    processor: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Ask for everything the processor has not begun; it answers GaveBack with this serial."""
+
+    processor: int
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class KillProcessor:
+    """With everything its task has started."""
+
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopProcessor:
+    """Idle and not needed: let it leave."""
+
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One line for people."""
+
+    is_warning: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing is held any more: say Bye and exit."""
+
+    text: str
+    is_failure: bool = False
+
+
+Action = (
+    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | KillProcessor | StopProcessor | Log | Finish
+)  # fmt: skip

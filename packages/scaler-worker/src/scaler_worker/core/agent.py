@@ -1,0 +1,346 @@
+"""The worker's decisions: events in, actions out.
+
+Theory of operation. Tasks wait in one queue. A processor is handed a *slice*: one task, or several tiny ones, which it
+runs in order, writing each result as soon as there is one. So when it dies the culprit is exact: the first task of its
+slice without a result. Everything handed out can be taken back as long as it has not begun, by one rule that holds for
+blocking, reclaiming and dying alike: the first task of the slice is the one that runs, the rest returns to the queue.
+
+Nothing is sent while events are handled. `RoundEnded` is the end of one wake-up of the shell: then free places are
+filled, what is due is done, and all results leave as one message with the credit (CRD-3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.codes import KIND_INLINE, STATUS_PROCESSOR_DIED
+from scaler_protocol.columns import join_ids, split_ids
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Credit,
+    Dispatch,
+    Message,
+    Recall,
+    Returned,
+    Shutdown,
+    TaskLog,
+)
+from scaler_protocol.session import Lost, Opened, Received
+from scaler_worker.core import deadlines, events, handing, stopping
+from scaler_worker.core.actions import Action, Finish, Log, Resume, Send
+from scaler_worker.core.credit import Load, credit_limit, nested_reserve
+from scaler_worker.core.deaths import describe_exit, processor_died
+from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
+from scaler_worker.core.tables import Settings, Tables
+from scaler_worker.core.tasks import Task, tasks_of
+
+
+class AgentCore:
+    def __init__(self, settings: Settings) -> None:
+        self.tables = Tables(settings)
+        self._handlers: dict[type, Callable[[Any, float], None]] = {
+            events.Started: self._on_started,
+            Opened: self._on_opened,
+            Received: self._on_received,
+            Lost: self._on_lost,
+            events.ProcessorReady: self._on_ready,
+            events.TasksEnded: self._on_tasks_ended,
+            events.TaskBlocked: self._on_blocked,
+            events.ResumeWanted: self._on_resume_wanted,
+            events.GaveBack: self._on_gave_back,
+            events.TaskPrinted: self._on_printed,
+            events.ProcessorBroken: self._on_broken,
+            events.ProcessorExited: self._on_exited,
+            events.DrainRequested: self._on_drain,
+            events.RoundEnded: self._on_round_ended,
+        }
+        self._message_handlers: dict[type, Callable[[Any, float], None]] = {
+            Dispatch: self._on_dispatch,
+            Recall: self._on_recall,
+            Cancel: self._on_cancel,
+            Shutdown: self._on_drain,
+        }
+
+    def handle(self, event: events.Event, now: float) -> list[Action]:
+        self._handlers[type(event)](event, now)
+        actions, self.tables.actions = self.tables.actions, []
+        return actions
+
+    def next_deadline(self) -> float | None:
+        return deadlines.next_deadline(self.tables)
+
+    def credit(self, now: float) -> Credit:
+        tables = self.tables
+        places = tables.settings.places
+        running = [now - p.first_since for p in tables.processors.values() if p.state is State.RUNNING]
+        load = Load(
+            places=places,
+            queue_size=tables.settings.queue_size,
+            mean_seconds=tables.durations.overall,
+            running_seconds=max(running, default=0.0),
+            lent_places=tables.lent_places(),
+        )
+        return Credit(0 if tables.is_draining else credit_limit(load), nested_reserve(places))
+
+    def _do(self, action: Action) -> None:
+        self.tables.actions.append(action)
+
+    def _send(self, message: Message) -> None:
+        self.tables.actions.append(Send(message))
+
+    # ------------------------------------------------------------ the scheduler
+
+    def _on_started(self, event: events.Started, now: float) -> None:
+        handing.hand_out(self.tables, now)
+
+    def _on_opened(self, event: Opened, now: float) -> None:
+        self.tables.is_connected = True
+        self._send_credit(now)
+
+    def _on_lost(self, event: Lost, now: float) -> None:
+        """The scheduler gives our tasks to others: going on with them would only run them twice (WRK-10)."""
+        tables = self.tables
+        tables.is_connected = False
+        tables.tasks.clear()
+        tables.queue.clear()
+        tables.results.clear()
+        tables.cancel_replies.clear()
+        for processor in tables.processors.values():
+            if processor.slice and processor.state is not State.STOPPING:
+                stopping.kill(tables, processor, now)
+            processor.slice.clear()
+            processor.kill_at = processor.timeout_at = None
+
+    def _on_received(self, event: Received, now: float) -> None:
+        handler = self._message_handlers.get(type(event.message))
+        if handler is None:
+            self._do(Log(True, f"the scheduler sent a {type(event.message).__name__}, which workers do not take"))
+            return
+        handler(event.message, now)
+
+    def _on_dispatch(self, dispatch: Dispatch, now: float) -> None:
+        tables = self.tables
+        tasks = tasks_of(dispatch, now)
+        if any(task.id in tables.tasks for task in tasks):
+            self._do(Finish("the scheduler dispatched a task that this worker holds already", is_failure=True))
+            return
+        if tables.is_draining:
+            self._send(Returned(dispatch.ids, is_recall_answer=False))
+            return
+        tables.tasks.update((task.id, task) for task in tasks)
+        tables.queue.push_all(tasks)
+
+    def _on_recall(self, recall: Recall, now: float) -> None:
+        """Give back what is in the queue. What a processor holds is begun, or will be within milliseconds."""
+        returned = []
+        for task_id in split_ids(recall.ids):
+            task = self.tables.tasks.get(TaskId(task_id))
+            if task is not None and task.processor is None:
+                self.tables.queue.remove(task)
+                self.tables.forget(task)
+                returned.append(task.id)
+        self._send(Returned(join_ids(returned)))
+
+    def _on_cancel(self, cancel: Cancel, now: float) -> None:
+        for task_id in split_ids(cancel.ids):
+            stopping.cancel(self.tables, TaskId(task_id), cancel.grace_seconds, now)
+
+    def _on_drain(self, event: events.DrainRequested | Shutdown, now: float) -> None:
+        """Hand back what has not begun, finish what has (WRK-11)."""
+        tables = self.tables
+        until = now + event.grace_seconds
+        tables.drain_until = until if tables.drain_until is None else min(until, tables.drain_until)
+        self._send_credit(now)
+        for processor in tables.processors.values():
+            if handing.is_stuck(processor):
+                handing.reclaim(tables, processor)
+        self._return_queue()
+
+    def _return_queue(self) -> None:
+        tasks = self.tables.queue.clear()
+        for task in tasks:
+            self.tables.forget(task)
+        if tasks:
+            self._send(Returned(join_ids(task.id for task in tasks), is_recall_answer=False))
+
+    # ------------------------------------------------------------ the processors
+
+    def _on_ready(self, event: events.ProcessorReady, now: float) -> None:
+        processor = self.tables.processors[event.processor]
+        processor.process_id = event.process_id
+        self.tables.start_failures = 0
+        self._step(processor, Step.READY, now)
+
+    def _on_tasks_ended(self, event: events.TasksEnded, now: float) -> None:
+        tables = self.tables
+        processor = tables.processors[event.processor]
+        slice_, add_duration = processor.slice, tables.durations.add
+        busy_seconds = 0.0
+        for end in event.ends:
+            if not slice_ or slice_[0].number != end.number:
+                # After Lost its slice is gone, and what it still reports is of no use to anybody.
+                if processor.state is not State.STOPPING:
+                    self._break(processor, f"reported task {end.number}, which it is not running", now)
+                return
+            task = slice_.popleft()
+            processor.outstanding_seconds -= task.estimate_seconds
+            busy_seconds += end.busy_seconds
+            add_duration(task.function, end.busy_seconds)
+            self._end(task, end)
+        tables.durations.add_round(len(event.ends), busy_seconds)
+        self._after_end(processor, now)
+
+    def _end(self, task: Task, end: events.TaskEnd) -> None:
+        if end.status == events.INTERRUPTED:
+            self._end_interrupted(task)
+            return
+        del self.tables.tasks[task.id]
+        self.tables.results.add(task.id, task.attempt, end.status, end.kind, end.value, end.profile)
+        if task.stop is not None:
+            stopping.end_in_spite(self.tables, task)
+
+    def _end_interrupted(self, task: Task) -> None:
+        if task.stop is not None:
+            stopping.end_stopped(self.tables, task)
+            return
+        # We only interrupt with a stop order, so this is user code that raises our exception itself.
+        self.tables.forget(task)
+        error = processor_died(self.tables.settings.worker_name, 0, 0)
+        value = self.tables.settings.encode_error(error)
+        self.tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value)
+
+    def _after_end(self, processor: Processor, now: float) -> None:
+        if processor.is_waiting:
+            # It dropped what it read since it blocked, and goes on dropping until it is told to resume.
+            self._do(Resume(processor.number))
+        if not processor.slice:
+            processor.outstanding_seconds = 0.0
+            processor.is_extra = False
+            self._step(processor, Step.FINISH, now)
+        stopping.begin_first(self.tables, processor, now)
+
+    def _on_blocked(self, event: events.TaskBlocked, now: float) -> None:
+        processor = self.tables.processors[event.processor]
+        if not self._is_first(processor, event.number, now) or not self._step(processor, Step.BLOCK, now):
+            return
+        processor.is_extra = False
+        self._take_back(processor)
+
+    def _on_resume_wanted(self, event: events.ResumeWanted, now: float) -> None:
+        self._step(self.tables.processors[event.processor], Step.ASK, now)
+
+    def _on_gave_back(self, event: events.GaveBack, now: float) -> None:
+        processor = self.tables.processors[event.processor]
+        if not processor.is_reclaiming or event.serial != processor.reclaim_serial:
+            self._break(processor, "gave back tasks that nobody reclaimed", now)
+            return
+        processor.is_reclaiming = False
+        if event.number and self._is_first(processor, event.number, now):
+            self._take_back(processor)
+
+    def _take_back(self, processor: Processor) -> None:
+        rest = self.tables.take_rest(processor)
+        self.tables.return_to_queue(rest)
+        for task in rest:
+            if task.stop is not None:
+                self.tables.queue.remove(task)
+                stopping.end_stopped(self.tables, task)
+        if self.tables.is_draining:
+            self._return_queue()
+
+    def _on_printed(self, event: events.TaskPrinted, now: float) -> None:
+        first = self.tables.processors[event.processor].first
+        if first is not None and first.number == event.number:
+            self._send(TaskLog(first.id, event.stream, event.text))
+
+    def _on_broken(self, event: events.ProcessorBroken, now: float) -> None:
+        self._break(self.tables.processors[event.processor], event.text, now)
+
+    def _on_exited(self, event: events.ProcessorExited, now: float) -> None:
+        tables = self.tables
+        processor = tables.processors.pop(event.processor)
+        before = processor.state
+        processor.step(Step.EXIT, now)
+        if before is State.STARTING:
+            handing.note_start_failure(tables, now)
+            self._do(Log(True, f"processor {processor.number} {describe_exit(event.exit_code)} before it was ready"))
+        elif before is not State.STOPPING:
+            self._do(Log(True, f"processor {processor.process_id} {describe_exit(event.exit_code)}"))
+        self._take_back(processor)
+        if processor.slice:
+            self._end_with_processor(processor.slice.popleft(), event, was_killed=before is State.STOPPING)
+
+    def _end_with_processor(self, task: Task, event: events.ProcessorExited, was_killed: bool) -> None:
+        tables = self.tables
+        if task.stop is not None:
+            stopping.end_stopped(tables, task)
+        elif was_killed and not tables.is_draining:
+            # We killed the processor for the task before this one, which ended at the last moment.
+            tables.return_to_queue([task])
+        else:
+            tables.forget(task)
+            error = processor_died(tables.settings.worker_name, event.exit_code, event.peak_memory_bytes)
+            value = tables.settings.encode_error(error)
+            tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value)
+
+    def _is_first(self, processor: Processor, number: int, now: float) -> bool:
+        if processor.slice and processor.slice[0].number == number:
+            return True
+        if processor.state is not State.STOPPING:
+            self._break(processor, f"speaks of task {number}, which it is not running", now)
+        return False
+
+    def _step(self, processor: Processor, step: Step, now: float) -> bool:
+        try:
+            processor.step(step, now)
+        except IllegalStepError as error:
+            self._break(processor, str(error), now)
+            return False
+        return True
+
+    def _break(self, processor: Processor, text: str, now: float) -> None:
+        """Its state and ours no longer agree. Its task ends as one whose processor died."""
+        self._do(Log(True, f"processor {processor.process_id} broke the local channel and is killed: {text}"))
+        if processor.state is not State.STOPPING:
+            stopping.kill(self.tables, processor, now)
+
+    # ------------------------------------------------------------ the end of a round
+
+    def _on_round_ended(self, event: events.RoundEnded, now: float) -> None:
+        tables = self.tables
+        stopping.enforce(tables, now)
+        handing.reclaim_stuck(tables, now)
+        handing.hand_out(tables, now)
+        handing.stop_surplus(tables, now)
+        if tables.is_connected:
+            self._send_ends(now)
+        if tables.drain_until is not None and (not tables.tasks or now >= tables.drain_until):
+            self._do(Finish(f"drained, {len(tables.tasks)} tasks given up"))
+
+    def _send_ends(self, now: float) -> None:
+        tables = self.tables
+        if len(tables.results):
+            credit = self.credit(now).limit
+            for message in tables.results.take(credit):
+                self._send(message)
+            tables.sent_credit = credit
+        elif self._has_credit_changed(now):
+            self._send_credit(now)
+        if tables.cancel_replies:
+            # After the results: a client that hears "canceled" finds the result already there (CAN-1).
+            ids, outcomes = zip(*tables.cancel_replies, strict=True)
+            tables.cancel_replies.clear()
+            self._send(CancelReply(join_ids(ids), bytes(outcomes) if any(outcomes) else b""))
+
+    def _has_credit_changed(self, now: float) -> bool:
+        """Worth a message of its own only when it changed by a quarter."""
+        before, after = self.tables.sent_credit, self.credit(now).limit
+        return abs(after - before) > before // 4
+
+    def _send_credit(self, now: float) -> None:
+        credit = self.credit(now)
+        self.tables.sent_credit = credit.limit
+        self._send(credit)

@@ -1,0 +1,39 @@
+"""How long tasks take, as measured: what decides the size of a slice and the credit."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from scaler_protocol.ids import ObjectId
+
+REMEMBERED_FUNCTIONS = 1024
+
+
+class Durations:
+    """A moving average for each function, quick to rise and slow to fall.
+
+    Believing a task shorter than it is puts others behind it; believing it longer costs a little throughput.
+    """
+
+    def __init__(self) -> None:
+        self._means: OrderedDict[ObjectId, float] = OrderedDict()
+        #: mean over all functions, weighted towards the recent; None before the first
+        self.overall: float | None = None
+
+    def estimate(self, function: ObjectId) -> float | None:
+        return self._means.get(function)
+
+    def add(self, function: ObjectId, seconds: float) -> None:
+        means = self._means
+        mean = means.get(function)
+        if mean is None:
+            means[function] = seconds
+            if len(means) > REMEMBERED_FUNCTIONS:
+                means.popitem(last=False)
+        else:
+            means[function] = mean + (seconds - mean) * (0.5 if seconds > mean else 0.1)
+
+    def add_round(self, count: int, total_seconds: float) -> None:
+        """Count what one processor reported at once, whatever its functions."""
+        mean = total_seconds / count
+        self.overall = mean if self.overall is None else self.overall + (mean - self.overall) * min(0.2 * count, 0.5)

@@ -1,0 +1,107 @@
+"""What can happen to a worker. With `Opened`, `Received` and `Lost` of the session these are all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scaler_protocol.session import Lost, Opened, Received
+
+
+class TaskEnd(NamedTuple):
+    """How one task ended, as its processor says. A tuple, because there is one for every task."""
+
+    number: int
+    status: int  #: STATUS_SUCCESS, STATUS_FAILED or INTERRUPTED
+    kind: int
+    busy_seconds: float
+    value: bytes
+    profile: bytes = b""
+
+
+INTERRUPTED = 255
+"""Between agent and processor only: the task gave way to an interrupt. Why it was interrupted, the agent knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first event: the worker may start its processors."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorReady:
+    processor: int
+    process_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TasksEnded:
+    """What one processor reported in one read, in order."""
+
+    processor: int
+    ends: list[TaskEnd]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBlocked:
+    """The task waits for children. Its processor has dropped everything it was handed after it."""
+
+    processor: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeWanted:
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
+class GaveBack:
+    """The answer to Reclaim: everything handed over after `number` was dropped; 0 when nothing was running."""
+
+    processor: int
+    serial: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrinted:
+    processor: int
+    number: int
+    stream: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorBroken:
+    """It wrote what no processor writes: user code has got at its channel."""
+
+    processor: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorExited:
+    """After everything it wrote has been handled. `exit_code` is minus the signal when one ended it."""
+
+    processor: int
+    exit_code: int
+    peak_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequested:
+    """The operator wants this worker to leave (SIGTERM)."""
+
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded:
+    """Everything that was ready has been handled: what piled up may leave, and what is due is done."""
+
+
+Event = (
+    Opened | Received | Lost | Started | ProcessorReady | TasksEnded | TaskBlocked | ResumeWanted | GaveBack
+    | TaskPrinted | ProcessorBroken | ProcessorExited | DrainRequested | RoundEnded
+)  # fmt: skip

@@ -1,0 +1,205 @@
+"""Who runs next: places, processors and slices.
+
+A *place* is the right to run; a worker has `places` of them (one, usually). A processor that runs holds a place, one
+that is blocked has lent it to others and must get one again before it goes on. So a task that waits for its children
+never keeps them from running (WRK-6), and no more tasks than places compute at once.
+"""
+
+from __future__ import annotations
+
+from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED, TOO_DEEP
+from scaler_protocol.messages import TaskError
+from scaler_worker.core.actions import HandOver, Reclaim, Resume, StartProcessor, StopProcessor
+from scaler_worker.core.processors import Processor, State, Step
+from scaler_worker.core.stopping import begin_first
+from scaler_worker.core.tables import Tables
+from scaler_worker.core.tasks import Task
+
+SLICE_SECONDS = 0.005
+"""Tiny tasks are handed over several at once, about this much work: the agent wakes for hundreds of them, not for each."""
+SLICE_TASKS = 2000
+SLICE_BYTES = 128 * 1024
+"""Fits the channel's buffer, so that handing over rarely has to wait for the processor to read."""
+STUCK_SECONDS = 0.02
+"""A first task that runs this long was not tiny after all: what waits behind it is taken back."""
+FALLBACK_SECONDS = 0.1
+"""How long a deeper task waits behind a running shallower one that has not said it is blocked."""
+REFUSE_SECONDS = 30.0
+"""How long it waits when, besides, no further processor may be started: then the answer is an error, not a hang."""
+IDLE_SECONDS = 10.0
+SPARE_PROCESSORS = 2
+START_BACKOFF_SECONDS = 0.1
+START_BACKOFF_LIMIT_SECONDS = 10.0
+
+
+def hand_out(tables: Tables, now: float) -> None:
+    """Give every free place to a task that wants to go on, else to the first of the queue."""
+    _grant_resumes(tables, now)
+    if tables.is_connected and not tables.is_draining:
+        _fill_places(tables, now)
+        _top_up(tables, now)
+        _fall_back(tables, now)
+    _start_processors(tables, now)
+
+
+def _grant_resumes(tables: Tables, now: float) -> None:
+    waiting = [p for p in tables.processors.values() if p.state is State.RESUMING]
+    if not waiting:
+        return
+    # Deeper first, as in the queue: it is the deeper one that somebody waits for.
+    waiting.sort(key=lambda p: (-p.slice[0].header.depth, p.since))
+    for processor in waiting:
+        # An interrupted task only wants to unwind: making it wait for a place could outlast its grace.
+        if tables.free_places() > 0 or processor.slice[0].stop is not None:
+            processor.step(Step.GRANT, now)
+            tables.actions.append(Resume(processor.number))
+
+
+def _fill_places(tables: Tables, now: float) -> None:
+    idle = [p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming]
+    for processor in idle:
+        free = tables.free_places()
+        if free <= 0 or not len(tables.queue):
+            return
+        _hand_slice(tables, processor, -(-len(tables.queue) // free), now)
+
+
+def _top_up(tables: Tables, now: float) -> None:
+    """Add to a slice before it runs out, so that its processor never waits for the agent."""
+    if not len(tables.queue):
+        return
+    for processor in tables.processors.values():
+        is_low = processor.state is State.RUNNING and processor.outstanding_seconds < SLICE_SECONDS / 2
+        if is_low and not processor.is_reclaiming and now - processor.first_since < SLICE_SECONDS:
+            _hand_slice(tables, processor, len(tables.queue), now)
+
+
+def _hand_slice(tables: Tables, processor: Processor, limit: int, now: float) -> None:
+    was_empty = not processor.slice
+    tasks = _take_slice(tables, processor, limit)
+    if not tasks:
+        return
+    processor.step(Step.HAND_OVER, now)
+    for task in tasks:
+        processor.last_number += 1
+        task.number = processor.last_number
+        task.processor = processor.number
+    processor.slice.extend(tasks)
+    tables.actions.append(HandOver(processor.number, tuple(tasks)))
+    if was_empty:
+        begin_first(tables, processor, now)
+
+
+def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
+    """Up to `SLICE_SECONDS` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
+    queue, estimate_of = tables.queue, tables.durations.estimate
+    taken: list[Task] = []
+    budget_seconds = SLICE_SECONDS - processor.outstanding_seconds
+    budget_bytes = SLICE_BYTES
+    while budget_seconds > 0 and budget_bytes > 0 and len(taken) < min(limit, SLICE_TASKS):
+        task = queue.first()
+        if task is None:
+            break
+        estimate = estimate_of(task.function)
+        goes_alone = estimate is None or task.header.timeout_seconds > 0
+        if goes_alone and (taken or processor.slice):
+            break
+        queue.pop()
+        task.estimate_seconds = SLICE_SECONDS if goes_alone or estimate is None else estimate
+        budget_seconds -= task.estimate_seconds
+        budget_bytes -= task.part_bytes
+        taken.append(task)
+    processor.outstanding_seconds = SLICE_SECONDS - budget_seconds
+    return taken
+
+
+def _fall_back(tables: Tables, now: float) -> None:
+    """Run a deeper task although no place is free: the running one may well be waiting for it without saying so."""
+    task = tables.queue.first()
+    if task is None or now < task.queued_at + FALLBACK_SECONDS or not _is_held_up(tables, task):
+        return
+    idle = next((p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming), None)
+    if idle is not None:
+        idle.is_extra = True
+        _hand_slice(tables, idle, 1, now)
+    elif len(tables.processors) >= tables.settings.max_processors and _must_refuse(tables, task, now):
+        _refuse(tables, task)
+
+
+def _is_held_up(tables: Tables, task: Task) -> bool:
+    """True when only shallower tasks compute, so that one of them may be its ancestor."""
+    running = [p.slice[0] for p in tables.processors.values() if p.state is State.RUNNING]
+    return task.header.depth > 0 and all(other.header.depth < task.header.depth for other in running)
+
+
+def _must_refuse(tables: Tables, task: Task, now: float) -> bool:
+    if all(p.is_waiting for p in tables.processors.values()):
+        return True
+    return now >= task.queued_at + REFUSE_SECONDS
+
+
+def _refuse(tables: Tables, task: Task) -> None:
+    """Every processor waits for children and no more may be started: an error beats a hang (WRK-7)."""
+    text = (
+        f"task nested too deep: all {tables.settings.max_processors} processors of worker "
+        f"{tables.settings.worker_name} are held by tasks that wait for their children; "
+        f"raise --max-processors, add workers, or nest less deeply"
+    )
+    tables.queue.remove(task)
+    tables.forget(task)
+    value = tables.settings.encode_error(TaskError(code=TOO_DEEP, type_name="TooDeep", message=text))
+    tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value)
+
+
+def wanted_processors(tables: Tables) -> int:
+    """Every free place has a processor that could take it at once; a deeper task that is held up has one more."""
+    task = tables.queue.first()
+    wanted = max(tables.free_places(), 0)
+    if task is not None and wanted == 0 and _is_held_up(tables, task):
+        wanted = 1
+    return wanted
+
+
+def _start_processors(tables: Tables, now: float) -> None:
+    if tables.is_draining or now < tables.start_not_before:
+        return
+    available = tables.count(State.IDLE, State.STARTING)
+    room = tables.settings.max_processors - len(tables.processors)
+    for _ in range(min(wanted_processors(tables) - available, room)):
+        tables.last_processor += 1
+        tables.processors[tables.last_processor] = Processor(tables.last_processor, now)
+        tables.actions.append(StartProcessor(tables.last_processor))
+
+
+def reclaim_stuck(tables: Tables, now: float) -> None:
+    """Take back what waits behind a first task that turned out long; then others, or other workers, can run it."""
+    for processor in tables.processors.values():
+        if is_stuck(processor) and now >= processor.first_since + STUCK_SECONDS:
+            reclaim(tables, processor)
+
+
+def is_stuck(processor: Processor) -> bool:
+    return processor.state is State.RUNNING and len(processor.slice) > 1 and not processor.is_reclaiming
+
+
+def reclaim(tables: Tables, processor: Processor) -> None:
+    processor.is_reclaiming = True
+    processor.reclaim_serial += 1
+    tables.actions.append(Reclaim(processor.number, processor.reclaim_serial))
+
+
+def stop_surplus(tables: Tables, now: float) -> None:
+    """Processors that deep nesting needed leave again when they have been idle for a while."""
+    surplus = tables.count(State.IDLE) - tables.settings.places - SPARE_PROCESSORS
+    if surplus <= 0:
+        return
+    for processor in [p for p in tables.processors.values() if p.state is State.IDLE][-surplus:]:
+        if now >= processor.since + IDLE_SECONDS and not processor.is_reclaiming:
+            processor.step(Step.STOP, now)
+            tables.actions.append(StopProcessor(processor.number))
+
+
+def note_start_failure(tables: Tables, now: float) -> None:
+    tables.start_failures += 1
+    backoff = START_BACKOFF_SECONDS * 2 ** min(tables.start_failures - 1, 10)
+    tables.start_not_before = now + min(backoff, START_BACKOFF_LIMIT_SECONDS)

@@ -1,0 +1,47 @@
+"""What must hold after every event. Tests and the simulator call `check`; it derives every index anew."""
+
+from __future__ import annotations
+
+from scaler_worker.core.agent import AgentCore
+from scaler_worker.core.processors import Processor, State
+from scaler_worker.core.tables import Tables
+
+_WITHOUT_SLICE = (State.STARTING, State.IDLE)
+_WITH_SLICE = (State.RUNNING, State.BLOCKED, State.RESUMING)
+
+
+def check(core: AgentCore) -> None:
+    tables = core.tables
+    _check_tasks(tables)
+    for processor in tables.processors.values():
+        _check_processor(processor)
+    assert len(tables.processors) <= tables.settings.max_processors
+    assert not (tables.is_draining and len(tables.queue)), "a draining worker has handed back its queue"
+    assert tables.is_connected or not tables.tasks, "without a session nothing is held"
+    assert not tables.actions, "actions are returned with the event that caused them"
+
+
+def _check_tasks(tables: Tables) -> None:
+    queued = list(tables.queue)
+    sliced = [task for processor in tables.processors.values() for task in processor.slice]
+    assert len(queued) == len(tables.queue)
+    assert sorted(task.id for task in queued + sliced) == sorted(tables.tasks), "every task is in exactly one place"
+    assert all(tables.tasks[task.id] is task for task in queued + sliced)
+    assert all(task.processor is None and task.stop is None for task in queued)
+    ranks = [(-task.header.depth, -task.header.priority) for task in queued]
+    assert ranks == sorted(ranks), "deeper first, then by priority"
+
+
+def _check_processor(processor: Processor) -> None:
+    numbers = [task.number for task in processor.slice]
+    assert numbers == sorted(set(numbers)) and all(number <= processor.last_number for number in numbers)
+    assert all(task.processor == processor.number for task in processor.slice)
+    if processor.state in _WITHOUT_SLICE:
+        assert not processor.slice and not processor.is_extra
+    if processor.state in _WITH_SLICE:
+        assert processor.slice
+    if processor.is_waiting:
+        assert len(processor.slice) == 1, "the rest of a blocked slice is in the queue"
+    if processor.kill_at is not None:
+        assert processor.slice and processor.slice[0].stop is not None, "only a stopped task's processor is killed"
+    assert processor.state is not State.EXITED

@@ -1,0 +1,110 @@
+"""What a processor can be doing, and every way that changes.
+
+starting   forked, not heard from yet
+idle       ready, nothing handed to it
+running    has a slice; the first task of the slice is the one it has begun
+blocked    its first task waits for children; it holds no place, and the rest of its slice went back to the queue
+resuming   its first task wants to go on and waits for a place
+stopping   killed or asked to leave; whatever it still says counts until it has exited
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from scaler_worker.core.tasks import Task
+
+
+class State(IntEnum):
+    """The first five are the protocol's numbers (WRK-12); `resuming` is reported as blocked."""
+
+    STARTING = 0
+    IDLE = 1
+    RUNNING = 2
+    BLOCKED = 3
+    STOPPING = 4
+    RESUMING = 5
+    EXITED = 6
+
+
+class Step(IntEnum):
+    READY = 0
+    HAND_OVER = 1
+    FINISH = 2  # the last task of its slice has ended
+    BLOCK = 3
+    ASK = 4  # to go on after blocking
+    GRANT = 5
+    STOP = 6
+    EXIT = 7
+
+
+TRANSITIONS: dict[tuple[State, Step], State] = {
+    (State.STARTING, Step.READY): State.IDLE,
+    (State.STARTING, Step.STOP): State.STOPPING,
+    (State.STARTING, Step.EXIT): State.EXITED,
+    (State.IDLE, Step.HAND_OVER): State.RUNNING,
+    (State.IDLE, Step.STOP): State.STOPPING,
+    (State.IDLE, Step.EXIT): State.EXITED,
+    (State.RUNNING, Step.HAND_OVER): State.RUNNING,
+    (State.RUNNING, Step.FINISH): State.IDLE,
+    (State.RUNNING, Step.BLOCK): State.BLOCKED,
+    (State.RUNNING, Step.STOP): State.STOPPING,
+    (State.RUNNING, Step.EXIT): State.EXITED,
+    (State.BLOCKED, Step.ASK): State.RESUMING,
+    # A task may end without unblocking: its waiting thread was not the main one, or an interrupt cut it short.
+    (State.BLOCKED, Step.FINISH): State.IDLE,
+    (State.BLOCKED, Step.STOP): State.STOPPING,
+    (State.BLOCKED, Step.EXIT): State.EXITED,
+    (State.RESUMING, Step.GRANT): State.RUNNING,
+    (State.RESUMING, Step.FINISH): State.IDLE,
+    (State.RESUMING, Step.STOP): State.STOPPING,
+    (State.RESUMING, Step.EXIT): State.EXITED,
+    # What was on its way when it was told to stop.
+    (State.STOPPING, Step.READY): State.STOPPING,
+    (State.STOPPING, Step.FINISH): State.STOPPING,
+    (State.STOPPING, Step.BLOCK): State.STOPPING,
+    (State.STOPPING, Step.ASK): State.STOPPING,
+    (State.STOPPING, Step.STOP): State.STOPPING,
+    (State.STOPPING, Step.EXIT): State.EXITED,
+}
+
+
+class IllegalStepError(Exception):
+    """A processor did what its state does not allow: user code has broken it, and it will be killed."""
+
+
+@dataclass(slots=True)
+class Processor:
+    number: int
+    since: float  #: when it entered its state
+    state: State = State.STARTING
+    process_id: int = 0
+    #: handed over and not ended, in order; empty in STARTING and IDLE
+    slice: deque[Task] = field(default_factory=deque)
+    first_since: float = 0.0  #: when the first task of the slice became the first
+    outstanding_seconds: float = 0.0  #: the sum of the slice's estimates
+    last_number: int = 0  #: of the last task handed over
+    is_extra: bool = False  #: runs beyond the worker's places, because a deeper task had waited too long
+    reclaim_serial: int = 0
+    is_reclaiming: bool = False  #: asked to give back what it has not begun, and has not answered
+    kill_at: float | None = None  #: set while an interrupted first task is given its grace
+    timeout_at: float | None = None  #: when the first task has run for its `timeout_seconds`
+
+    def step(self, step: Step, now: float) -> None:
+        try:
+            after = TRANSITIONS[self.state, step]
+        except KeyError:
+            raise IllegalStepError(f"a {self.state.name.lower()} processor cannot {step.name.lower()}") from None
+        if after is not self.state:
+            self.state = after
+            self.since = now
+
+    @property
+    def first(self) -> Task | None:
+        return self.slice[0] if self.slice else None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state is State.BLOCKED or self.state is State.RESUMING

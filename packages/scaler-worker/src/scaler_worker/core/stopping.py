@@ -1,0 +1,110 @@
+"""Ending tasks before they are done: cancel, timeout, and the kill that follows an interrupt that was not obeyed."""
+
+from __future__ import annotations
+
+from scaler_protocol.codes import (
+    CANCEL_CANCELED,
+    CANCEL_TOO_LATE,
+    CANCEL_UNKNOWN,
+    KIND_INLINE,
+    STATUS_CANCELED,
+    STATUS_TIMED_OUT,
+    TASK_TIMED_OUT,
+)
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import TaskError
+from scaler_worker.core.actions import Interrupt, KillProcessor
+from scaler_worker.core.processors import Processor, State, Step
+from scaler_worker.core.tables import Tables
+from scaler_worker.core.tasks import StopOrder, Task
+
+TIMEOUT_GRACE_SECONDS = 1.0
+
+
+def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) -> None:
+    """Every Cancel of a task is answered exactly once: at once when it waits, else when it has ended (CAN-1)."""
+    task = tables.tasks.get(task_id)
+    if task is None:
+        outcome = CANCEL_TOO_LATE if task_id in tables.results else CANCEL_UNKNOWN
+        tables.cancel_replies.append((task_id, outcome))
+        return
+    if task.stop is not None:
+        task.stop.reply_count += 1
+        return
+    task.stop = StopOrder(STATUS_CANCELED, grace_seconds, reply_count=1)
+    if task.processor is None:
+        tables.queue.remove(task)
+        end_stopped(tables, task)
+        return
+    # Behind another task of its slice it cannot be interrupted yet: `begin_first` does that when its turn comes.
+    processor = tables.processors[task.processor]
+    if processor.first is task:
+        interrupt_first(tables, processor, now)
+
+
+def begin_first(tables: Tables, processor: Processor, now: float) -> None:
+    """The first task of the slice is a new one: its clocks start now."""
+    processor.first_since = now
+    processor.kill_at = processor.timeout_at = None
+    first = processor.first
+    if first is None:
+        return
+    if first.header.timeout_seconds > 0:
+        processor.timeout_at = now + first.header.timeout_seconds
+    if first.stop is not None:
+        interrupt_first(tables, processor, now)
+
+
+def interrupt_first(tables: Tables, processor: Processor, now: float) -> None:
+    task = processor.slice[0]
+    assert task.stop is not None
+    if processor.state is State.STOPPING:
+        return
+    processor.kill_at = now + task.stop.grace_seconds
+    tables.actions.append(Interrupt(processor.number, task.number))
+
+
+def enforce(tables: Tables, now: float) -> None:
+    """Interrupt what has run too long, kill what did not obey."""
+    for processor in tables.processors.values():
+        if processor.timeout_at is not None and now >= processor.timeout_at:
+            processor.timeout_at = None
+            if processor.slice[0].stop is None:
+                processor.slice[0].stop = StopOrder(STATUS_TIMED_OUT, TIMEOUT_GRACE_SECONDS)
+                interrupt_first(tables, processor, now)
+        if processor.kill_at is not None and now >= processor.kill_at:
+            processor.kill_at = None
+            kill(tables, processor, now)
+
+
+def kill(tables: Tables, processor: Processor, now: float) -> None:
+    processor.step(Step.STOP, now)
+    tables.actions.append(KillProcessor(processor.number))
+
+
+def end_stopped(tables: Tables, task: Task) -> None:
+    """The task ended because it was told to. It has left the queue or its slice already."""
+    assert task.stop is not None
+    tables.forget(task)
+    if task.stop.status == STATUS_CANCELED:
+        tables.results.add_without_value(task.id, task.attempt, STATUS_CANCELED)
+    else:
+        tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, _timed_out(tables, task))
+    _reply(tables, task, CANCEL_CANCELED if task.stop.status == STATUS_CANCELED else CANCEL_TOO_LATE)
+
+
+def end_in_spite(tables: Tables, task: Task) -> None:
+    """The task ended in its own way before the stop reached it."""
+    _reply(tables, task, CANCEL_TOO_LATE)
+
+
+def _reply(tables: Tables, task: Task, outcome: int) -> None:
+    if task.stop is not None:
+        tables.cancel_replies.extend([(task.id, outcome)] * task.stop.reply_count)
+
+
+def _timed_out(tables: Tables, task: Task) -> bytes:
+    text = f"the task ran longer than its timeout of {task.header.timeout_seconds:g} s and was stopped"
+    workers = (tables.settings.worker_name,)
+    error = TaskError(code=TASK_TIMED_OUT, type_name="builtins.TimeoutError", message=text, workers=workers)
+    return tables.settings.encode_error(error)

@@ -1,0 +1,78 @@
+"""Everything a worker knows, and the few changes to it that more than one rule needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import TaskError
+from scaler_worker.core.actions import Action
+from scaler_worker.core.durations import Durations
+from scaler_worker.core.processors import Processor, State
+from scaler_worker.core.queue import TaskQueue
+from scaler_worker.core.results import ResultCollector
+from scaler_worker.core.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    worker_name: str
+    encode_error: Callable[[TaskError], bytes]
+    queue_size: int = 1000
+    max_processors: int = 128
+    places: int = 1  #: how many tasks run at once
+
+
+@dataclass(slots=True)
+class Tables:
+    settings: Settings
+    is_connected: bool = False
+    #: every task held: in the queue or in one slice, never both
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    queue: TaskQueue = field(default_factory=TaskQueue)
+    processors: dict[int, Processor] = field(default_factory=dict)  #: all that have not exited
+    last_processor: int = 0
+    durations: Durations = field(default_factory=Durations)
+    results: ResultCollector = field(default_factory=ResultCollector)
+    cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
+    sent_credit: int = 0
+    start_failures: int = 0  #: in a row, of processors that exited before they were ready
+    start_not_before: float = 0.0
+    drain_until: float | None = None  #: set while draining: when what still runs is given up
+    actions: list[Action] = field(default_factory=list)  #: of the event being handled
+
+    @property
+    def is_draining(self) -> bool:
+        return self.drain_until is not None
+
+    def count(self, *states: State) -> int:
+        return sum(processor.state in states for processor in self.processors.values())
+
+    def free_places(self) -> int:
+        """Negative never matters: a task that was granted an extra place holds none of the worker's own."""
+        running = sum(p.state is State.RUNNING and not p.is_extra for p in self.processors.values())
+        return self.settings.places - running
+
+    def lent_places(self) -> int:
+        return sum(p.is_waiting or (p.is_extra and p.state is State.RUNNING) for p in self.processors.values())
+
+    def forget(self, task: Task) -> None:
+        """The task has ended here."""
+        del self.tasks[task.id]
+
+    def return_to_queue(self, tasks: list[Task]) -> None:
+        """Tasks handed to a processor that has not begun them wait again, at the front."""
+        for task in tasks:
+            task.processor = None
+            task.number = 0
+        self.queue.put_back(tasks)
+
+    def take_rest(self, processor: Processor) -> list[Task]:
+        """Remove from the slice everything behind its first task."""
+        rest = list(processor.slice)[1:]
+        while len(processor.slice) > 1:
+            processor.slice.pop()
+        first = processor.first
+        processor.outstanding_seconds = first.estimate_seconds if first else 0.0
+        return rest
