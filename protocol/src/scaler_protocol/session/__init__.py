@@ -2,7 +2,8 @@
 
 from scaler_protocol.session.dialer import SessionDialer
 from scaler_protocol.session.events import Complained, Lost, Opened, Received, Rejected, SessionEvent
-from scaler_protocol.session.server import SessionServer, WelcomeFields
+from scaler_protocol.session.handshake import WelcomeFields
+from scaler_protocol.session.server import SessionServer
 
 __all__ = [
     "Complained",

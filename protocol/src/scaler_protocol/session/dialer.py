@@ -1,8 +1,58 @@
-"""The one session of a dialer (skeleton)."""
+"""The one session of a dialer: messages and time in, events for the role, frames and dials out (HSK, SES, LIV).
+
+Theory of operation. `generation` counts the sockets asked for. When it rises, the shell opens a new socket with a new
+routing id and forgets the old one; frames taken after that belong on the new one. It rises only in `expire`, so a
+shell that polls there knows when its socket may change. The states and every way between them are in
+`dialer_states.py`.
+
+One round of the shell is: `begin(now)`, `receive`/`reject` for each message, `expire(now, is_drained)`, hand
+`take_events()` to the role, which calls `send`; then `settle(now)`. As on the server, a Welcome that would replace
+the session waits while events are untaken, and a Pong is sent in `settle`.
+
+What `send` is given while there is no session is dropped: a role learns of its session by `Opened`. While the session
+is interrupted it is kept and sent when the session is resumed.
+"""
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Hello
+from collections import defaultdict
+from dataclasses import replace
+from typing import cast
+
+from scaler_protocol import codec, codes
+from scaler_protocol.codec import Envelope
+from scaler_protocol.messages import (
+    NO_PEER,
+    Acknowledge,
+    Bye,
+    Error,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Reject,
+    Resume,
+    Timers,
+    Welcome,
+)
+from scaler_protocol.session.backoff import Backoff
+from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
+from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, HAS_SESSION, State, Trigger, step
+from scaler_protocol.session.events import Complained, Lost, Opened, Received, Rejected, SessionEvent
+from scaler_protocol.session.handshake import version_range
+
+#: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-1).
+_RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
+
+#: The next dial is due at `_due_at`.
+_PAUSED = frozenset({State.WAITING, State.INTERRUPTED})
+_WITHOUT_SESSION = frozenset({State.DIALING, State.WAITING})
+
+#: A server that is slow to answer is not gone: no silence shorter than this makes us redial.
+_SHORTEST_SILENCE_SECONDS = 0.5
+
+#: What a dialer that was itself stopped for longer than the lease grants the server before it gives the session up.
+_LATE_GRACE_SECONDS = 2.0
 
 
 class SessionDialer:
@@ -13,4 +63,366 @@ class SessionDialer:
         server_name: str = "server",  # "scheduler": for people
         give_up_seconds: float | None = None,  # Rejected when nobody has answered for so long; None: never
         backlog_bytes: int = 512 * 1024 * 1024,
-    ) -> None: ...
+        encode: Encode = codec.encode,
+    ) -> None:
+        self.hello = replace(hello, resume=Resume())
+        self.server_name = server_name
+        self._give_up_seconds = give_up_seconds
+        self._backlog_limit = backlog_bytes
+        #: messages by type since the start; what is sent again counts once
+        self.sent: Counts = defaultdict(int)
+        self.received: Counts = defaultdict(int)
+        self.rejected_count = 0
+        self._encode = counted(encode, self.sent)
+        self._backoff = Backoff(hello.peer_id, hello.timers)
+        self._state = State.IDLE
+        #: sockets asked for so far
+        self.generation = 0
+        self._is_wanted = True  # begin at the next round
+        self._has_dialed = False
+        self._events: list[SessionEvent] = []
+        self._transmissions: list[Frames] = []
+        self._held: Welcome | None = None
+
+        # Meaningful while there is a session; the last one's afterwards.
+        self._welcome = Welcome(version=0, server_id=NO_PEER, incarnation=0, session_id=0)
+        self._channel = Channel(self._encode)
+        self._timers = Timers()
+        self._silence_seconds = 0.0
+        self._pings: list[int] = []  # nonces whose Pong is due
+        self._nonce = 0
+
+        # Instants.
+        self._started_at = 0.0  # when somebody wanted this session
+        self._due_at = 0.0  # waiting, interrupted: the next dial; dialing, resuming: no answer by then is a failure
+        self._lost_at = 0.0  # interrupted, resuming: the session is given up
+        self._heard_at = 0.0
+        self._sent_at = 0.0
+        self._pinged_at = 0.0
+        self._has_sent = False  # since _sent_at was last brought up to date
+
+    # ------------------------------------------------------------ what came of it
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def is_open(self) -> bool:
+        return self._state is State.OPEN
+
+    @property
+    def has_work(self) -> bool:
+        """Events are untaken, a Welcome waits for that, or a start is wanted: begin another round at once."""
+        return bool(self._events) or self._held is not None or self._is_wanted
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Sent and not yet acknowledged."""
+        return self._channel.backlog_bytes if self._state in HAS_SESSION else 0
+
+    def take_events(self) -> list[SessionEvent]:
+        events = self._events
+        self._events = []
+        return events
+
+    def take_transmissions(self) -> list[Frames]:
+        transmissions = self._transmissions
+        self._transmissions = []
+        return transmissions
+
+    # ------------------------------------------------------------ from the socket
+
+    def begin(self, now: float) -> None:
+        """A new round: the role has handled all events taken so far."""
+        if self._held is not None and not self._events:
+            welcome, self._held = self._held, None
+            if self._state is State.RESUMING:
+                self._renew(welcome, now)
+
+    def receive(self, envelope: Envelope, size: int, now: float) -> None:
+        """One well-formed message of `size` bytes from the present socket."""
+        self.received[type(envelope.message)] += 1
+        if self._state is not State.OPEN:
+            self._receive_answer(envelope, now)
+            return
+        self._heard_at = now
+        channel = self._channel
+        ack = envelope.ack
+        if ack > channel.acknowledged_seq:
+            if not channel.is_possible(ack):
+                self._fail(now)
+                return
+            channel.forget(ack)
+        seq = envelope.seq
+        message = envelope.message
+        if seq == 0:
+            self._receive_unsequenced(message, now)
+            return
+        order = channel.receive(seq, size)
+        if order != IN_ORDER:
+            if order != DUPLICATE:
+                self._fail(now)
+            return
+        self._backoff.succeeded()
+        kind = type(message)
+        if kind is Pong:
+            return
+        if kind is Ping:
+            self._pings.append(cast(Ping, message).nonce)
+        elif kind is Bye:
+            bye = cast(Bye, message)
+            self._lose(bye.code, bye.text, is_orderly=True)
+        elif kind is Hello or kind is Welcome or kind is Reject or kind is Acknowledge or kind is Error:
+            self._complain(codes.BAD_ENVELOPE, seq, f"{kind.__name__} must have seq 0", "SES-1")
+        else:
+            self._events.append(Received(self._welcome.server_id, seq, message))
+
+    def reject(self, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
+        """Frames that are no message. Without their seq the sequence cannot be continued on this socket."""
+        self.rejected_count += 1
+        if self._state in AWAITS_ANSWER and code != codes.UNKNOWN_MESSAGE:
+            self._refuse(code, f"this is no {self.server_name}, or one of another protocol: {text}")
+        elif self._state is State.OPEN:
+            self._heard_at = now
+            if ref_seq == 0 and code != codes.UNKNOWN_MESSAGE:
+                self._send_error(Error(code, 0, True, text, clause))
+                self._lose(code, text, is_orderly=False)
+                return
+            order = IN_ORDER if ref_seq == 0 else self._channel.receive(ref_seq, 0)
+            if order == IN_ORDER:
+                self._send_error(Error(code, ref_seq, False, text, clause))
+            elif order != DUPLICATE:
+                self._fail(now)
+
+    def expire(self, now: float, is_drained: bool = True) -> None:
+        """Time has passed. With unread messages (`is_drained` false) nobody is called silent: they may be the answer.
+        Only here a new socket is asked for."""
+        state = self._state
+        if state is State.OPEN:
+            if is_drained and now >= self._heard_at + self._silence_seconds:
+                self._fail(now)
+            elif now >= self._ping_at():
+                self._ping(now)
+        elif state in HAS_SESSION and now >= self._lost_at and is_drained:
+            silence = f"no sign of the {self.server_name} for {self._timers.lease_seconds:g} s"
+            self._lose(codes.LEASE_EXPIRED, silence, is_orderly=False)
+        elif self._is_given_up(now) and is_drained:
+            text = f"no {self.server_name} answered within {self._give_up_seconds:g} s: is it running, at this address?"
+            self._refuse(codes.LEASE_EXPIRED, text)
+        elif state in AWAITS_ANSWER and now >= self._due_at and is_drained:
+            self._fail(now)
+        if self._is_wanted:
+            self._is_wanted = False
+            self._started_at = now
+            self._backoff.succeeded()
+            self._dial(now)
+        elif self._state in _PAUSED and now >= self._due_at:
+            self._dial(now)
+
+    def next_deadline(self) -> float | None:
+        state = self._state
+        if self.has_work:
+            return 0.0
+        if state is State.OPEN:
+            return min(self._heard_at + self._silence_seconds, self._ping_at())
+        if state is State.IDLE or state is State.ENDED:
+            return None
+        if state in HAS_SESSION:
+            return min(self._due_at, self._lost_at)
+        if self._give_up_seconds is None:
+            return self._due_at
+        return min(self._due_at, self._started_at + self._give_up_seconds)
+
+    # ------------------------------------------------------------ from the role
+
+    def send(self, message: Message) -> None:
+        if self._state not in HAS_SESSION:
+            return
+        channel = self._channel
+        if type(message) is Error:
+            self._send_error(message)
+            return
+        frames = channel.send(message)
+        if self._state is State.OPEN:
+            self._transmissions.append(frames)
+            self._has_sent = True
+        if channel.backlog_bytes > self._backlog_limit:
+            text = f"{channel.backlog_bytes} bytes wait for the {self.server_name}: send less, or wait for answers"
+            self._send_error(Error(codes.OVERLOADED, 0, True, text, ""))
+            self._lose(codes.OVERLOADED, text, is_orderly=False)
+
+    def settle(self, now: float) -> None:
+        """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
+        if self._state is State.OPEN:
+            if self._pings:
+                pings, self._pings = self._pings, []
+                for nonce in pings:
+                    self.send(Pong(nonce))
+            elif (frames := self._channel.acknowledgement()) is not None:
+                self._transmissions.append(frames)
+                self._has_sent = True
+        if self._has_sent:
+            self._has_sent = False
+            self._sent_at = now
+
+    def bye(self, code: int, text: str) -> None:
+        """Our own goodbye; `Lost` follows if there was a session. Nothing happens then until `redial`."""
+        self._is_wanted = False
+        if self._state is State.DIALING:
+            # The server may have opened a session by now: this is then its first message.
+            self._transmissions.append(self._encode(Bye(code, text), 1, 0))
+        elif self._state is State.OPEN:
+            self._transmissions.append(self._channel.send(Bye(code, text)))
+        if self._state in HAS_SESSION:
+            self._lose(code, text, is_orderly=True)
+        elif self._state is not State.IDLE and self._state is not State.ENDED:
+            self._state = step(self._state, Trigger.ENDED)
+
+    def redial(self) -> None:
+        """After `Lost` or `Rejected`: begin a new session in the next round. Otherwise it is on its way already."""
+        if self._state is State.ENDED or self._state is State.IDLE:
+            self._is_wanted = True
+
+    # ------------------------------------------------------------ dialing
+
+    def _dial(self, now: float) -> None:
+        """Ask for a new socket and say Hello on it; what was to go out on the old one is in the channel."""
+        if self._state in HAS_SESSION:
+            self._state = step(self._state, Trigger.DUE)
+            hello = replace(self.hello, resume=Resume(self._welcome.session_id, self._channel.received_seq))
+        else:
+            self._state = step(self._state, Trigger.DUE if self._state is State.WAITING else Trigger.START)
+            if self._has_dialed:
+                # This Hello must outrank those that are still under way on sockets we gave up (HSK-7).
+                self.hello = replace(self.hello, incarnation=self.hello.incarnation + 1)
+            self._has_dialed = True
+            hello = self.hello
+        self.generation += 1
+        self._transmissions = [self._encode(hello, 0, 0)]
+        self._due_at = now + self._backoff.answer_seconds()
+
+    def _receive_answer(self, envelope: Envelope, now: float) -> None:
+        message = envelope.message
+        if self._state in HAS_NO_SOCKET:
+            return  # from a socket that was given up
+        if isinstance(message, Welcome):
+            self._receive_welcome(message, now)
+        elif isinstance(message, Reject):
+            self._refuse(message.code, message.text)
+        elif isinstance(message, Error) and message.fatal:
+            if message.code in _RESUMABLE:
+                self._fail(now)
+            else:
+                self._refuse(message.code, message.text)
+
+    def _receive_welcome(self, welcome: Welcome, now: float) -> None:
+        if not self.hello.version_min <= welcome.version <= self.hello.version_max:
+            ours = version_range(self.hello.version_min, self.hello.version_max)
+            text = f"the {self.server_name} chose protocol {welcome.version} and this side speaks {ours}: upgrade one"
+            self._refuse(codes.VERSION_MISMATCH, text)
+        elif self._state is State.DIALING:
+            self._state = step(self._state, Trigger.WELCOMED)
+            self._open(welcome, now)
+        elif welcome.resumed and welcome.session_id == self._welcome.session_id:
+            self._resume(welcome, now)
+        elif self._events:
+            self._held = welcome  # the role has yet to handle what the old session said
+        else:
+            self._renew(welcome, now)
+
+    def _open(self, welcome: Welcome, now: float) -> None:
+        self._welcome = welcome
+        self._timers = welcome.timers
+        lease_seconds = welcome.timers.lease_seconds
+        silence_seconds = max(3 * welcome.timers.heartbeat_seconds, _SHORTEST_SILENCE_SECONDS)
+        self._silence_seconds = min(silence_seconds, 0.75 * lease_seconds)
+        self._channel = Channel(self._encode)
+        self._pings.clear()
+        self._heard_at = self._sent_at = self._pinged_at = now
+        self._events.append(Opened(welcome.server_id, self.hello, welcome))
+
+    def _resume(self, welcome: Welcome, now: float) -> None:
+        channel = self._channel
+        if not channel.acknowledged_seq <= welcome.received_seq <= channel.sent_seq:
+            text = f"the {self.server_name} claims to have messages that were never sent, or to have lost some it had"
+            self._refuse(codes.SEQUENCE_GAP, text)
+            return
+        self._state = step(self._state, Trigger.RESUMED)
+        channel.forget(welcome.received_seq)
+        self._heard_at = self._sent_at = self._pinged_at = now
+        self._transmissions.extend(channel.kept_frames())
+
+    def _renew(self, welcome: Welcome, now: float) -> None:
+        """The server remembers nothing of our session. Everything starts anew, and the role is told both (SES-7)."""
+        text = f"the {self.server_name} no longer knows this session: it was restarted, or we were silent for too long"
+        self._events.append(Lost(self._welcome.server_id, codes.NO_SESSION, text, False))
+        self._state = step(self._state, Trigger.RENEWED)
+        self._open(welcome, now)
+
+    # ------------------------------------------------------------ inside the session
+
+    def _receive_unsequenced(self, message: Message, now: float) -> None:
+        if isinstance(message, Error):
+            server_id = self._welcome.server_id
+            if not message.fatal:
+                event = Complained(server_id, message.code, message.ref_seq, message.text, message.clause)
+                self._events.append(event)
+            elif message.code in _RESUMABLE:
+                self._fail(now)
+            else:
+                self._lose(message.code, message.text, is_orderly=False)
+        elif isinstance(message, Reject):
+            self._lose(message.code, message.text, is_orderly=False)
+        elif not isinstance(message, (Acknowledge, Welcome)):  # a Welcome again: the Hello was seen twice
+            self._complain(codes.BAD_ENVELOPE, 0, f"{type(message).__name__} must have a seq of its own", "SES-1")
+
+    def _ping_at(self) -> float:
+        """After a heartbeat of silence of either side, but no sooner than a heartbeat after the last Ping: a server
+        that only listens must be asked for a sign of life too. (LIV-2)"""
+        return max(min(self._sent_at, self._heard_at), self._pinged_at) + self._timers.heartbeat_seconds
+
+    def _ping(self, now: float) -> None:
+        self._pinged_at = now
+        self._nonce += 1
+        self.send(Ping(self._nonce))
+
+    def _complain(self, code: int, seq: int, text: str, clause: str) -> None:
+        self.rejected_count += 1
+        self._send_error(Error(code, seq, False, text, clause))
+
+    def _send_error(self, error: Error) -> None:
+        if self._state is State.OPEN:
+            self._transmissions.append(self._encode(error, 0, self._channel.received_seq))
+            self._has_sent = True
+
+    # ------------------------------------------------------------ failing and ending
+
+    def _fail(self, now: float) -> None:
+        """This socket is no good. The first new one follows at once; if that is no better, there are pauses."""
+        if self._state is State.OPEN:
+            lease_ends_at = self._heard_at + self._timers.lease_seconds
+            self._lost_at = max(lease_ends_at, now + min(_LATE_GRACE_SECONDS, self._timers.lease_seconds))
+        # Having waited in vain for an answer was a pause already.
+        was_pause = self._state in AWAITS_ANSWER and now >= self._due_at
+        self._state = step(self._state, Trigger.FAILED)
+        self._held = None
+        self._due_at = now if was_pause else now + self._backoff.pause_seconds()
+        self._backoff.failed()
+
+    def _is_given_up(self, now: float) -> bool:
+        if self._give_up_seconds is None or self._state not in _WITHOUT_SESSION:
+            return False
+        return now >= self._started_at + self._give_up_seconds
+
+    def _refuse(self, code: int, text: str) -> None:
+        if self._state in HAS_SESSION:
+            self._lose(code, text, is_orderly=False)
+        else:
+            self._state = step(self._state, Trigger.ENDED)
+            self._events.append(Rejected(code, text))
+
+    def _lose(self, code: int, text: str, *, is_orderly: bool) -> None:
+        self._state = step(self._state, Trigger.ENDED)
+        self._held = None
+        self._events.append(Lost(self._welcome.server_id, code, text, is_orderly))

@@ -8,7 +8,6 @@ handles the events of one poll can slip into a session whose `Opened` it has not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, Message, Welcome
@@ -61,4 +60,4 @@ class Rejected:
     text: str
 
 
-SessionEvent = Union[Opened, Received, Complained, Lost, Rejected]
+SessionEvent = Opened | Received | Complained | Lost | Rejected

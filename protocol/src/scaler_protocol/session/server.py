@@ -1,37 +1,439 @@
-"""The sessions of a server (skeleton)."""
+"""All sessions of one server: messages and time in, events for the role and frames for the socket out (HSK, SES, LIV).
+
+Theory of operation. A session belongs to a peer; a routing id is only the socket that carries it at present. The two
+tables, `_by_peer` and `_by_routing`, say so: every session is in the first, and in the second only while it is
+attached. Nothing is done here: what came of a call waits in `take_events()` for the role and in `take_transmissions()`
+for the socket.
+
+One round of the shell is: `begin(now)`, `receive`/`reject` for each message, `expire(now)` if nothing is left to
+read, hand `take_events()` to the role, which calls `send`; then `settle(now)`. Frames may be taken whenever it suits.
+
+Two rules keep the role's view right:
+* A Hello that would replace a session waits while events are untaken (`_held`). Otherwise the role, still handling
+  what the old session said, would send its reactions into the new one.
+* A Pong is sent in `settle`, after the role has reacted to all that came before its Ping. (LIV-4)
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
-from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import Hello, Limits, Software, Timers
+from scaler_protocol import codec, codes
+from scaler_protocol.codec import Envelope
+from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.messages import (
+    Acknowledge,
+    Bye,
+    Error,
+    Hello,
+    Limits,
+    Message,
+    Ping,
+    Pong,
+    Reject,
+    Software,
+    Timers,
+    Welcome,
+)
+from scaler_protocol.session import handshake
+from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames, counted
+from scaler_protocol.session.deadlines import Deadlines
+from scaler_protocol.session.events import Complained, Lost, Opened, Received, SessionEvent
+from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
+from scaler_protocol.session.limiter import Limiter
+from scaler_protocol.session.server_session import ServerSession
 
+Transmission = tuple[RoutingId, Frames]
 
-@dataclass(frozen=True, slots=True)
-class WelcomeFields:
-    """The part of a Welcome that only the role knows, made for each Hello."""
+#: Outside the sequence by rule; every other message has a place in it (SES-1).
+UNSEQUENCED = frozenset({Hello, Welcome, Reject, Acknowledge, Error})
 
-    storage_address: str = ""
-    monitor_address: str = ""
-    is_protected: bool = False
+#: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
+_ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
 
 
 class SessionServer:
     def __init__(
         self,
         *,
-        server_id: PeerId,  # fresh random for each life of the server
+        server_id: PeerId,  # fresh random for each life of the server: session ids are counted from it
         role_name: str,  # "scheduler": for people
         allowed_roles: Collection[int],  # who may dial
         allowed_messages: Mapping[int, frozenset[type]] | None = None,  # role -> what it may send; None: anything
         welcome: Callable[[Hello], WelcomeFields] = lambda hello: WelcomeFields(),
-        software: Software = Software(),
+        software: Software = Software(),  # noqa: B008 (frozen)
         incarnation: int = 1,
-        timers: Timers = Timers(),
-        limits: Limits = Limits(),
+        timers: Timers = Timers(),  # noqa: B008 (frozen)
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
         features: Iterable[str] = (),
         reconnect_grace_seconds: float = 2.0,
         backlog_bytes: int = 512 * 1024 * 1024,
-    ) -> None: ...
+        version_min: int = codes.PROTOCOL_VERSION_MIN,
+        version_max: int = codes.PROTOCOL_VERSION_MAX,
+        encode: Encode = codec.encode,
+    ) -> None:
+        self.terms = ServerTerms(
+            server_id=server_id,
+            role_name=role_name,
+            allowed_roles=frozenset(allowed_roles),
+            allowed_messages=allowed_messages,
+            welcome_fields=welcome,
+            software=software,
+            incarnation=incarnation,
+            timers=timers,
+            limits=limits,
+            features=tuple(features),
+            version_min=version_min,
+            version_max=version_max,
+        )
+        #: messages by type since the start; what is sent again counts once
+        self.sent: Counts = defaultdict(int)
+        self.received: Counts = defaultdict(int)
+        self._encode = counted(encode, self.sent)
+        self._grace_seconds = reconnect_grace_seconds
+        self._backlog_limit = backlog_bytes
+        # Another life of the server counts from elsewhere, so it cannot mistake a Resume of its predecessor's.
+        self._last_session_id = int.from_bytes(server_id[:7], "little") << 8
+        #: every session that is not over
+        self._by_peer: dict[PeerId, ServerSession] = {}
+        #: all and only the attached ones
+        self._by_routing: dict[RoutingId, ServerSession] = {}
+        #: those that may owe a Pong or an Acknowledge; a dict because its order is that of arrival
+        self._unsettled: dict[ServerSession, None] = {}
+        self._held: list[tuple[RoutingId, Hello]] = []
+        self._events: list[SessionEvent] = []
+        self._transmissions: list[Transmission] = []
+        self._deadlines = Deadlines()
+        self._limiter = Limiter()
+        self._is_shut_down = False
+        #: bad frames, refused Hellos and messages that were not allowed, since the start
+        self.rejected_count = 0
+
+    # ------------------------------------------------------------ what came of it
+
+    @property
+    def has_work(self) -> bool:
+        """Events are untaken or a Hello waits for that: begin another round at once."""
+        return bool(self._events or self._held)
+
+    def take_events(self) -> list[SessionEvent]:
+        events = self._events
+        self._events = []
+        return events
+
+    def take_transmissions(self) -> list[Transmission]:
+        transmissions = self._transmissions
+        self._transmissions = []
+        return transmissions
+
+    # ------------------------------------------------------------ from the socket
+
+    def begin(self, now: float) -> None:
+        """A new round: the role has handled all events taken so far."""
+        if self._held and not self._events:
+            held, self._held = self._held, []
+            for routing_id, hello in held:
+                self._receive_hello(routing_id, hello, now)
+
+    def receive(self, routing_id: RoutingId, envelope: Envelope, size: int, now: float) -> None:
+        """One well-formed message of `size` bytes."""
+        self.received[type(envelope.message)] += 1
+        session = self._by_routing.get(routing_id)
+        if session is None:
+            self._receive_outside(routing_id, envelope, now)
+            return
+        session.heard_at = now
+        channel = session.channel
+        ack = envelope.ack
+        if ack > channel.acknowledged_seq:
+            if not channel.is_possible(ack):
+                self._interrupt(session, envelope.seq, f"message {ack} was acknowledged but never sent", now)
+                return
+            channel.forget(ack)
+        seq = envelope.seq
+        message = envelope.message
+        kind = type(message)
+        if seq == 0:
+            self._receive_unsequenced(session, routing_id, message, now)
+            return
+        order = channel.receive(seq, size)
+        if order != IN_ORDER:
+            if order == GAP:
+                self._report_gap(session, seq, now)
+            return
+        self._unsettled[session] = None
+        if kind is Ping:
+            session.pings.append(message.nonce)  # type: ignore[union-attr]
+        elif kind is Bye:
+            self._end(session, message.code, message.text, is_orderly=True)  # type: ignore[union-attr]
+        elif kind is Pong:
+            pass
+        elif kind in UNSEQUENCED:
+            self._complain(session, codes.BAD_ENVELOPE, seq, f"{kind.__name__} must have seq 0", "SES-1", now)
+        elif session.allowed is None or kind in session.allowed:
+            self._events.append(Received(session.hello.peer_id, seq, message))
+        else:
+            role = handshake.role_name(session.hello.role)
+            self._complain(session, codes.NOT_ALLOWED, seq, f"a {role} may not send {kind.__name__}", "HSK-5", now)
+
+    def reject(self, routing_id: RoutingId, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
+        """Frames that are no message. One whose seq could be read takes its place, so that the session goes on;
+        without that number the sequence cannot be continued and the session is over. (ERR-2)"""
+        self.rejected_count += 1
+        session = self._by_routing.get(routing_id)
+        if session is None:
+            self._send_error(routing_id, Error(code, ref_seq, True, text, clause), now)
+            return
+        session.heard_at = now
+        if ref_seq == 0 and code != codes.UNKNOWN_MESSAGE:
+            self._send_error(routing_id, Error(code, 0, True, text, clause), now)
+            self._end(session, code, text, is_orderly=False)
+            return
+        order = IN_ORDER if ref_seq == 0 else session.channel.receive(ref_seq, 0)
+        if order == GAP:
+            self._report_gap(session, ref_seq, now)
+        elif order == IN_ORDER:
+            self._unsettled[session] = None
+            self._send_error(routing_id, Error(code, ref_seq, False, text, clause), now)
+
+    def unreachable(self, routing_id: RoutingId, now: float) -> None:
+        """The socket is gone. Its peer may be back on another within the grace; what we send waits for it. (LIV-6)"""
+        session = self._by_routing.get(routing_id)
+        if session is not None:
+            self._detach(session, now)
+
+    def expire(self, now: float) -> None:
+        """Call only when nothing is left to read: what waits in the socket is a sign of life too."""
+        for session in self._deadlines.take_due(now):
+            late_seconds = now - session.expires_at()
+            if late_seconds > session.welcome.timers.heartbeat_seconds:
+                # It is we who were away (stopped, or stuck in a handler): what this peer sent meanwhile may still be
+                # on its way through the kernel. It gets the time of a reconnect to show up.
+                session.heard_at = now - session.patience_seconds + self._grace_seconds
+                self._deadlines.watch(session)
+            else:
+                text = f"silent for {session.patience_seconds:g} s"
+                self._part(session, codes.LEASE_EXPIRED, text)
+
+    def next_deadline(self) -> float | None:
+        return 0.0 if self.has_work else self._deadlines.next_deadline()
+
+    # ------------------------------------------------------------ from the role
+
+    def send(self, peer_id: PeerId, message: Message) -> None:
+        """To a peer without session: dropped. To one that is away for the moment: kept until it is back."""
+        session = self._by_peer.get(peer_id)
+        if session is None:
+            return
+        channel = session.channel
+        if type(message) is Error:
+            frames: Frames = self._encode(message, 0, channel.received_seq)
+        else:
+            frames = channel.send(message)
+        if session.routing_id is not None:
+            self._transmissions.append((session.routing_id, frames))
+        if channel.backlog_bytes > self._backlog_limit:
+            text = f"{channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
+            self._part(session, codes.OVERLOADED, text)
+
+    def disconnect(self, peer_id: PeerId, code: int, text: str) -> None:
+        session = self._by_peer.get(peer_id)
+        if session is not None:
+            self._part(session, code, text)
+
+    def settle(self, now: float) -> None:
+        """The role has reacted to everything it was given: now the Pongs, and the acknowledgements nothing carried."""
+        unsettled = self._unsettled
+        if not unsettled:
+            return
+        self._unsettled = {}
+        for session in unsettled:
+            if session.is_over:
+                continue
+            if session.pings:
+                self._answer_pings(session)
+            elif session.routing_id is not None and (frames := session.channel.acknowledgement()) is not None:
+                self._transmissions.append((session.routing_id, frames))
+
+    def shut_down(self) -> None:
+        """Bye to all; no session is opened any more."""
+        self._is_shut_down = True
+        for session in list(self._by_peer.values()):
+            self._part(session, codes.SHUTTING_DOWN, f"the {self.terms.role_name} is shutting down")
+
+    def backlog_bytes(self, peer_id: PeerId) -> int:
+        session = self._by_peer.get(peer_id)
+        return 0 if session is None else session.channel.backlog_bytes
+
+    def peer_ids(self) -> list[PeerId]:
+        return list(self._by_peer)
+
+    # ------------------------------------------------------------ opening
+
+    def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
+        """From a socket that carries no session: only a Hello means anything (HSK-1)."""
+        message = envelope.message
+        kind = type(message)
+        if kind is Hello:
+            self._receive_hello(routing_id, message, now)  # type: ignore[arg-type]
+        elif kind is not Error and kind is not Bye:  # these end something: there is nothing to answer
+            text = "this socket has no session: say Hello on a new socket, with resume if there was one"
+            self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-1"), now)
+
+    def _receive_hello(self, routing_id: RoutingId, hello: Hello, now: float) -> None:
+        refusal = self._refusal(routing_id, hello)
+        if refusal is not None:
+            self._send_reject(routing_id, refusal, now)
+            return
+        current = self._by_peer.get(hello.peer_id)
+        if current is None:
+            self._open(routing_id, hello, now)
+        elif current.routing_id == routing_id and current.hello == hello:
+            self._transmissions.append((routing_id, self._encode(current.welcome, 0, current.channel.received_seq)))
+        elif self._events:
+            # The role has yet to handle what this session said: it must not be replaced under its feet.
+            self._held.append((routing_id, hello))
+        else:
+            self._meet_again(current, routing_id, hello, now)
+
+    def _refusal(self, routing_id: RoutingId, hello: Hello) -> Reject | None:
+        terms = self.terms
+        refusal = handshake.refuse(terms, hello, routing_id)
+        if refusal is not None:
+            return refusal
+        if self._is_shut_down:
+            text = f"this {terms.role_name} is shutting down: dial again when its successor is up"
+            return Reject(codes.SHUTTING_DOWN, terms.version_min, terms.version_max, text)
+        carried = self._by_routing.get(routing_id)
+        if carried is not None and carried.peer_id != hello.peer_id:
+            text = "this socket carries the session of another peer id: use a socket of its own"
+            return Reject(codes.BAD_IDENTITY, terms.version_min, terms.version_max, text)
+        return None
+
+    def _meet_again(self, current: ServerSession, routing_id: RoutingId, hello: Hello, now: float) -> None:
+        verdict = handshake.judge(hello, current.hello, current.session_id, current.channel)
+        if verdict is Verdict.STALE:
+            terms = self.terms
+            text = "a newer session of this peer id is in use: is a second process running under the same id?"
+            stale = Reject(codes.SESSION_REPLACED, terms.version_min, terms.version_max, text)
+            self._send_reject(routing_id, stale, now)
+        elif verdict is Verdict.REPLACE:
+            self._replace(current, routing_id, hello, now)
+        else:
+            self._attach(current, routing_id, hello, verdict, now)
+
+    def _open(self, routing_id: RoutingId, hello: Hello, now: float) -> None:
+        self._last_session_id += 1
+        welcome = handshake.welcome(self.terms, hello, self._last_session_id)
+        allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
+        if self.terms.allowed_messages is not None and allowed is None:
+            allowed = frozenset()
+        session = ServerSession(hello, welcome, Channel(self._encode), allowed, routing_id, now)
+        self._by_peer[hello.peer_id] = session
+        self._by_routing[routing_id] = session
+        self._deadlines.watch(session)
+        self._transmissions.append((routing_id, self._encode(welcome, 0, 0)))
+        self._events.append(Opened(hello.peer_id, hello, welcome))
+
+    def _replace(self, current: ServerSession, routing_id: RoutingId, hello: Hello, now: float) -> None:
+        text = "another session was opened under the same peer id"
+        if current.routing_id is not None and current.routing_id != routing_id:
+            # Told so, a second peer with this id stops instead of coming back and throwing the first one out.
+            error = Error(codes.SESSION_REPLACED, 0, True, text, "HSK-7")
+            self._transmissions.append((current.routing_id, self._encode(error, 0, 0)))
+        self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
+        self._open(routing_id, hello, now)
+
+    def _attach(
+        self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float
+    ) -> None:
+        """The session goes on, on this socket; what its peer lacks follows the Welcome (SES-6)."""
+        if session.routing_id is not None:
+            del self._by_routing[session.routing_id]
+        channel = session.channel
+        if verdict is Verdict.RESUME:
+            channel.forget(hello.resume.received_seq)
+            session.welcome = replace(session.welcome, resumed=True, received_seq=channel.received_seq)
+        session.hello = hello
+        session.attach(routing_id, now)
+        self._by_routing[routing_id] = session
+        self._transmissions.append((routing_id, self._encode(session.welcome, 0, channel.received_seq)))
+        self._transmissions.extend((routing_id, frames) for frames in channel.kept_frames())
+
+    # ------------------------------------------------------------ inside a session
+
+    def _receive_unsequenced(self, session: ServerSession, routing_id: RoutingId, message: Message, now: float) -> None:
+        if isinstance(message, Acknowledge):
+            return
+        if isinstance(message, Hello):
+            self._receive_hello(routing_id, message, now)
+        elif isinstance(message, Error):
+            if message.fatal:
+                self._end(session, message.code, message.text, is_orderly=False)
+            else:
+                peer_id = session.peer_id
+                self._events.append(Complained(peer_id, message.code, message.ref_seq, message.text, message.clause))
+        else:
+            name = type(message).__name__
+            self._complain(session, codes.BAD_ENVELOPE, 0, f"{name} must have a seq of its own", "SES-1", now)
+
+    def _answer_pings(self, session: ServerSession) -> None:
+        pings, session.pings = session.pings, []
+        for nonce in pings:
+            self.send(session.peer_id, Pong(nonce))
+
+    def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
+        text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
+        self._interrupt(session, seq, text, now)
+
+    def _interrupt(self, session: ServerSession, seq: int, text: str, now: float) -> None:
+        """This socket can no longer carry the session; another one can (SES-5)."""
+        assert session.routing_id is not None, "only an attached session receives"
+        self._send_error(session.routing_id, Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5"), now)
+        self._detach(session, now)
+
+    def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
+        self.rejected_count += 1
+        assert session.routing_id is not None, "only an attached session receives"
+        self._send_error(session.routing_id, Error(code, seq, False, text, clause), now)
+
+    # ------------------------------------------------------------ parting
+
+    def _detach(self, session: ServerSession, now: float) -> None:
+        assert session.routing_id is not None, "a detached session has nothing to detach from"
+        del self._by_routing[session.routing_id]
+        # A peer that is well may notice nothing before its next Ping: hence the heartbeat on top.
+        grace_seconds = self._grace_seconds + session.welcome.timers.heartbeat_seconds
+        session.detach(min(grace_seconds, session.welcome.timers.lease_seconds), now)
+        self._deadlines.watch(session)
+
+    def _part(self, session: ServerSession, code: int, text: str) -> None:
+        """End a session from our side, and say so if there is a socket to say it on."""
+        is_orderly = code in _ORDERLY
+        if session.routing_id is not None:
+            if is_orderly:
+                frames = session.channel.send(Bye(code, text))
+            else:
+                frames = self._encode(Error(code, 0, True, text, ""), 0, session.channel.received_seq)
+            self._transmissions.append((session.routing_id, frames))
+        self._end(session, code, text, is_orderly=is_orderly)
+
+    def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
+        session.is_over = True
+        del self._by_peer[session.peer_id]
+        if session.routing_id is not None:
+            del self._by_routing[session.routing_id]
+        self._events.append(Lost(session.peer_id, code, text, is_orderly))
+
+    # ------------------------------------------------------------ answers to nonsense
+
+    def _send_error(self, routing_id: RoutingId, error: Error, now: float) -> None:
+        if self._limiter.admits(routing_id, now):
+            self._transmissions.append((routing_id, self._encode(error, 0, 0)))
+
+    def _send_reject(self, routing_id: RoutingId, reject: Reject, now: float) -> None:
+        self.rejected_count += 1
+        if self._limiter.admits(routing_id, now):
+            self._transmissions.append((routing_id, self._encode(reject, 0, 0)))

@@ -1,0 +1,173 @@
+"""What a server makes of a Hello: pure functions from the Hello and its own terms to a Reject or a Welcome (HSK)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from scaler_protocol import codes
+from scaler_protocol.ids import ID_BYTES, PeerId
+from scaler_protocol.messages import Hello, Limits, Reject, Resume, Software, Timers, Welcome
+from scaler_protocol.session.channel import Channel
+
+ROLE_NAMES = {
+    codes.ROLE_CLIENT: "client",
+    codes.ROLE_WORKER: "worker",
+    codes.ROLE_SCHEDULER: "scheduler",
+    codes.ROLE_MONITOR: "monitor",
+    codes.ROLE_MANAGER: "worker manager",
+}
+
+#: Below this a loaded machine would lose peers that are well (LIV-1).
+SHORTEST_HEARTBEAT_SECONDS = 0.05
+
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class WelcomeFields:
+    """The part of a Welcome that only the role knows, made for each Hello."""
+
+    storage_address: str = ""
+    monitor_address: str = ""
+    is_protected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTerms:
+    """What a server offers and asks of everyone who dials."""
+
+    server_id: PeerId
+    role_name: str
+    allowed_roles: Collection[int]
+    allowed_messages: Mapping[int, frozenset[type]] | None = None
+    welcome_fields: Callable[[Hello], WelcomeFields] = field(default=lambda hello: WelcomeFields())
+    software: Software = field(default_factory=Software)
+    incarnation: int = 1
+    timers: Timers = field(default_factory=Timers)
+    limits: Limits = field(default_factory=Limits)
+    features: tuple[str, ...] = ()
+    version_min: int = codes.PROTOCOL_VERSION_MIN
+    version_max: int = codes.PROTOCOL_VERSION_MAX
+
+
+def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None:
+    """Why this Hello cannot become a session, or None. The first reason counts: a version first, for all else
+    may mean something different in another one."""
+    if hello.version_min > terms.version_max or hello.version_max < terms.version_min:
+        return _reject(terms, codes.VERSION_MISMATCH, _mismatch_text(terms, hello))
+    if len(routing_id) != ID_BYTES or routing_id[0] == 0:
+        text = "the routing id of a socket must be 16 random bytes, the first not zero: set it before connecting"
+        return _reject(terms, codes.BAD_IDENTITY, text)
+    if len(hello.peer_id) != ID_BYTES:
+        text = f"a peer id has {ID_BYTES} bytes and this one has {len(hello.peer_id)}"
+        return _reject(terms, codes.BAD_IDENTITY, text)
+    if hello.role not in terms.allowed_roles:
+        wanted = ", ".join(sorted(role_name(role) for role in terms.allowed_roles))
+        text = f"a {terms.role_name} does not talk to a {role_name(hello.role)} (only to: {wanted}): check the address"
+        return _reject(terms, codes.BAD_ROLE, text)
+    return None
+
+
+def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
+    """The Welcome of a new session."""
+    own = terms.welcome_fields(hello)
+    return Welcome(
+        version=min(hello.version_max, terms.version_max),
+        server_id=terms.server_id,
+        incarnation=terms.incarnation,
+        session_id=session_id,
+        features=tuple(feature for feature in terms.features if feature in hello.features),
+        limits=agree_limits(terms.limits, hello.limits),
+        timers=agree_timers(terms.timers, hello.timers),
+        software=terms.software,
+        storage_address=own.storage_address,
+        monitor_address=own.monitor_address,
+        is_protected=own.is_protected,
+    )
+
+
+class Verdict(Enum):
+    """What a Hello is to the session its peer has already."""
+
+    RESUME = "resume"  # continue it on the new socket
+    REPEATED = "repeated"  # the Hello that opened it, on another socket, before anything was said: the same Welcome
+    REPLACE = "replace"  # the peer knows nothing of it any more: lose it, open another
+    STALE = "stale"  # older than the session: from a socket its peer has left, or a second peer with this id
+
+
+def judge(hello: Hello, current: Hello, session_id: int, channel: Channel) -> Verdict:
+    """How `hello` relates to the session that `current` opened or last resumed (HSK-7, SES-6).
+
+    The hazard is a Hello that was delayed on a socket its dialer gave up: a stopped server reads it after the Hello
+    of the next socket, and to replace the live session then would cost a worker all its tasks. A dialer raises its
+    incarnation with each dial that does not resume, and acknowledges more and more, so both kinds can be told.
+    """
+    if hello.incarnation != current.incarnation:
+        return Verdict.REPLACE if hello.incarnation > current.incarnation else Verdict.STALE
+    resume = hello.resume
+    if resume.session_id == session_id:
+        if resume.received_seq < channel.acknowledged_seq:
+            return Verdict.STALE
+        return Verdict.RESUME if channel.is_possible(resume.received_seq) else Verdict.REPLACE
+    if hello == current and channel.received_seq == 0 and channel.acknowledged_seq == 0:
+        return Verdict.REPEATED
+    # Naming a session before the present one, it was replaced without noticing. Giving way would let two peers with
+    # one id throw each other out for ever.
+    return Verdict.REPLACE if resume == Resume() else Verdict.STALE
+
+
+def agree_limits(ours: Limits, theirs: Limits) -> Limits:
+    """The smaller of both; zero means the default."""
+    default = Limits()
+    return Limits(
+        inline_bytes=min(ours.inline_bytes, theirs.inline_bytes or default.inline_bytes),
+        payload_frame_bytes=min(ours.payload_frame_bytes, theirs.payload_frame_bytes or default.payload_frame_bytes),
+        batch_tasks=min(ours.batch_tasks, theirs.batch_tasks or default.batch_tasks),
+        envelope_bytes=min(ours.envelope_bytes, theirs.envelope_bytes or default.envelope_bytes),
+    )
+
+
+def agree_timers(ours: Timers, theirs: Timers) -> Timers:
+    """The shorter of both, but never so short that a healthy peer would be lost (LIV-1)."""
+    heartbeat = min(ours.heartbeat_seconds, _or_default(theirs.heartbeat_seconds, ours.heartbeat_seconds))
+    heartbeat = max(heartbeat, SHORTEST_HEARTBEAT_SECONDS)
+    lease = min(ours.lease_seconds, _or_default(theirs.lease_seconds, ours.lease_seconds))
+    return Timers(heartbeat_seconds=heartbeat, lease_seconds=max(lease, 3 * heartbeat))
+
+
+def role_name(role: int) -> str:
+    return ROLE_NAMES.get(role, f"role {role}")
+
+
+def readable(text: str) -> str:
+    """A name somebody else chose, fit for one line of a log."""
+    return "".join(character if character.isprintable() else "?" for character in text[:_LONGEST_NAME])
+
+
+def software_name(software: Software, otherwise: str) -> str:
+    return readable(f"{software.name or otherwise} {software.version}".strip())
+
+
+def version_range(low: int, high: int) -> str:
+    return f"protocol {low}" if low == high else f"protocols {low} to {high}"
+
+
+def _mismatch_text(terms: ServerTerms, hello: Hello) -> str:
+    ours = software_name(terms.software, terms.role_name)
+    theirs = software_name(hello.software, role_name(hello.role))
+    older = theirs if hello.version_max < terms.version_min else ours
+    return (
+        f"{ours} speaks {version_range(terms.version_min, terms.version_max)} and {theirs} speaks "
+        f"{version_range(hello.version_min, hello.version_max)}: upgrade {older}"
+    )
+
+
+def _reject(terms: ServerTerms, code: int, text: str) -> Reject:
+    return Reject(code=code, version_min=terms.version_min, version_max=terms.version_max, text=text)
+
+
+def _or_default(seconds: float, default: float) -> float:
+    return seconds if math.isfinite(seconds) and seconds > 0 else default

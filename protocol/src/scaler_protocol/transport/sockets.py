@@ -1,0 +1,182 @@
+"""How our sockets are made, and how one message is read from and written to one (FRM).
+
+The options are all set explicitly, because the defaults drop messages, block, or wait for ever at exit.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket as unix
+from collections.abc import Callable, Sequence
+
+import zmq
+
+from scaler_protocol.addresses import Address, AddressError, bindable
+from scaler_protocol.ids import new_routing_id
+from scaler_protocol.messages import Buffer, Limits
+from scaler_protocol.session.channel import Frames, frames_bytes
+from scaler_protocol.transport.context import count_endpoint, zmq_context
+
+Socket = zmq.Socket[bytes]
+Recv = Callable[..., object]
+
+#: Below this a copy is cheaper than what it takes to avoid one.
+ZERO_COPY_BYTES = 65_536
+
+#: More are never legal in version 1; a few more than that are read, so that the complaint can name the message.
+PAYLOAD_FRAMES_READ = 4
+
+#: How long a closing socket may hold on to what it has not sent: enough for a goodbye.
+LINGER_MILLISECONDS = 1_000
+
+_KEEPALIVE_IDLE_SECONDS = 60
+_KEEPALIVE_INTERVAL_SECONDS = 20
+_KEEPALIVE_COUNT = 3
+#: ZeroMQ's own heartbeat only frees what is queued for a peer that no longer reads; liveness is the session's (LIV-1).
+_ZMTP_HEARTBEAT_MILLISECONDS = 30_000
+_ZMTP_TIMEOUT_MILLISECONDS = 120_000
+_HANDSHAKE_MILLISECONDS = 10_000
+_RECONNECT_MILLISECONDS = 100
+_RECONNECT_MAX_MILLISECONDS = 1_000
+
+
+def bound_router(address: Address, limits: Limits) -> Socket:
+    """A listening socket, or AddressError."""
+    where = bindable(address)
+    _refuse_taken_path(address)
+    socket = zmq_context().socket(zmq.ROUTER)
+    try:
+        _set_common_options(socket, address, limits)
+        # A peer that comes back behind a half-open connection takes its routing id over; and sending to one that is
+        # not there is an error instead of silence.
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.BACKLOG, 1024)
+        socket.bind(where)
+    except zmq.ZMQError as error:
+        socket.close(linger=0)
+        raise AddressError(_bind_text(address, error)) from None
+    count_endpoint(+1)
+    return socket
+
+
+def connected_dealer(address: Address, limits: Limits) -> Socket:
+    """A socket with a routing id of its own that connects by itself, now or when the server is up."""
+    socket = zmq_context().socket(zmq.DEALER)
+    try:
+        _set_common_options(socket, address, limits)
+        socket.setsockopt(zmq.ROUTING_ID, new_routing_id())
+        # Off: the Hello is queued before the connection is up, and nothing ever blocks.
+        socket.setsockopt(zmq.IMMEDIATE, 0)
+        socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MILLISECONDS)
+        socket.connect(str(address))
+    except zmq.ZMQError as error:
+        socket.close(linger=0)
+        raise AddressError(f"address {address} cannot be connected to: {zmq.strerror(error.errno or 0)}") from None
+    count_endpoint(+1)
+    return socket
+
+
+def close(socket: Socket, linger_milliseconds: int) -> None:
+    socket.close(linger=linger_milliseconds)
+    count_endpoint(-1)
+
+
+def has_input(socket: Socket) -> bool:
+    """Also re-arms the edge-triggered descriptor: ask after the last send, before waiting."""
+    events: int = socket.getsockopt(zmq.EVENTS)  # type: ignore[assignment]
+    return bool(events & zmq.POLLIN)
+
+
+def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer], int, bool]:
+    """The frames of one message after the routing id: envelope (None when it is beyond the limit: not even copied),
+    payload frames, bytes in all, and whether there are more frames than anybody could mean.
+
+    `recv` per frame is a third of the cost of `recv_multipart`. The envelope is copied to `bytes`, since Cap'n Proto
+    needs it aligned; a large payload frame is not copied.
+    """
+    frame: zmq.Frame = recv(zmq.NOBLOCK, False)  # type: ignore[assignment]
+    size = len(frame)
+    envelope = frame.bytes if size <= envelope_limit else None
+    if not frame.more:
+        return envelope, (), size, False
+    payload: list[Buffer] = []
+    while frame.more:
+        if len(payload) == PAYLOAD_FRAMES_READ:
+            return envelope, payload, size, True
+        frame = recv(zmq.NOBLOCK, False)  # type: ignore[assignment]
+        frame_size = len(frame)
+        size += frame_size
+        payload.append(frame.buffer if frame_size >= ZERO_COPY_BYTES else frame.bytes)
+    return envelope, payload, size, False
+
+
+def skip(recv: Recv, frames: int) -> bool:
+    """Throw away up to so many frames of a message; whether its end was reached."""
+    for _ in range(frames):
+        frame: zmq.Frame = recv(zmq.NOBLOCK, False)  # type: ignore[assignment]
+        if not frame.more:
+            return True
+    return False
+
+
+def write(send: Callable[..., object], frames: Frames) -> None:
+    """An envelope with, in version 1, at most one payload frame."""
+    if len(frames) == 1:
+        send(frames[0], zmq.NOBLOCK)
+        return
+    last = len(frames) - 1
+    for position, frame in enumerate(frames):
+        flags = zmq.NOBLOCK if position == last else zmq.NOBLOCK | zmq.SNDMORE
+        send(frame, flags, position == 0 or frames_bytes((frame,)) < ZERO_COPY_BYTES)
+
+
+def _set_common_options(socket: Socket, address: Address, limits: Limits) -> None:
+    # A full queue would drop silently (ROUTER) or block (DEALER): queues are bounded by the session instead.
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.LINGER, LINGER_MILLISECONDS)
+    # Above our own limits: those are answered with TOO_LARGE, this one cuts the connection without a word (FRM-4).
+    socket.setsockopt(zmq.MAXMSGSIZE, 2 * max(limits.payload_frame_bytes, limits.envelope_bytes))
+    socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MILLISECONDS)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, _ZMTP_HEARTBEAT_MILLISECONDS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _ZMTP_TIMEOUT_MILLISECONDS)
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _KEEPALIVE_IDLE_SECONDS)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _KEEPALIVE_INTERVAL_SECONDS)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, _KEEPALIVE_COUNT)
+
+
+def _refuse_taken_path(address: Address) -> None:
+    """libzmq removes the file of an ipc address before it binds, also when a living server listens there."""
+    if not address.path or address.path.startswith("@"):
+        return
+    with unix.socket(unix.AF_UNIX, unix.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(address.path)
+        except OSError:
+            return
+    raise AddressError(_taken_text(address))
+
+
+def _bind_text(address: Address, error: zmq.ZMQError) -> str:
+    number = error.errno
+    if number == errno.EADDRINUSE or number == zmq.EADDRINUSE:
+        return _taken_text(address)
+    if number in (errno.EADDRNOTAVAIL, zmq.EADDRNOTAVAIL, errno.ENODEV):
+        return f"address {address} is not one of this machine: use one that is, 127.0.0.1, or * for all"
+    if number == errno.EACCES:
+        remedy = (
+            "choose another path" if address.path else "ports below 1024 are for administrators, choose a higher one"
+        )
+        return f"address {address} may not be listened on by this user: {remedy}"
+    if number == errno.ENOENT and address.path:
+        return f"address {address} lies in a directory that does not exist: create it first"
+    return f"address {address} cannot be listened on: {zmq.strerror(number or 0)}"
+
+
+def _taken_text(address: Address) -> str:
+    return f"address {address} is already in use: stop what is listening there, or choose another one"
