@@ -3,8 +3,8 @@
 The version is one line in the file VERSION. A dist lists its requirements in its `hatch.toml`, where `{version}` stands
 for that line, so the parts always require each other at exactly the version they were made at.
 
-An sdist must build alone, without VERSION and this file. Both fields are already settled in its PKG-INFO, so all it needs
-is to be left without the `hatch.toml` that points here.
+An sdist must build alone, without VERSION and this file. Both fields are already settled in its PKG-INFO, so all it
+needs is to be left without the `hatch.toml` that points here.
 """
 
 from typing import Any

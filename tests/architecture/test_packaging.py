@@ -1,0 +1,107 @@
+"""Each dist asks for what it imports, nothing more, and the commands the README promises exist."""
+
+import re
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import OUR_PACKAGES, PARTS, ROOT, Part, imports, modules
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: Where the name on the package index and the name in Python differ.
+IMPORT_NAMES = {"pycapnp": "capnp", "pyzmq": "zmq", "python-graphblas": "graphblas"}
+
+#: What a worker runs belongs to the user: values may hold arrays, and numpy is then there because the user has it.
+NOT_OURS_TO_REQUIRE = {"numpy"}
+
+
+def load(path: Path) -> dict[str, object]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def requirements(part: Part) -> tuple[set[str], set[str]]:
+    """Import names that a dist needs always, and with one of its extras."""
+    hook = load(ROOT / part.folder / "hatch.toml")["metadata"]["hooks"]["custom"]  # type: ignore[index]
+    always = {import_name(entry) for entry in hook["dependencies"]}
+    optional = {import_name(entry) for names in hook.get("optional-dependencies", {}).values() for entry in names}
+    if any("scaler-protocol[values]" in entry for entry in hook["dependencies"]):
+        always.add("cloudpickle")
+    return always, optional
+
+
+def import_name(requirement: str) -> str:
+    name = re.match(r"[A-Za-z0-9_-]+", requirement).group()  # type: ignore[union-attr]
+    return IMPORT_NAMES.get(name, "scaler" if name == "scaler-client" else name.replace("-", "_"))
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_dist_requires_what_it_imports(name: str) -> None:
+    part = PARTS[name]
+    always, optional = requirements(part)
+    known = always | optional | {part.package} | NOT_OURS_TO_REQUIRE | sys.stdlib_module_names
+    wrong = [str(found) for path in modules(part) for found in imports(path) if found.top not in known]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if name not in ("symphony", "conformance")])
+def test_a_dist_imports_what_it_requires(name: str) -> None:
+    """The two that are only names so far require ahead of what they will import."""
+    part = PARTS[name]
+    always, _ = requirements(part)
+    used = {found.top for path in modules(part) for found in imports(path)}
+    through_values = {"cloudpickle"} if "scaler_protocol" in used else set()
+    assert always - used - through_values <= OUR_PACKAGES - {part.package}
+
+
+def test_settings_live_at_the_root_only() -> None:
+    for part in PARTS.values():
+        assert set(load(ROOT / part.folder / "pyproject.toml")["tool"]) == {"hatch"}  # type: ignore[call-overload]
+
+
+def test_every_requirement_is_pinned_for_development() -> None:
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines("constraints.txt") if "==" in line}
+    asked = {re.match(r"[\w-]+", line).group().lower() for line in lines("requirements-dev.txt")}  # type: ignore[union-attr]
+    for part in PARTS.values():
+        hook = load(ROOT / part.folder / "hatch.toml")["metadata"]["hooks"]["custom"]  # type: ignore[index]
+        entries = [*hook["dependencies"], *chain.from_iterable(hook.get("optional-dependencies", {}).values())]
+        asked |= {re.match(r"[\w-]+", entry).group().lower() for entry in entries if "{version}" not in entry}  # type: ignore[union-attr]
+    assert not asked - pinned
+
+
+def lines(name: str) -> list[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("part", ["scheduler", "worker", "storage"])
+def test_a_role_is_a_command(part: str) -> None:
+    scripts = load(ROOT / PARTS[part].folder / "pyproject.toml")["project"]["scripts"]  # type: ignore[index]
+    ((_, target),) = scripts.items()
+    module, _, function = target.partition(":")
+    program = f"import {module} as module; assert callable(module.{function})"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_ci_calls_what_the_readme_names() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (called,) = re.findall(r"for target in ([a-z ]+);", script)
+    assert called.split()[-1] == "test", "CI is read by its last line, which must be the summary of the tests"
+    for target in called.split():
+        assert f"make {target}" in readme
+
+
+def test_make_help_lists_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE).group(1).split()  # type: ignore[union-attr]
+    assert {"setup", "demo", "test", "check", "bench", "simulate", "build", "help"} <= set(phony)
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+    assert set(phony) == {line.split()[0] for line in shown.splitlines()[2:]}

@@ -1,0 +1,113 @@
+"""Client and protocol import on Windows: nothing that only POSIX has, unless it is asked for first."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import PARTS, imports, modules, relative, syntax
+
+POSIX_MODULES = ("fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty", "uvloop")
+POSIX_NAMES = {
+    "os": {
+        "fork",
+        "forkpty",
+        "geteuid",
+        "getpgid",
+        "getuid",
+        "killpg",
+        "mkfifo",
+        "setpgid",
+        "setsid",
+        "wait4",
+        "WNOHANG",
+    },
+    "signal": {"SIGKILL", "SIGCHLD", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "pthread_sigmask", "set_wakeup_fd"},
+    "socket": {"AF_UNIX"},
+    "time": {"clock_gettime"},
+}
+PORTABLE = [PARTS["client"], PARTS["protocol"]]
+
+#: Modules of the protocol that only the server roles import, and that say so in their docstring.
+SERVER_ONLY = ("scaler_protocol/process/",)
+
+
+def portable_modules() -> list[Path]:
+    return [path for part in PORTABLE for path in modules(part) if not is_server_only(path)]
+
+
+def is_server_only(path: Path) -> bool:
+    return any(place in relative(path) for place in SERVER_ONLY)
+
+
+@pytest.mark.parametrize("path", portable_modules(), ids=relative)
+def test_no_posix_only_import(path: Path) -> None:
+    wrong = [found for found in imports(path) if found.top in POSIX_MODULES and not found.is_guarded]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("path", portable_modules(), ids=relative)
+def test_no_posix_only_name(path: Path) -> None:
+    """`os.fork` and its like stand only below an `if sys.platform …` or a `hasattr`, where a reader sees why."""
+    wrong = [f"{relative(path)}:{node.lineno} uses {name}" for node, name in unguarded_names(syntax(path), False)]
+    assert not wrong, "\n".join(wrong)
+
+
+def unguarded_names(node: ast.AST, is_guarded: bool) -> list[tuple[ast.Attribute, str]]:
+    found = []
+    for child in ast.iter_child_nodes(node):
+        inside = is_guarded or isinstance(child, ast.If | ast.IfExp | ast.Try)
+        if isinstance(child, ast.Attribute) and not inside and is_posix_name(child):
+            found.append((child, ast.unparse(child)))
+        found += unguarded_names(child, inside)
+    return found
+
+
+def is_posix_name(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.attr in POSIX_NAMES.get(node.value.id, ())
+
+
+#: A Python that looks like Windows to whoever asks: the platform's names, and none of the modules it lacks.
+PRETEND_WINDOWS = """
+import importlib, os, signal, sys
+import asyncio, ctypes, multiprocessing, socket, subprocess, threading, zmq, capnp, cloudpickle, tempfile, shutil
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ModuleNotFoundError(f"No module named {name!r} on this platform", name=name)
+BLOCKED = set(sys.argv[1].split(","))
+for name in BLOCKED:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Absent())
+sys.platform, os.name = "win32", "nt"
+for owner, names in ((os, sys.argv[2]), (signal, sys.argv[3]), (socket, sys.argv[4])):
+    for name in names.split(","):
+        if hasattr(owner, name):
+            delattr(owner, name)
+for name in sys.argv[5:]:
+    importlib.import_module(name)
+print("imported", len(sys.argv) - 5)
+"""
+
+
+def test_client_and_protocol_import_on_windows() -> None:
+    names = [dotted(path) for path in portable_modules() if path.name != "__main__.py"]
+    gone = [",".join(sorted(POSIX_NAMES[owner])) for owner in ("os", "signal", "socket")]
+    command = [sys.executable, "-c", PRETEND_WINDOWS, ",".join(POSIX_MODULES), *gone, *names]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == ["imported", str(len(names))]
+
+
+def test_the_windows_check_can_fail() -> None:
+    command = [sys.executable, "-c", PRETEND_WINDOWS, "fcntl", "fork", "SIGKILL", "AF_UNIX", "fcntl"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "No module named 'fcntl' on this platform" in ended.stderr
+
+
+def dotted(path: Path) -> str:
+    inside = relative(path).split("/src/")[1].removesuffix(".py").removesuffix("/__init__")
+    return inside.replace("/", ".")
