@@ -10,10 +10,16 @@ from dataclasses import replace
 import psutil
 
 from scaler_protocol.addresses import AddressError
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_SCHEDULER, ROLE_WORKER
+from scaler_protocol.codes import (
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    ROLE_CLIENT,
+    ROLE_MONITOR,
+    ROLE_SCHEDULER,
+    ROLE_WORKER,
+)
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Count, Hello
-from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import (
     Complained,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_UNKNOWN
 from scaler_protocol.columns import split_ids

@@ -6,8 +6,9 @@ that a task can be dispatched again after its worker was lost (SCH-7).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Sequence, Union
+from typing import TYPE_CHECKING, Union
 
 from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
@@ -22,7 +23,7 @@ Indexes = Union[range, list[int]]
 class Chunk:
     """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
 
-    __slots__ = ("client", "header", "batch", "ids", "unfinished", "dropped", "__dict__")
+    __slots__ = ("__dict__", "batch", "client", "dropped", "header", "ids", "unfinished")
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
@@ -62,10 +63,12 @@ class Chunk:
         return offsets(split_u16(self.batch.dependency_counts))
 
     def dependencies(self, index: int) -> tuple[TaskId, ...]:
+        """Each once, however often it was named."""
         if not self.batch.dependency_counts:
             return ()
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
-        return split_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])  # type: ignore[return-value]
+        ids = split_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
+        return tuple(dict.fromkeys(map(TaskId, ids)))
 
     def function_id(self, index: int) -> bytes:
         indexes = self.batch.function_indexes

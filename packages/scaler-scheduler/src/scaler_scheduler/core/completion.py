@@ -7,9 +7,9 @@ The rest is looked at row by row.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Sequence
 
 from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids

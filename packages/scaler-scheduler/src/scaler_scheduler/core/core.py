@@ -7,8 +7,9 @@ the larger the batches (BAT-4).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, Union
+from typing import Union
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_WORKER
 from scaler_protocol.messages import (
@@ -148,5 +149,3 @@ class SchedulerCore:
         elif now >= self._balance_at:
             placement.balance(self.tables)
             self._balance_at = now + period
-
-

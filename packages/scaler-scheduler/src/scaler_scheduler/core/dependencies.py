@@ -6,8 +6,8 @@ with the dispatch of the dependent; kept object ids are released by the schedule
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
@@ -40,13 +40,13 @@ class Dependencies:
     def __init__(self) -> None:
         #: all and only the tasks in state WAITING
         self.waiting: dict[TaskId, Waiting] = {}
-        #: unfinished task -> tasks in `waiting` for it
-        self.dependents: dict[TaskId, list[TaskId]] = {}
+        #: unfinished task -> tasks in `waiting` for it, at least one
+        self.dependents: dict[TaskId, dict[TaskId, None]] = {}
         #: task -> how many unfinished tasks depend on it
         self.users: dict[TaskId, int] = {}
         self.kept: dict[TaskId, Kept] = {}
         #: graphs of which more batches may follow -> their kept results
-        self.open_graphs: dict[GraphId, set[TaskId]] = {}
+        self.open_graphs: dict[GraphId, dict[TaskId, None]] = {}
 
     def is_kept(self, task_id: TaskId) -> bool:
         return task_id in self.kept
@@ -57,16 +57,16 @@ class Dependencies:
         if missing:
             self.waiting[task_id] = Waiting(chunk, index, len(missing))
             for other in missing:
-                self.dependents.setdefault(other, []).append(task_id)
+                self.dependents.setdefault(other, {})[task_id] = None
 
     def open(self, graph_id: GraphId) -> None:
-        self.open_graphs.setdefault(graph_id, set())
+        self.open_graphs.setdefault(graph_id, {})
 
     def succeeded(self, task_id: TaskId, kept: Kept) -> list[tuple[Chunk, int]]:
         """Keeps the result if it has users, and answers which tasks can run now."""
         graph = self.open_graphs.get(kept.chunk.header.graph_id)
         if graph is not None:
-            graph.add(task_id)
+            graph[task_id] = None
         if graph is not None or task_id in self.users:
             self.kept[task_id] = kept
         return self._one_less(task_id)
@@ -77,9 +77,7 @@ class Dependencies:
     def _one_less(self, ended: TaskId) -> list[tuple[Chunk, int]]:
         ready = []
         for dependent in self.dependents.pop(ended, ()):
-            waiting = self.waiting.get(dependent)
-            if waiting is None:
-                continue
+            waiting = self.waiting[dependent]
             waiting.missing -= 1
             if not waiting.missing:
                 del self.waiting[dependent]
@@ -90,10 +88,26 @@ class Dependencies:
         """The tasks that waited for it directly, taken out of `waiting`: they end the same way."""
         doomed = []
         for dependent in self.dependents.pop(task_id, ()):
-            waiting = self.waiting.pop(dependent, None)
-            if waiting is not None:
-                doomed.append((dependent, waiting.chunk, waiting.index))
+            waiting = self.waiting.pop(dependent)
+            doomed.append((dependent, waiting.chunk, waiting.index))
+        for dependent, chunk, index in doomed:
+            self._stop_waiting(dependent, chunk, index)
         return doomed
+
+    def stop_waiting(self, task_id: TaskId) -> bool:
+        """It ends before its dependencies do. False: it was not waiting."""
+        waiting = self.waiting.pop(task_id, None)
+        if waiting is not None:
+            self._stop_waiting(task_id, waiting.chunk, waiting.index)
+        return waiting is not None
+
+    def _stop_waiting(self, task_id: TaskId, chunk: Chunk, index: int) -> None:
+        for other in (*chunk.dependencies(index), previous_life(task_id)):
+            dependents = self.dependents.get(other)
+            if dependents is not None:
+                dependents.pop(task_id, None)
+                if not dependents:
+                    del self.dependents[other]
 
     def ended(self, chunk: Chunk, index: int) -> list[tuple[Chunk, ObjectId]]:
         """This task needs its inputs no longer. Answers the objects that are to be released."""

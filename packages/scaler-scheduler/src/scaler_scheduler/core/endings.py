@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS, TASK_UNWANTED
 from scaler_protocol.columns import join_ids
@@ -32,21 +32,22 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
 
 def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     """A WAITING or QUEUED task is cancelled."""
-    waiting = tables.dependencies.waiting.pop(task_id, None)
-    if waiting is None:
+    if tables.dependencies.stop_waiting(task_id):
+        tables.move(State.WAITING, Move.CANCEL)
+    else:
         tables.ready.drop(chunk, chunk.index_of[task_id])
-    tables.move(State.QUEUED if waiting is None else State.WAITING, Move.CANCEL)
+        tables.move(State.QUEUED, Move.CANCEL)
     _end(tables, chunk, canceled_row(task_id, tables.attempt(task_id)))
 
 
 def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
     is_wanted = not chunk.flags(chunk.index_of[row.task_id]) & TASK_UNWANTED
+    if is_wanted or row.status != STATUS_SUCCESS:
+        tables.deliver(chunk.client, row)
     if row.status == STATUS_SUCCESS:
         _succeed(tables, chunk, row, is_wanted)
     else:
         _fail_dependents(tables, row)
-    if is_wanted or row.status != STATUS_SUCCESS:
-        tables.deliver(chunk.client, row)
     tables.forget(row.task_id, chunk)
     cancel_children(tables, row.task_id)
 

@@ -97,14 +97,14 @@ def _check_dependencies(tables: Tables) -> None:
         is_needed = task_id in users or kept.chunk.header.graph_id in open_graphs
         assert is_needed, "a result is kept for nobody"
     for dependents in dependencies.dependents.values():
-        assert set(dependents) & dependencies.waiting.keys(), "dependents are listed of which none waits"
+        assert dependents and dependents.keys() <= dependencies.waiting.keys(), "dependents are listed that do not wait"
 
 
 def _check_sparse(tables: Tables) -> None:
     for name in ("attempts", "lost_workers", "retried", "canceling"):
         assert getattr(tables, name).keys() <= tables.where.keys(), f"`{name}` remembers a task that has ended"
     for children in tables.children.values():
-        assert children and children <= tables.where.keys(), "`children` remembers a task that has ended"
+        assert children and children.keys() <= tables.where.keys(), "`children` remembers a task that has ended"
 
 
 def is_empty(core: SchedulerCore) -> bool:

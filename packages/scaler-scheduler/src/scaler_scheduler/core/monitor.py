@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterable
+from collections.abc import Iterable
 
 from scaler_protocol.messages import Capability, ClientEntry, ClusterStatus, Count, WorkerEntry
 from scaler_scheduler.core.states import FINISHED, UNFINISHED

@@ -1,20 +1,23 @@
 """The queue of tasks that could run now (SCH-9, SCH-10, SCH-11).
 
 Deeper tasks come first, then higher priority; within one such class the clients take turns, and each client's tasks
-leave in the order of submission. Tasks are queued and taken as runs of indexes into a chunk, never one by one.
+leave in the order of submission. Tasks are queued and taken as runs of indexes into a chunk: a range where they are
+neighbours, a deque where they became ready one after another.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict, deque
-from typing import Iterator, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Union
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
 
 Requirement = tuple[Capability, ...]
+Run = Union[range, deque[int]]
 
 
 class ClassKey(NamedTuple):
@@ -32,20 +35,26 @@ class ClassKey(NamedTuple):
 class ReadyClass:
     """`count` is exact; runs may still hold indexes that were dropped from their chunk."""
 
-    __slots__ = ("key", "count", "_turns")
+    __slots__ = ("_turns", "count", "key")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.count = 0
-        self._turns: OrderedDict[PeerId, deque[tuple[Chunk, Indexes]]] = OrderedDict()
+        self._turns: OrderedDict[PeerId, deque[tuple[Chunk, Run]]] = OrderedDict()
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> None:
         runs = self._turns.setdefault(chunk.client.peer_id, deque())
-        if at_front:
-            runs.appendleft((chunk, indexes))
-        else:
-            runs.append((chunk, indexes))
         self.count += len(indexes)
+        if isinstance(indexes, range):
+            runs.appendleft((chunk, indexes)) if at_front else runs.append((chunk, indexes))
+            return
+        neighbour = runs[0 if at_front else -1] if runs else None
+        if neighbour is None or neighbour[0] is not chunk or isinstance(neighbour[1], range):
+            neighbour = (chunk, deque[int]())
+            runs.appendleft(neighbour) if at_front else runs.append(neighbour)
+        run = neighbour[1]
+        assert not isinstance(run, range), "single tasks are gathered in a deque"
+        run.extendleft(reversed(indexes)) if at_front else run.extend(indexes)
 
     def take(self, limit: int) -> tuple[Chunk, Indexes] | None:
         """At most `limit` tasks of one chunk, of the client whose turn it is."""
@@ -61,21 +70,30 @@ class ReadyClass:
                 return taken
         return None
 
-    def runs(self) -> Iterator[tuple[Chunk, Indexes]]:
+    def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for runs in self._turns.values():
             yield from runs
 
 
-def _take(runs: deque[tuple[Chunk, Indexes]], limit: int) -> tuple[Chunk, Indexes] | None:
-    chunk, indexes = runs.popleft()
-    if chunk.dropped:
-        indexes = [index for index in indexes if index not in chunk.dropped]
-        if not indexes:
-            return None
-    if len(indexes) > limit:
-        runs.appendleft((chunk, indexes[limit:]))
-        indexes = indexes[:limit]
-    return chunk, indexes
+def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
+    chunk, run = runs[0]
+    if isinstance(run, range) and not chunk.dropped:
+        if len(run) <= limit:
+            runs.popleft()
+        else:
+            runs[0] = (chunk, run[limit:])
+        return chunk, run[:limit]
+    if isinstance(run, range):
+        run = deque(run)
+        runs[0] = (chunk, run)
+    taken: list[int] = []
+    while run and len(taken) < limit:
+        index = run.popleft()
+        if index not in chunk.dropped:
+            taken.append(index)
+    if not run:
+        runs.popleft()
+    return (chunk, taken) if taken else None
 
 
 class ReadyQueue:
@@ -114,6 +132,6 @@ class ReadyQueue:
                 del self._classes[key]
                 self._order.remove(key)
 
-    def runs(self) -> Iterator[tuple[Chunk, Indexes]]:
+    def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for ready in self._classes.values():
             yield from ready.runs()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, NamedTuple, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from scaler_protocol.codes import KIND_NONE, STATUS_CANCELED
 from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32

@@ -7,7 +7,7 @@ from dataclasses import replace
 from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Error, Submit
-from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.chunk import Chunk, contiguous
 from scaler_scheduler.core.dependencies import previous_life
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
@@ -32,13 +32,17 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
 def _refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
     if not tables.where.keys().isdisjoint(chunk.ids):
         known = next(task_id for task_id in chunk.ids if task_id in tables.where)
-        text = f"task {known.hex()} is already here and unfinished; nothing of this batch was accepted: use new task ids"
+        text = (
+            f"task {known.hex()} is already here and unfinished; nothing of this batch was accepted: use new task ids"
+        )
         return DUPLICATE_TASK, text, "SCH-2"
     if chunk.has_dependencies:
         own = set(chunk.ids)
         for index, task_id in enumerate(chunk.ids):
             for other in chunk.dependencies(index):
-                if other == task_id or not (other in own or other in tables.where or tables.dependencies.is_kept(other)):
+                if other == task_id or not (
+                    other in own or other in tables.where or tables.dependencies.is_kept(other)
+                ):
                     text = (
                         f"task {task_id.hex()} depends on {other.hex()}, which is neither unfinished nor kept for its "
                         "graph; nothing of this batch was accepted: submit a graph in one batch, or leave it unsealed"
@@ -74,7 +78,7 @@ def _register(tables: Tables, chunk: Chunk) -> None:
     client.chunks[chunk] = None
     client.unfinished_count += len(chunk.ids)
     if chunk.header.parent_task:
-        tables.children.setdefault(chunk.header.parent_task, set()).update(chunk.ids)
+        tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(chunk.ids))
 
 
 def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
@@ -90,8 +94,8 @@ def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
             ready.append(index)
     tables.move(State.NEW, Move.SUBMIT_WAITING, len(chunk.ids) - len(ready))
     tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
-    if ready:
-        tables.enqueue(chunk, ready)
+    for run in contiguous(ready) if ready else ():
+        tables.enqueue(chunk, run)
 
 
 def _track_graph(tables: Tables, client: Client, batch: Submit) -> None:
@@ -99,8 +103,8 @@ def _track_graph(tables: Tables, client: Client, batch: Submit) -> None:
     if not graph_id:
         return
     if batch.is_graph_sealed:
-        client.graphs.discard(graph_id)
+        client.graphs.pop(graph_id, None)
         tables.release(tables.dependencies.seal(graph_id))
     else:
-        client.graphs.add(graph_id)
+        client.graphs[graph_id] = None
         tables.dependencies.open(graph_id)

@@ -1,5 +1,7 @@
 """Everything the scheduler remembers, and the few primitive changes that keep it consistent.
 
+Collections that are ever gone through keep their order (dicts, never sets), so that a seed tells one story.
+
 `where` says for each unfinished task of a present client where it is: in a chunk's queue place (WAITING or QUEUED) or
 with a worker (DISPATCHED or CANCELING). What is rare is kept sparse: the attempt of a task only when it is not the
 first, its lost workers only when there are any. A task of a client that has gone is only found in `Worker.held`, until
@@ -9,8 +11,9 @@ the worker has ended it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Iterable, Sequence, Union
+from typing import Union
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids
@@ -21,7 +24,7 @@ from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, merge, pack
-from scaler_scheduler.core.states import State, Move, target
+from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
 
 
@@ -36,7 +39,7 @@ class Policy:
 
 
 class Client:
-    __slots__ = ("peer_id", "software", "chunks", "graphs", "is_gone", "unfinished_count")
+    __slots__ = ("chunks", "graphs", "is_gone", "peer_id", "software", "unfinished_count")
 
     def __init__(self, peer_id: PeerId, software: Software) -> None:
         self.peer_id = peer_id
@@ -44,7 +47,7 @@ class Client:
         #: chunks with unfinished tasks, oldest first
         self.chunks: dict[Chunk, None] = {}
         #: graphs that this client has not sealed
-        self.graphs: set[GraphId] = set()
+        self.graphs: dict[GraphId, None] = {}
         self.unfinished_count = 0
         self.is_gone = False
 
@@ -71,7 +74,7 @@ class Tables:
         #: tasks of clients that went, still held by a worker -> the attempt it runs
         self.abandoned: dict[TaskId, int] = {}
         #: task -> unfinished tasks that it submitted itself (CAN-7)
-        self.children: dict[TaskId, set[TaskId]] = {}
+        self.children: dict[TaskId, dict[TaskId, None]] = {}
         self.counts: Counter[State] = Counter()
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
         self._out: dict[PeerId, list[Message]] = {}
@@ -108,6 +111,7 @@ class Tables:
         return chunk
 
     def requeue(self, task_id: TaskId, chunk: Chunk) -> None:
+        """Before everything that has not had its turn yet."""
         self.where[task_id] = chunk
         self.enqueue(chunk, [chunk.index_of[task_id]], at_front=True)
 
@@ -121,7 +125,7 @@ class Tables:
         if chunk.header.parent_task:
             siblings = self.children.get(chunk.header.parent_task)
             if siblings is not None:
-                siblings.discard(task_id)
+                siblings.pop(task_id, None)
                 if not siblings:
                     del self.children[chunk.header.parent_task]
         if chunk.has_dependencies:
@@ -173,8 +177,9 @@ class Tables:
         for peer_id in list(self._out_rows):
             self._flush_rows(peer_id)
         actions, self._actions = self._actions, []
-        for peer_id, messages in self._out.items():
-            actions += [Send(peer_id, message) for message in _merged(messages)]
+        # Workers first: they can begin while the clients' results are still being written.
+        for peer_id in sorted(self._out, key=self.clients.__contains__):
+            actions += [Send(peer_id, message) for message in _merged(self._out[peer_id])]
         actions += self._last_actions
         self._out, self._last_actions = {}, []
         return actions

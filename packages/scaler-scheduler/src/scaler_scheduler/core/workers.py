@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from itertools import count
-from typing import Iterable
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Capability, Software, WorkerOffer, WorkerStatus
@@ -14,8 +14,19 @@ from scaler_scheduler.core.ready import Requirement
 
 class Worker:
     __slots__ = (
-        "peer_id", "name", "software", "capabilities", "free_amounts", "limit", "nested_reserve", "held",
-        "recalling", "completed_count", "status", "heard_at", "indexes",
+        "capabilities",
+        "completed_count",
+        "free_amounts",
+        "heard_at",
+        "held",
+        "indexes",
+        "limit",
+        "name",
+        "nested_reserve",
+        "peer_id",
+        "recalling",
+        "software",
+        "status",
     )  # fmt: skip
 
     def __init__(self, peer_id: PeerId, offer: WorkerOffer, software: Software, now: float) -> None:
@@ -78,18 +89,18 @@ class LoadIndex:
     def __init__(self, requirement: Requirement, *, is_nested: bool) -> None:
         self.requirement = requirement
         self.is_nested = is_nested
-        self.members: set[Worker] = set()
+        self.members: dict[Worker, None] = {}
         self._heap: list[tuple[int, int, Worker]] = []
         self._order = count()
 
     def join(self, worker: Worker) -> None:
         if worker.can_ever_run(self.requirement):
-            self.members.add(worker)
+            self.members[worker] = None
             worker.indexes.append(self)
             self.push(worker)
 
     def leave(self, worker: Worker) -> None:
-        self.members.discard(worker)
+        self.members.pop(worker, None)
 
     def push(self, worker: Worker) -> None:
         if self.room(worker) > 0:

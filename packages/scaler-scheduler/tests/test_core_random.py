@@ -1,0 +1,182 @@
+"""Any order of events leaves the tables consistent, every task with one end, and nothing behind when all have gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.scheduler_story import Story, names, peer
+
+from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_UNKNOWN, STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.columns import split_ids, split_u16
+from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.messages import Cancel, CancelReply, Credit, Dispatch, Recall, Results
+from scaler_scheduler.core import Send
+from scaler_scheduler.core.results import rows
+
+CLIENTS = ("c0", "c1")
+WORKERS = ("w0", "w1", "w2")
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """`held` is what each worker was given and has not ended: the workers' own view, kept apart from the core's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story = Story()
+        self.number = 0
+        self.clients: set[str] = set()
+        self.held: dict[str, dict[str, int]] = {}
+        self.asked: dict[str, list[str]] = {}
+        self.recalled: dict[str, list[str]] = {}
+        self.unfinished: dict[str, str] = {}
+
+    @initialize()
+    def somebody_is_there(self) -> None:
+        self.join_client("c0")
+        self.join_worker("w0", 2)
+
+    @rule(name=st.sampled_from(CLIENTS))
+    def join_client(self, name: str) -> None:
+        if name not in self.clients:
+            self.clients.add(name)
+            self.story.client(name)
+
+    @rule(name=st.sampled_from(WORKERS), credit=st.integers(0, 4))
+    def join_worker(self, name: str, credit: int) -> None:
+        if name not in self.held:
+            self.held[name], self.asked[name], self.recalled[name] = {}, [], []
+            self.story.worker(name, credit=credit)
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), count=st.integers(1, 6), retries=st.integers(0, 1), depth=st.integers(0, 1))
+    def submit(self, data: st.DataObject, count: int, retries: int, depth: int) -> None:
+        client = data.draw(st.sampled_from(sorted(self.clients)))
+        tasks = self._fresh(client, count)
+        self.story.submit(client, tasks, retries=retries, depth=depth)
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), count=st.integers(1, 5))
+    def submit_graph(self, data: st.DataObject, count: int) -> None:
+        client = data.draw(st.sampled_from(sorted(self.clients)))
+        tasks = self._fresh(client, count)
+        graph = {
+            name: data.draw(st.lists(st.sampled_from(tasks[:index]), unique=True)) if index else []
+            for index, name in enumerate(tasks)
+        }
+        self.story.submit_graph(client, graph)
+
+    @precondition(lambda self: any(self.held.values()))
+    @rule(data=st.data(), status=st.sampled_from([STATUS_SUCCESS, STATUS_SUCCESS, STATUS_FAILED]))
+    def end_some(self, data: st.DataObject, status: int) -> None:
+        worker = data.draw(st.sampled_from(sorted(name for name, tasks in self.held.items() if tasks)))
+        task = data.draw(st.sampled_from(sorted(self.held[worker])))
+        self.story.results(worker, [task], status=status, attempt=self.held[worker].pop(task))
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def answer_cancels(self, worker: str) -> None:
+        for task in self.asked.get(worker, []):
+            if task in self.held[worker]:
+                self.story.canceled(worker, [task], attempt=self.held[worker].pop(task))
+            else:
+                self.story.receive(worker, CancelReply(task.encode().ljust(16, b"."), bytes([CANCEL_UNKNOWN])))
+        self.asked[worker] = []
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def answer_recalls(self, worker: str) -> None:
+        if self.recalled.get(worker):
+            back = [task for task in self.recalled[worker] if self.held[worker].pop(task, None)]
+            self.story.give_back(worker, back)
+            self.recalled[worker] = []
+
+    @precondition(lambda self: self.unfinished)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        task = data.draw(st.sampled_from(sorted(self.unfinished)))
+        self.story.cancel(self.unfinished[task], [task])
+
+    @rule(client=st.sampled_from(CLIENTS))
+    def cancel_all(self, client: str) -> None:
+        if client in self.clients:
+            self.story.receive(client, Cancel(is_all=True))
+
+    @rule(worker=st.sampled_from(WORKERS), is_orderly=st.booleans())
+    def lose_worker(self, worker: str, is_orderly: bool) -> None:
+        if worker in self.held:
+            self.story.lost(worker, is_orderly=is_orderly)
+            del self.held[worker], self.asked[worker], self.recalled[worker]
+
+    @rule(client=st.sampled_from(CLIENTS))
+    def lose_client(self, client: str) -> None:
+        if client in self.clients:
+            self.clients.discard(client)
+            self.story.lost(client)
+            self.unfinished = {task: owner for task, owner in self.unfinished.items() if owner != client}
+
+    @rule(seconds=st.sampled_from([0.0, 0.4, 1.1]))
+    def settle(self, seconds: float) -> None:
+        self.story.now += seconds
+        for action in self.story.actions():
+            if isinstance(action, Send):
+                self._deliver(action.peer_id, action.message)
+
+    @invariant()
+    def every_unfinished_task_is_in_the_tables(self) -> None:
+        assert {names(task)[0] for task in self.story.core.tables.where} <= set(self.unfinished)
+
+    def teardown(self) -> None:
+        """Whatever happened, it ends: workers that go on working finish everything, then nothing is left."""
+        self.join_worker("w0", 4)
+        for _ in range(200):
+            self.settle(1.1)
+            for worker in self.held:
+                self.story.receive(worker, Credit(limit=4))
+            for worker in list(self.held):
+                self.answer_cancels(worker)
+                self.answer_recalls(worker)
+                for task, attempt in list(self.held[worker].items()):
+                    self.held[worker].pop(task)
+                    self.story.results(worker, [task], attempt=attempt, credit=4)
+            if not self.unfinished and not any(self.held.values()):
+                break
+        assert not self.unfinished, f"these tasks never ended: {sorted(self.unfinished)}"
+        for name in list(self.clients):
+            self.lose_client(name)
+        for name in list(self.held):
+            self.lose_worker(name, True)
+        self.settle(0)
+        assert self.story.is_empty()
+
+    def _fresh(self, client: str, count: int) -> list[str]:
+        tasks = [f"t{self.number + index:05}" for index in range(count)]
+        self.number += count
+        self.unfinished.update(dict.fromkeys(tasks, client))
+        return tasks
+
+    def _deliver(self, peer_id: PeerId, message: object) -> None:
+        name = peer_id.rstrip(b".").decode()
+        assert peer(name) == peer_id
+        if isinstance(message, Dispatch):
+            tasks = names(message.ids)
+            attempts = split_u16(message.attempts) or (1,) * len(tasks)
+            assert not self.held[name].keys() & set(tasks), "a worker was given a task that it holds"
+            self.held[name].update(zip(tasks, attempts, strict=True))
+        elif isinstance(message, Recall):
+            self.recalled[name] += names(message.ids)
+        elif isinstance(message, Cancel):
+            self.asked[name] += names(message.ids)
+        elif isinstance(message, Results):
+            for row in rows(message):
+                assert self.unfinished.pop(names(row.task_id)[0]) == name, "a result came twice, or to the wrong client"
+        elif isinstance(message, CancelReply):
+            counts = Counter(TaskId(task_id) for task_id in split_ids(message.ids))
+            assert max(counts.values()) == 1, "one cancel was answered twice in one reply"
+            assert all(outcome in range(CANCEL_CANCELED, CANCEL_UNKNOWN + 1) for outcome in message.outcomes)
+
+
+AnyOrder.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestAnyOrder = AnyOrder.TestCase

@@ -1,0 +1,198 @@
+"""A scheduler core with invariants on after every event, and words to tell it stories in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from scaler_protocol.codes import (
+    CANCEL_CANCELED,
+    KIND_INLINE,
+    KIND_NONE,
+    KIND_TASK,
+    ROLE_CLIENT,
+    ROLE_WORKER,
+    STATUS_CANCELED,
+    STATUS_SUCCESS,
+)
+from scaler_protocol.columns import join_u16, join_u32, split_ids
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Capability,
+    Dispatch,
+    Hello,
+    Message,
+    Recall,
+    Results,
+    Returned,
+    Submit,
+    TaskHeader,
+    Welcome,
+    WorkerOffer,
+)
+from scaler_protocol.session import Lost, Opened, Received
+from scaler_scheduler.core import Action, Event, Policy, SchedulerCore, Send, SendToStorage, Settled, invariants
+from scaler_scheduler.core.results import rows
+
+FUNCTION = ObjectId(b"function".ljust(16, b"."))
+WELCOME = Welcome(version=1, server_id=PeerId(b"scheduler".ljust(16, b".")), incarnation=1, session_id=1)
+
+
+def peer(name: str) -> PeerId:
+    return PeerId(name.encode().ljust(16, b"."))
+
+
+def task(name: object) -> TaskId:
+    return TaskId(str(name).encode().ljust(16, b"."))
+
+
+def ids(names: Iterable[object]) -> bytes:
+    return b"".join(task(name) for name in names)
+
+
+def names(column: bytes) -> list[str]:
+    return [task_id.rstrip(b".").decode() for task_id in split_ids(column)]
+
+
+class Story:
+    def __init__(self, policy: Policy = Policy()) -> None:
+        self.core = SchedulerCore(policy)
+        self.now = 0.0
+        self._actions: list[Action] = []
+        self._seq = 0
+
+    # ------------------------------------------------------------ what happens
+
+    def handle(self, event: Event) -> None:
+        self._actions += self.core.handle(event, self.now)
+        invariants.check(self.core)
+
+    def client(self, name: str) -> None:
+        self.handle(Opened(peer(name), Hello(1, 1, ROLE_CLIENT, peer(name)), WELCOME))
+
+    def worker(self, name: str, credit: int = 10, reserve: int = 1, capabilities: dict[str, int] | None = None) -> None:
+        offered = tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
+        offer = WorkerOffer(name=name, capabilities=offered, credit=credit, nested_reserve=reserve)
+        self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), WELCOME))
+
+    def lost(self, name: str, *, is_orderly: bool = False) -> None:
+        self.handle(Lost(peer(name), 205, "silent for too long", is_orderly))
+
+    def receive(self, name: str, message: Message) -> None:
+        self._seq += 1
+        self.handle(Received(peer(name), self._seq, message))
+
+    def submit(self, client: str, tasks: Sequence[object], **header: object) -> None:
+        sizes = join_u32([len(str(name)) for name in tasks])
+        payload = "".join(map(str, tasks)).encode()
+        self.receive(client, Submit(TaskHeader(**header), FUNCTION, ids(tasks), payload, sizes))  # type: ignore[arg-type]
+
+    def submit_graph(
+        self, client: str, graph: dict[str, Sequence[str]], *, unwanted: Iterable[str] = (), sealed: bool = True
+    ) -> None:
+        """Every task takes the results of those it depends on, and nothing else."""
+        edges = [other for others in graph.values() for other in others]
+        self.receive(
+            client,
+            Submit(
+                header=TaskHeader(graph_id=task("graph")),  # type: ignore[arg-type]
+                functions=FUNCTION,
+                ids=ids(graph),
+                payload=ids(edges),
+                part_counts=join_u16([len(others) for others in graph.values()]),
+                part_kinds=bytes([KIND_TASK]) * len(edges),
+                part_sizes=join_u32([16] * len(edges)),
+                dependency_counts=join_u16([len(others) for others in graph.values()]),
+                dependencies=ids(edges),
+                task_flags=bytes(name in set(unwanted) for name in graph),
+                is_graph_sealed=sealed,
+            ),
+        )
+
+    def results(
+        self,
+        worker: str,
+        tasks: Sequence[object],
+        *,
+        status: int = STATUS_SUCCESS,
+        kind: int = KIND_INLINE,
+        value: bytes = b"value",
+        attempt: int = 1,
+        credit: int = 0,
+    ) -> None:
+        if status == STATUS_CANCELED:
+            kind, value = KIND_NONE, b""
+        count = len(tasks)
+        self.receive(
+            worker,
+            Results(
+                ids=ids(tasks),
+                payload=value * count,
+                sizes=join_u32([len(value)] * count),
+                attempts=join_u16([attempt] * count) if attempt != 1 else b"",
+                statuses=bytes([status]) * count if status else b"",
+                kinds=bytes([kind]) * count if kind else b"",
+                credit=credit,
+            ),
+        )
+
+    def canceled(self, worker: str, tasks: Sequence[object], attempt: int = 1) -> None:
+        """What a worker says about running tasks that it was told to cancel (CAN-4)."""
+        self.results(worker, tasks, status=STATUS_CANCELED, attempt=attempt)
+        self.receive(worker, CancelReply(ids=ids(tasks), outcomes=bytes([CANCEL_CANCELED]) * len(tasks)))
+
+    def cancel(self, client: str, tasks: Sequence[object]) -> None:
+        self.receive(client, Cancel(ids=ids(tasks)))
+
+    def give_back(self, worker: str, tasks: Sequence[object]) -> None:
+        self.receive(worker, Returned(ids=ids(tasks)))
+
+    # ------------------------------------------------------------ what comes of it
+
+    def settle(self) -> list[str]:
+        """Everything that leaves, one readable line per message."""
+        self.handle(Settled())
+        actions, self._actions = self._actions, []
+        return [_line(action) for action in actions]
+
+    def actions(self) -> list[Action]:
+        self.handle(Settled())
+        actions, self._actions = self._actions, []
+        return actions
+
+    def is_empty(self) -> bool:
+        return invariants.is_empty(self.core)
+
+
+def _line(action: Action) -> str:
+    if isinstance(action, Send):
+        return f"{action.peer_id.rstrip(b'.').decode()} <- {_message(action.message)}"
+    if isinstance(action, SendToStorage):
+        return f"storage <- {_message(action.message)}"
+    return type(action).__name__
+
+
+_STATUSES = ("", " failed", " canceled", " worker-lost", " processor-died", " timed-out", " refused")
+
+
+def _message(message: Message) -> str:
+    kind = type(message).__name__
+    if isinstance(message, Dispatch):
+        inputs = f" with {' '.join(names(message.input_ids))}" if message.input_ids else ""
+        attempts = f" attempt {list(message.attempts[::2])}" if message.attempts else ""
+        return f"Dispatch {' '.join(names(message.ids))}{inputs}{attempts}"
+    if isinstance(message, Results):
+        return "Results " + ", ".join(names(row.task_id)[0] + _STATUSES[row.status] for row in rows(message))
+    if isinstance(message, CancelReply):
+        words = ("canceled", "too-late", "unknown")
+        outcomes = message.outcomes or bytes(len(message.ids) // 16)
+        return "CancelReply " + ", ".join(f"{n} {words[o]}" for n, o in zip(names(message.ids), outcomes))
+    if isinstance(message, (Cancel, Recall)):
+        return f"{kind} {' '.join(names(message.ids))}"
+    if hasattr(message, "owner"):
+        released = f" {len(message.ids) // 16} objects" if hasattr(message, "ids") else ""
+        return f"{kind} of {message.owner.rstrip(b'.').decode()}{released}"
+    if hasattr(message, "clause"):
+        return f"Error {message.code} ({message.clause})"
+    return kind
