@@ -36,7 +36,7 @@ from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.objects import ObjectTable
 from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.refusals import Refusal
-from scaler_storage.core.rights import MAY_RELEASE_OWNER
+from scaler_storage.core.rights import ALLOWED_MESSAGES
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.uploads import UploadTable
 from scaler_storage.core.values import StoredValue
@@ -100,11 +100,12 @@ class StorageCore:
         self.roles[event.peer_id] = event.hello.role
 
     def _received(self, event: Received) -> None:
-        assert event.peer_id in self.roles, "messages come within a session"
-        self._on_message[type(event.message)](event.peer_id, event.message)
+        kind = type(event.message)
+        assert kind in ALLOWED_MESSAGES[self.roles[event.peer_id]], "the session layer has refused it (STO-15)"
+        self._on_message[kind](event.peer_id, event.message)
 
     def _lost(self, event: Lost) -> None:
-        """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-2)"""
+        """What the peer was doing ends with it; what it has stored stays until it is released. (STO-11, OWN-1)"""
         del self.roles[event.peer_id]
         self.uploads.remove_peer(event.peer_id)
         for waiter in self.waiters.of_peer(event.peer_id):
@@ -132,7 +133,7 @@ class StorageCore:
             self._add_owner(put.object_id, put.owner)
             self._confirm(peer_id, put.request_id)
         elif (refusal := self._check_put(peer_id, put)) is not None:
-            # The chunks behind a refused one are refused as well, until the writer begins again at offset zero.
+            # The chunks behind a refused one are refused as well, until the writer begins again. (STO-5, STO-11)
             self._drop_upload(peer_id, put.object_id)
             self._refuse(peer_id, put.request_id, refusal)
         else:
@@ -269,9 +270,6 @@ class StorageCore:
         self._confirm_release(peer_id, release.request_id)
 
     def _release_owner(self, peer_id: PeerId, release: ReleaseOwner) -> None:
-        if self.roles[peer_id] not in MAY_RELEASE_OWNER:
-            self._refuse(peer_id, release.request_id, refusals.scheduler_only())
-            return
         self.gone_owners.add(release.owner)
         for object_id in sorted(self.objects.owned.get(release.owner, ())):
             self._let_go(object_id, release.owner)

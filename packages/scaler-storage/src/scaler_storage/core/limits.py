@@ -1,4 +1,4 @@
-"""A bound on everything that peers can make grow (STO-6, STO-8)."""
+"""A bound on everything that peers can make grow (STO-6, STO-12)."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class CoreLimits:
     session_waiters: int = 65_536
     #: The longest wait that is granted. Whoever wants to wait longer asks again.
     wait_seconds: float = 86_400.0
-    #: Owners remembered as gone. The oldest is forgotten first: its late Puts come soon after its end, or never.
-    gone_owners: int = 65_536
+    #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)
+    gone_owners: int = 100_000

@@ -1,4 +1,7 @@
-"""Owners that are gone, so that a Put that was under way when they left does not store what nobody will release."""
+"""Owners that are gone (OWN-4).
+
+A Put that was under way when its owner left would otherwise store what nobody will ever release.
+"""
 
 from __future__ import annotations
 

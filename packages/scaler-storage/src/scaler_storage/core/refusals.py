@@ -38,10 +38,6 @@ def too_many(what: str, limit: int) -> Refusal:
     return Refusal(codes.OVERLOADED, f"this session already has {limit} {what}: wait until some of them have ended")
 
 
-def scheduler_only() -> Refusal:
-    return Refusal(codes.NOT_ALLOWED, "only the scheduler may release all that an owner has: send Release instead")
-
-
 def bad_range(get: Get, total_bytes: int) -> Refusal:
     return Refusal(codes.BAD_CHUNK, f"offset {get.offset} lies beyond the end of the object, {total_bytes} bytes")
 

@@ -1,4 +1,4 @@
-"""Who may talk to a storage, and about what (HSK-5). ReleaseOwner is refused by the core, with a reply. (OWN-4)"""
+"""Who may talk to a storage, and about what (HSK-5). The session layer refuses the rest, before the core sees it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from types import MappingProxyType
 from scaler_protocol import codes
 from scaler_protocol.messages import Duplicate, Get, Put, Release, ReleaseOwner, StorageStatusRequest
 
-_EVERYTHING: frozenset[type] = frozenset({Put, Get, Release, ReleaseOwner, Duplicate, StorageStatusRequest})
+_WATCH: frozenset[type] = frozenset({StorageStatusRequest})
+_USE: frozenset[type] = _WATCH | {Put, Get, Duplicate, Release}
 
 ALLOWED_MESSAGES: Mapping[int, frozenset[type]] = MappingProxyType(
     {
-        codes.ROLE_CLIENT: _EVERYTHING,
-        codes.ROLE_WORKER: _EVERYTHING,
-        codes.ROLE_SCHEDULER: _EVERYTHING,
-        codes.ROLE_MONITOR: frozenset({StorageStatusRequest}),
+        codes.ROLE_CLIENT: _USE,
+        codes.ROLE_WORKER: _USE,
+        # Only the scheduler knows when a client is gone for good. (STO-15)
+        codes.ROLE_SCHEDULER: _USE | {ReleaseOwner},
+        codes.ROLE_MONITOR: _WATCH,
     }
 )
 ALLOWED_ROLES: frozenset[int] = frozenset(ALLOWED_MESSAGES)
-
-MAY_RELEASE_OWNER: frozenset[int] = frozenset({codes.ROLE_SCHEDULER})

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from scaler_protocol.messages import Buffer
 
-#: A smaller piece is copied when it is kept. ZeroMQ receives small frames into a block of 8 KiB that they share, and
+#: A smaller view is copied when it is kept. ZeroMQ receives small frames into a block of 8 KiB that they share, and
 #: keeping one of them keeps the whole block: a million objects of 100 bytes would take 8 GB. Larger ones stay as they
 #: are; copying 16 KiB costs about a microsecond.
 COPIED_BYTES = 16 * 1024
@@ -53,6 +53,8 @@ class StoredValue:
 def kept(payload: Buffer) -> memoryview:
     """The payload as bytes to keep: read-only, one-dimensional, holding no more memory than it shows."""
     view = memoryview(payload)
+    if type(payload) is bytes:
+        return view
     if view.nbytes < COPIED_BYTES:
         return memoryview(bytes(view))
     return view.cast("B").toreadonly()

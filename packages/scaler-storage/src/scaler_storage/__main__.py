@@ -1,0 +1,27 @@
+"""`scaler_object_storage_server ADDRESS`, or `python -m scaler_storage ADDRESS`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from scaler_protocol.process import run_command, run_server
+from scaler_storage.config import PROGRAM, Config, parse
+from scaler_storage.service import StorageService
+
+
+def main() -> int:
+    return run_command(PROGRAM, _run)
+
+
+def _run() -> int:
+    config = parse()
+    return run_server(lambda stop: _serve(config, stop), config.logging, config.event_loop)
+
+
+async def _serve(config: Config, stop: asyncio.Event) -> None:
+    await StorageService(config, stop).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The command line of `scaler_object_storage_server`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scaler_protocol.addresses import AddressError, parse_address
+from scaler_protocol.messages import Timers
+from scaler_protocol.process import (
+    ArgumentParser,
+    LoggingOptions,
+    UsageError,
+    add_event_loop_argument,
+    add_logging_arguments,
+    byte_count,
+    check_event_loop,
+    logging_options,
+)
+
+PROGRAM = "scaler_object_storage_server"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    address: str
+    memory_limit_bytes: int | None = None
+    event_loop: str = "builtin"
+    logging: LoggingOptions = field(default_factory=LoggingOptions)
+    timers: Timers = field(default_factory=Timers)
+
+
+def parse(arguments: Sequence[str] | None = None) -> Config:
+    """Raises UsageError, or exits with code 2 and one line, for what cannot be."""
+    options = _parser().parse_args(arguments)
+    check_event_loop(options.event_loop)
+    return Config(
+        address=_bind_address(options.address, is_insecure=options.insecure),
+        memory_limit_bytes=options.memory_limit,
+        event_loop=options.event_loop,
+        logging=logging_options(options),
+    )
+
+
+def _bind_address(text: str, *, is_insecure: bool) -> str:
+    """Also accepts host:port alone, as this command has always done."""
+    address_text = text if "://" in text else f"tcp://{text}"
+    try:
+        address = parse_address(address_text, is_bind=True)
+    except AddressError as error:
+        raise UsageError(str(error)) from None
+    if not address.is_loopback and not is_insecure:
+        raise UsageError(
+            f"{text} can be reached from other machines, and whoever reaches it can read and write every object: "
+            "listen on 127.0.0.1, or add --insecure if the network around this machine keeps strangers out"
+        )
+    return str(address)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog=PROGRAM,
+        description="The object storage: keeps large arguments and results for the tasks of a cluster, in memory.",
+        epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2346",
+    )
+    parser.add_argument("address", help="where to listen, such as tcp://127.0.0.1:2346 or 127.0.0.1:2346")
+    parser.add_argument(
+        "--memory-limit",
+        type=byte_count,
+        metavar="BYTES",
+        help="refuse objects beyond this many bytes in all, such as 8GiB (default: no limit)",
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow an address that other machines can reach, without a key"
+    )
+    add_event_loop_argument(parser)
+    add_logging_arguments(parser)
+    return parser

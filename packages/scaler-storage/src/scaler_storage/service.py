@@ -1,0 +1,79 @@
+"""The storage as a process: a socket around the core, nothing decided here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from scaler_protocol.addresses import AddressError
+from scaler_protocol.ids import new_peer_id
+from scaler_protocol.process import StartupError
+from scaler_protocol.session import Complained, Lost, Opened, Received, SessionEvent, SessionServer
+from scaler_protocol.software import this_software
+from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
+from scaler_storage.config import Config
+from scaler_storage.core import ALLOWED_MESSAGES, ALLOWED_ROLES, CoreLimits, Event, StorageCore, Tick
+from scaler_storage.memory import MemoryReturn
+
+_TICK = Tick()
+
+
+class StorageService:
+    def __init__(self, config: Config, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._core = StorageCore(CoreLimits(memory_bytes=config.memory_limit_bytes))
+        self._memory = MemoryReturn()
+        try:
+            self._router = RouterEndpoint(config.address, _session_server(config))
+        except AddressError as error:
+            raise StartupError(str(error)) from None
+        self._driver = AsyncioDriver(self._router, self._on_events, next_deadline=self._next_deadline)
+
+    async def run(self) -> None:
+        logging.info("ObjectStorageServer: listen to object storage address %s", self._router.address)
+        try:
+            self._driver.start()
+            await self._stop.wait()
+        finally:
+            self._driver.stop()
+            self._router.close()
+
+    def _on_events(self, events: list[SessionEvent], now: float) -> None:
+        self._handle(_TICK, now)
+        for event in events:
+            if isinstance(event, (Received, Opened, Lost)):
+                self._handle(event, now)
+            if not isinstance(event, Received):
+                _log(event)
+        self._memory.look(self._core.memory_bytes, now)
+
+    def _next_deadline(self) -> float | None:
+        deadlines = (self._core.next_deadline(), self._memory.next_deadline())
+        return min((due_at for due_at in deadlines if due_at is not None), default=None)
+
+    def _handle(self, event: Event, now: float) -> None:
+        for action in self._core.handle(event, now):
+            self._router.send(action.peer_id, action.message)
+
+
+def _session_server(config: Config) -> SessionServer:
+    return SessionServer(
+        server_id=new_peer_id(),
+        role_name="object storage server",
+        allowed_roles=ALLOWED_ROLES,
+        allowed_messages=ALLOWED_MESSAGES,
+        software=this_software("scaler-storage"),
+        timers=config.timers,
+    )
+
+
+def _log(event: SessionEvent) -> None:
+    """Peers come and go with every processor: that is news for debugging only, a peer that was lost is a warning."""
+    if isinstance(event, Opened):
+        who = event.hello.software
+        logging.debug("ObjectStorageServer: %s joined (%s, process %d)", who.name, who.host, who.process_id)
+    elif isinstance(event, Lost):
+        level = logging.DEBUG if event.is_orderly else logging.WARNING
+        logging.log(level, "ObjectStorageServer: peer %s is gone: %s", event.peer_id.hex()[:8], event.text or "goodbye")
+    elif isinstance(event, Complained):
+        logging.warning("ObjectStorageServer: peer %s complains: %s", event.peer_id.hex()[:8], event.text)

@@ -1,0 +1,127 @@
+"""A told storage: every event is followed by a check of all invariants, and answers are compared exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import (
+    Duplicate,
+    Get,
+    Hello,
+    Message,
+    ObjectReply,
+    Put,
+    Release,
+    ReleaseOwner,
+    StorageStatus,
+    StorageStatusRequest,
+    Value,
+    Welcome,
+)
+from scaler_protocol.session import Lost, Opened, Received
+from scaler_storage.core import CoreLimits, Event, StorageCore, Tick, invariants
+
+
+def peer(name: str) -> PeerId:
+    return PeerId(name.encode().ljust(16, b"."))
+
+
+def oid(name: str) -> ObjectId:
+    return ObjectId(name.encode().ljust(16, b"."))
+
+
+class Story:
+    """Peers, owners and objects by name; requests are numbered from 1 over the whole story."""
+
+    def __init__(self, limits: CoreLimits) -> None:
+        self.core = StorageCore(limits)
+        self.now = 1000.0
+        self.last_request = 0
+
+    def handle(self, event: Event) -> list[tuple[str, object]]:
+        actions = self.core.handle(event, self.now)
+        invariants.check(self.core)
+        return [(action.peer_id.rstrip(b".").decode(), readable(action.message)) for action in actions]
+
+    def later(self, seconds: float) -> list[tuple[str, object]]:
+        self.now += seconds
+        return self.handle(Tick())
+
+    def open(self, name: str, role: int = ROLE_CLIENT) -> None:
+        hello = Hello(1, 1, role, peer(name))
+        assert self.handle(Opened(peer(name), hello, Welcome(1, peer("storage"), 1, 1))) == []
+
+    def lose(self, name: str) -> list[tuple[str, object]]:
+        return self.handle(Lost(peer(name), 205, "lease expired", False))
+
+    def request(self, name: str, message: Message) -> list[tuple[str, object]]:
+        return self.handle(Received(peer(name), 1, message))
+
+    def _number(self) -> int:
+        self.last_request += 1
+        return self.last_request
+
+    def put(
+        self, name: str, object_name: str, data: bytes, *, owner: str = "c1", total: int | None = None, offset: int = 0
+    ) -> list[tuple[str, object]]:
+        total = len(data) if total is None else total
+        return self.request(name, Put(self._number(), oid(object_name), peer(owner), total, offset, data))
+
+    def get(
+        self, name: str, object_name: str, *, offset: int = 0, chunk: int = 0, wait: float = 0.0
+    ) -> list[tuple[str, object]]:
+        return self.request(name, Get(self._number(), oid(object_name), offset, chunk, wait))
+
+    def duplicate(
+        self, name: str, source: str, target: str, *, owner: str = "c1", wait: float = 0.0
+    ) -> list[tuple[str, object]]:
+        return self.request(name, Duplicate(self._number(), oid(source), oid(target), peer(owner), wait))
+
+    def release(self, name: str, *objects: str, owner: str = "c1", silent: bool = False) -> list[tuple[str, object]]:
+        number = 0 if silent else self._number()
+        return self.request(name, Release(number, peer(owner), b"".join(map(oid, objects))))
+
+    def release_owner(self, name: str, owner: str) -> list[tuple[str, object]]:
+        return self.request(name, ReleaseOwner(self._number(), peer(owner)))
+
+    def status(self, name: str) -> StorageStatus:
+        ((to, status),) = self.request(name, StorageStatusRequest(self._number()))
+        assert to == name and isinstance(status, StorageStatus)
+        return status
+
+
+def readable(message: Message) -> object:
+    """Replies as short tuples, so that expectations fit in a line."""
+    if isinstance(message, ObjectReply):
+        assert (message.code == 0) == (message.text == ""), "a refusal says why, a confirmation says nothing"
+        return ("reply", message.request_id, message.code)
+    if isinstance(message, Value):
+        return ("value", message.request_id, message.total_bytes, message.offset, bytes(message.payload))
+    return message
+
+
+@pytest.fixture
+def limits() -> CoreLimits:
+    return CoreLimits()
+
+
+@pytest.fixture
+def story(limits: CoreLimits) -> Iterator[Story]:
+    """Client c1, worker w1 and the scheduler s1 are there. In the end everything must be free."""
+    told = Story(limits)
+    told.open("c1")
+    told.open("w1", 2)
+    told.open("s1", 3)
+    yield told
+    for name in sorted(peer_id.rstrip(b".").decode() for peer_id in told.core.roles):
+        told.lose(name)
+    for owner in sorted(told.core.objects.owned):
+        for object_id in sorted(told.core.objects.owned.get(owner, ())):
+            told.core._let_go(object_id, owner)
+    invariants.check(told.core)
+    assert told.core.memory_bytes == 0
+    assert not told.core.objects.objects and not told.core.waiters.waiters and not told.core.uploads.uploads
