@@ -56,8 +56,8 @@ def names(column: bytes) -> list[str]:
 
 
 class Story:
-    def __init__(self, policy: Policy = Policy()) -> None:
-        self.core = SchedulerCore(policy)
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.core = SchedulerCore(policy or Policy())
         self.now = 0.0
         self._actions: list[Action] = []
         self._seq = 0
@@ -187,7 +187,7 @@ def _message(message: Message) -> str:
     if isinstance(message, CancelReply):
         words = ("canceled", "too-late", "unknown")
         outcomes = message.outcomes or bytes(len(message.ids) // 16)
-        return "CancelReply " + ", ".join(f"{n} {words[o]}" for n, o in zip(names(message.ids), outcomes))
+        return "CancelReply " + ", ".join(f"{n} {words[o]}" for n, o in zip(names(message.ids), outcomes, strict=True))
     if isinstance(message, (Cancel, Recall)):
         return f"{kind} {' '.join(names(message.ids))}"
     if hasattr(message, "owner"):

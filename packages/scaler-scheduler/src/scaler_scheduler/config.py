@@ -76,8 +76,8 @@ def _check_addresses(options: argparse.Namespace) -> None:
             parse_address(text)
     if not bound.is_loopback and not options.insecure:
         raise UsageError(
-            f"{options.address} can be reached from other machines, and whoever reaches it can run code on the workers: "
-            "listen on 127.0.0.1, or add --insecure if the network around this machine keeps strangers out"
+            f"{options.address} can be reached from other machines, and whoever reaches it can run code on the "
+            "workers: listen on 127.0.0.1, or add --insecure if the network around this machine keeps strangers out"
         )
 
 

@@ -30,7 +30,7 @@ class MonitorSocket:
         self._subscriptions: set[bytes] = set()
 
     def has_listeners(self) -> bool:
-        while self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+        while self._socket.poll(0):
             notice = self._socket.recv()
             if notice[:1] == b"\1":
                 self._subscriptions.add(notice[1:])

@@ -34,8 +34,8 @@ class StorageProcess:
     def __init__(self, address: str, event_loop: str, log: LoggingOptions) -> None:
         if importlib.util.find_spec("scaler_storage") is None:
             raise StartupError(
-                f"no object storage answers at {address} and none can be started here: run `pip install scaler-storage`, "
-                "or name a running one with --object-storage-address"
+                f"no object storage answers at {address} and none can be started here: "
+                "run `pip install scaler-storage`, or name a running one with --object-storage-address"
             )
         command = [sys.executable, "-m", "scaler_storage", address, "--event-loop", event_loop]
         command += ["--logging-level", log.level, "--logging-paths", *log.paths]

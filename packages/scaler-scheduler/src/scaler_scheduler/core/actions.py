@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Message
@@ -39,4 +38,4 @@ class Stop:
     grace_seconds: float
 
 
-Action = Union[Send, SendToStorage, SendStatus, Stop]
+Action = Send | SendToStorage | SendStatus | Stop

@@ -62,7 +62,7 @@ def unfinished_ids(tables: Tables, client: Client) -> Iterable[TaskId]:
 def answered(tables: Tables, worker: Worker, message: CancelReply) -> None:
     """A task the worker knows ends by its result. One that it does not know, though we thought so, ends here."""
     outcomes = message.outcomes or bytes(len(message.ids) // ID_BYTES)
-    for task_id, outcome in zip(map(TaskId, split_ids(message.ids)), outcomes):
+    for task_id, outcome in zip(map(TaskId, split_ids(message.ids)), outcomes, strict=True):
         if outcome != CANCEL_UNKNOWN or task_id not in worker.held:
             continue
         chunk = tables.take_back(worker, task_id)

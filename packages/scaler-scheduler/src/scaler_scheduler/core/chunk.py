@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
@@ -17,7 +17,7 @@ from scaler_protocol.messages import Dispatch, TaskBatch, TaskHeader
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
 
-Indexes = Union[range, list[int]]
+Indexes = range | list[int]
 
 
 class Chunk:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_WORKER
 from scaler_protocol.messages import (
@@ -46,11 +45,11 @@ class Settled:
     """All that had arrived was handed in: place tasks, and let out what came of it."""
 
 
-Event = Union[Opened, Received, Complained, Lost, Settled]
+Event = Opened | Received | Complained | Lost | Settled
 
 
 class SchedulerCore:
-    def __init__(self, policy: Policy = Policy()) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.tables = Tables(policy)
         self._balance_at: float | None = None
         self._handlers: dict[type, Callable[[Event, float], None]] = {

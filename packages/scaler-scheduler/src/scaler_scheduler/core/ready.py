@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
 
 Requirement = tuple[Capability, ...]
-Run = Union[range, deque[int]]
+Run = range | deque[int]
 
 
 class ClassKey(NamedTuple):

@@ -83,4 +83,4 @@ def _column(group: Sequence[Results], column: Callable[[Results], bytes], defaul
     columns = [column(item) for item in group]
     if not any(columns):
         return b""
-    return b"".join([data or default * (len(item.sizes) // 4) for data, item in zip(columns, group)])
+    return b"".join([data or default * (len(item.sizes) // 4) for data, item in zip(columns, group, strict=True)])

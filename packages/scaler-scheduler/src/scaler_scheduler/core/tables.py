@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids
@@ -52,7 +51,7 @@ class Client:
         self.is_gone = False
 
 
-Place = Union[Chunk, Worker]
+Place = Chunk | Worker
 
 
 class Tables:

@@ -53,7 +53,7 @@ class Worker:
         return self.limit + reserve - len(self.held)
 
     def fits(self, requirement: Requirement) -> int:
-        """How many tasks with this requirement its uncommitted amounts allow now (SCH-12); a large number if uncounted."""
+        """How many tasks with this requirement its uncommitted amounts allow now; very many if uncounted (SCH-12)."""
         room = 1 << 30
         for item in requirement:
             if item.amount > 0 and item.name in self.free_amounts:
