@@ -1,7 +1,64 @@
+"""What decoded messages must hold beyond what the schema can say. A message that passes here may be trusted.
+
+Columns of batches are judged in `batches.py`. Other lists of ids need only be whole: an id that comes twice in a Cancel
+or a Returned breaks no clause. Values of open sets that nobody here knows (call formats, flags, streams, outcomes of a
+cancel, error codes, …) are handed on as they are: the table of EVO-4 gives each its meaning, which is for the roles.
+"""
+
 from __future__ import annotations
 
-from scaler_protocol.messages import Limits, Message
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol import codes
+from scaler_protocol.codec.batches import check_dispatch, check_results, check_submit
+from scaler_protocol.codec.errors import CodecError
+from scaler_protocol.ids import ID_BYTES
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Dispatch,
+    Limits,
+    Message,
+    Recall,
+    Release,
+    Results,
+    Returned,
+    Submit,
+)
 
 
 def check(message: Message, limits: Limits) -> None:
-    """Placeholder until batches are checked (BAT-2)."""
+    """Raises CodecError. `decode` has called this already; simulations that move records without bytes call it too."""
+    checker = _CHECKS.get(type(message))
+    if checker is not None:
+        checker(message, limits)
+
+
+def _check_ids(message: Cancel | CancelReply | Recall | Returned | Release, limits: Limits) -> None:
+    """May be empty. How many there can be is bounded by the size of the envelope. (FRM-4)"""
+    if len(message.ids) % ID_BYTES:
+        raise _bad_column("ids", f"{len(message.ids)} bytes, which are not whole ids of {ID_BYTES}")
+
+
+def _check_cancel_reply(reply: CancelReply, limits: Limits) -> None:
+    _check_ids(reply, limits)
+    count = len(reply.ids) // ID_BYTES
+    if reply.outcomes and len(reply.outcomes) != count:
+        raise _bad_column("outcomes", f"{len(reply.outcomes)} bytes for {count} ids")
+
+
+def _bad_column(name: str, text: str) -> CodecError:
+    return CodecError(codes.BAD_ENVELOPE, f"column {name} has {text}", "FRM-8")
+
+
+_CHECKS: dict[type, Callable[[Any, Limits], None]] = {
+    Submit: check_submit,
+    Dispatch: check_dispatch,
+    Results: check_results,
+    Cancel: _check_ids,
+    CancelReply: _check_cancel_reply,
+    Recall: _check_ids,
+    Returned: _check_ids,
+    Release: _check_ids,
+}

@@ -45,8 +45,10 @@ def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
 
 def _build(known: Registry, member: MemberPlan, message: Message, seq: int, ack: int) -> bytes:
     plan, access = member.plan, known.access
-    words = _SPARE_WORDS + (plan.data_bytes(message) // WORD_BYTES if plan else 0)
-    builder = known.envelope.new_message(words)
+    values = plan.values(message) if plan else ()
+    # One segment that holds everything: no far pointers, and nothing to join.
+    columns = sum([len(value) + WORD_BYTES for value in values if type(value) is bytes])
+    builder = known.envelope.new_message(_SPARE_WORDS + columns // WORD_BYTES)
     put = access.setter(builder)
     put(known.seq, seq)
     put(known.ack, ack)
@@ -55,7 +57,7 @@ def _build(known: Registry, member: MemberPlan, message: Message, seq: int, ack:
     if plan is None:
         access.setter(union)(member.handle, None)
     else:
-        plan.write(access.initializer(union)(member.handle), message)
+        plan.write_values(access.initializer(union)(member.handle), values)
     encoded: bytes = builder.to_bytes()
     return encoded
 
@@ -65,14 +67,14 @@ def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = D
 
     The payload is handed on as it came: a memoryview over a received frame stays one.
     """
-    _check_sizes(envelope, payload_frames, limits)
     seq = 0
     try:
+        _check_envelope_size(envelope, limits)
         known = registry()
         get = known.access.getter(_open(known, envelope))
         seq, ack = get(known.seq), get(known.ack)
         member = _member(known, get(known.message))
-        _check_frame_count(member, get(known.payload_frames), len(payload_frames))
+        _check_payload_frames(member, get(known.payload_frames), payload_frames, limits)
         message = _read(known, member, get(known.message), payload_frames)
         check(message, limits)
         return Envelope(seq, ack, message)
@@ -104,21 +106,21 @@ def _read(known: Registry, member: MemberPlan, union: Any, payload_frames: Seque
     return message
 
 
-def _check_sizes(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits) -> None:
+def _check_envelope_size(envelope: bytes, limits: Limits) -> None:
     if len(envelope) > limits.envelope_bytes:
         text = f"the envelope has {len(envelope)} bytes, more than the limit of {limits.envelope_bytes}"
         raise CodecError(codes.TOO_LARGE, text, "FRM-4")
-    for frame in payload_frames:
+
+
+def _check_payload_frames(member: MemberPlan, promised: int, frames: Sequence[Buffer], limits: Limits) -> None:
+    if not promised == len(frames) == member.payload_frames:
+        right, came = member.payload_frames, len(frames)
+        text = f"{member.name} has {right} payload frames; its envelope promises {promised}, and {came} came"
+        raise CodecError(codes.BAD_FRAMING, text, "FRM-2")
+    for frame in frames:
         if len(frame) > limits.payload_frame_bytes:
-            text = f"a payload frame has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
+            text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
             raise CodecError(codes.TOO_LARGE, text, "FRM-5")
-
-
-def _check_frame_count(member: MemberPlan, promised: int, came: int) -> None:
-    if promised == came == member.payload_frames:
-        return
-    text = f"{member.name} has {member.payload_frames} payload frames; the envelope says {promised}, and {came} came"
-    raise CodecError(codes.BAD_FRAMING, text, "FRM-2")
 
 
 def first_line(error: Exception) -> str:

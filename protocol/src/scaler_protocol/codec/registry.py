@@ -9,7 +9,7 @@ from typing import Any
 
 from scaler_protocol.codec import access as accesses
 from scaler_protocol.codec import schema
-from scaler_protocol.codec.plans import RecordPlan, member_name
+from scaler_protocol.codec.plans import RecordPlan, member_name, plan_of
 from scaler_protocol.messages import Message, TaskError
 
 
@@ -48,7 +48,7 @@ class Registry:
         name = member_name(record)
         field = union.fields[name]
         is_void = str(field.proto.slot.type.which()) == "void"
-        plan: RecordPlan[Any] | None = None if is_void else RecordPlan(record, field.schema, self.access)
+        plan: RecordPlan[Any] | None = None if is_void else plan_of(record, field.schema, self.access)
         payload_frames = 1 if plan and plan.payload_index is not None else 0
         return MemberPlan(record, name, self.access.handle(union, name), plan, payload_frames)
 
