@@ -1,4 +1,4 @@
-"""Addresses of servers: `tcp://host:port` everywhere, `ipc://path` where the system has it (ADR).
+"""Addresses of servers: `tcp://host:port` everywhere, `ipc://path` where the system has it.
 
 Parsing is strict and its errors are written for the person who typed the address. Only a server that binds may leave
 things open: host `*` is every interface, port 0 or `*` is one the system chooses.

@@ -1,4 +1,4 @@
-"""How long a dialer waits: for an answer to its Hello, and between failures (HSK-9)."""
+"""How long a dialer waits: for an answer to its Hello, and between failures (HSK-20)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, 
 from scaler_protocol.session.events import Complained, Lost, Opened, Received, Rejected, SessionEvent
 from scaler_protocol.session.handshake import version_range
 
-#: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-1).
+#: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
 _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
 
 #: The next dial is due at `_due_at`.
@@ -50,6 +50,9 @@ _WITHOUT_SESSION = frozenset({State.DIALING, State.WAITING})
 
 #: A server that is slow to answer is not gone: no silence shorter than this makes us redial.
 _SHORTEST_SILENCE_SECONDS = 0.5
+
+#: Some faults come back with the message that causes them, such as a frame the other side's ZeroMQ refuses (SES-20).
+_FRUITLESS_RESUMES = 5
 
 #: What a dialer that was itself stopped for longer than the lease grants the server before it gives the session up.
 _LATE_GRACE_SECONDS = 2.0
@@ -62,12 +65,14 @@ class SessionDialer:
         hello: Hello,  # `incarnation` is where counting starts: each dial without resume uses the next one
         server_name: str = "server",  # "scheduler": for people
         give_up_seconds: float | None = None,  # Rejected when nobody has answered for so long; None: never
+        allowed_messages: frozenset[type] | None = None,  # what the server may send to this role; None: anything
         backlog_bytes: int = 512 * 1024 * 1024,
         encode: Encode = codec.encode,
     ) -> None:
         self.hello = replace(hello, resume=Resume())
         self.server_name = server_name
         self._give_up_seconds = give_up_seconds
+        self._allowed_messages = allowed_messages
         self._backlog_limit = backlog_bytes
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)
@@ -80,6 +85,8 @@ class SessionDialer:
         self.generation = 0
         self._is_wanted = True  # begin at the next round
         self._has_dialed = False
+        self._is_replaced = False  # another process has this peer id
+        self._fruitless_resumes = 0  # in a row, that brought neither side a new message
         self._events: list[SessionEvent] = []
         self._transmissions: list[Frames] = []
         self._held: Welcome | None = None
@@ -151,7 +158,7 @@ class SessionDialer:
         ack = envelope.ack
         if ack > channel.acknowledged_seq:
             if not channel.is_possible(ack):
-                self._fail(now)
+                self._break_off(codes.BAD_ENVELOPE, f"message {ack} was acknowledged but never sent", "SES-15")
                 return
             channel.forget(ack)
         seq = envelope.seq
@@ -164,6 +171,7 @@ class SessionDialer:
             if order != DUPLICATE:
                 self._fail(now)
             return
+        self._fruitless_resumes = 0
         self._backoff.succeeded()
         kind = type(message)
         if kind is Pong:
@@ -175,8 +183,11 @@ class SessionDialer:
             self._lose(bye.code, bye.text, is_orderly=True)
         elif kind is Hello or kind is Welcome or kind is Reject or kind is Acknowledge or kind is Error:
             self._complain(codes.BAD_ENVELOPE, seq, f"{kind.__name__} must have seq 0", "SES-1")
-        else:
+        elif self._allowed_messages is None or kind in self._allowed_messages:
             self._events.append(Received(self._welcome.server_id, seq, message))
+        else:
+            text = f"a {self.server_name} may not send {kind.__name__} to this role"
+            self._complain(codes.NOT_ALLOWED, seq, text, "HSK-13")
 
     def reject(self, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
         """Frames that are no message. Without their seq the sequence cannot be continued on this socket."""
@@ -186,8 +197,7 @@ class SessionDialer:
         elif self._state is State.OPEN:
             self._heard_at = now
             if ref_seq == 0 and code != codes.UNKNOWN_MESSAGE:
-                self._send_error(Error(code, 0, True, text, clause))
-                self._lose(code, text, is_orderly=False)
+                self._break_off(code, text, clause)
                 return
             order = IN_ORDER if ref_seq == 0 else self._channel.receive(ref_seq, 0)
             if order == IN_ORDER:
@@ -249,8 +259,7 @@ class SessionDialer:
             self._has_sent = True
         if channel.backlog_bytes > self._backlog_limit:
             text = f"{channel.backlog_bytes} bytes wait for the {self.server_name}: send less, or wait for answers"
-            self._send_error(Error(codes.OVERLOADED, 0, True, text, ""))
-            self._lose(codes.OVERLOADED, text, is_orderly=False)
+            self._break_off(codes.OVERLOADED, text, "SES-14")
 
     def settle(self, now: float) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
@@ -281,7 +290,10 @@ class SessionDialer:
 
     def redial(self) -> None:
         """After `Lost` or `Rejected`: begin a new session in the next round. Otherwise it is on its way already."""
-        if self._state is State.ENDED or self._state is State.IDLE:
+        if self._is_replaced:
+            # Two programs with one identity would take the session from each other for ever (SES-22).
+            self._events.append(Rejected(codes.SESSION_REPLACED, "another process took this peer id: use a new one"))
+        elif self._state is State.ENDED or self._state is State.IDLE:
             self._is_wanted = True
 
     # ------------------------------------------------------------ dialing
@@ -294,7 +306,7 @@ class SessionDialer:
         else:
             self._state = step(self._state, Trigger.DUE if self._state is State.WAITING else Trigger.START)
             if self._has_dialed:
-                # This Hello must outrank those that are still under way on sockets we gave up (HSK-7).
+                # This Hello must outrank those that are still under way on sockets we gave up (HSK-22).
                 self.hello = replace(self.hello, incarnation=self.hello.incarnation + 1)
             self._has_dialed = True
             hello = self.hello
@@ -338,6 +350,7 @@ class SessionDialer:
         silence_seconds = max(3 * welcome.timers.heartbeat_seconds, _SHORTEST_SILENCE_SECONDS)
         self._silence_seconds = min(silence_seconds, 0.75 * lease_seconds)
         self._channel = Channel(self._encode)
+        self._fruitless_resumes = 0
         self._pings.clear()
         self._heard_at = self._sent_at = self._pinged_at = now
         self._events.append(Opened(welcome.server_id, self.hello, welcome))
@@ -348,13 +361,20 @@ class SessionDialer:
             text = f"the {self.server_name} claims to have messages that were never sent, or to have lost some it had"
             self._refuse(codes.SEQUENCE_GAP, text)
             return
+        if welcome.received_seq > channel.acknowledged_seq:
+            self._fruitless_resumes = 0
+        if self._fruitless_resumes == _FRUITLESS_RESUMES:
+            text = f"the connection to the {self.server_name} broke {_FRUITLESS_RESUMES} times over the same message"
+            self._refuse(codes.SEQUENCE_GAP, text)
+            return
+        self._fruitless_resumes += 1
         self._state = step(self._state, Trigger.RESUMED)
         channel.forget(welcome.received_seq)
         self._heard_at = self._sent_at = self._pinged_at = now
         self._transmissions.extend(channel.kept_frames())
 
     def _renew(self, welcome: Welcome, now: float) -> None:
-        """The server remembers nothing of our session. Everything starts anew, and the role is told both (SES-7)."""
+        """The server remembers nothing of our session. Everything starts anew, and the role is told both (SES-11)."""
         text = f"the {self.server_name} no longer knows this session: it was restarted, or we were silent for too long"
         self._events.append(Lost(self._welcome.server_id, codes.NO_SESSION, text, False))
         self._state = step(self._state, Trigger.RENEWED)
@@ -379,7 +399,7 @@ class SessionDialer:
 
     def _ping_at(self) -> float:
         """After a heartbeat of silence of either side, but no sooner than a heartbeat after the last Ping: a server
-        that only listens must be asked for a sign of life too. (LIV-2)"""
+        that only listens must be asked for a sign of life too. (LIV-3)"""
         return max(min(self._sent_at, self._heard_at), self._pinged_at) + self._timers.heartbeat_seconds
 
     def _ping(self, now: float) -> None:
@@ -397,6 +417,10 @@ class SessionDialer:
             self._has_sent = True
 
     # ------------------------------------------------------------ failing and ending
+
+    def _break_off(self, code: int, text: str, clause: str) -> None:
+        self._send_error(Error(code, 0, True, text, clause))
+        self._lose(code, text, is_orderly=False)
 
     def _fail(self, now: float) -> None:
         """This socket is no good. The first new one follows at once; if that is no better, there are pauses."""
@@ -416,6 +440,7 @@ class SessionDialer:
         return now >= self._started_at + self._give_up_seconds
 
     def _refuse(self, code: int, text: str) -> None:
+        self._is_replaced |= code == codes.SESSION_REPLACED
         if self._state in HAS_SESSION:
             self._lose(code, text, is_orderly=False)
         else:
@@ -423,6 +448,7 @@ class SessionDialer:
             self._events.append(Rejected(code, text))
 
     def _lose(self, code: int, text: str, *, is_orderly: bool) -> None:
+        self._is_replaced |= code == codes.SESSION_REPLACED
         self._state = step(self._state, Trigger.ENDED)
         self._held = None
         self._events.append(Lost(self._welcome.server_id, code, text, is_orderly))

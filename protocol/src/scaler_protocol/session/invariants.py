@@ -16,7 +16,7 @@ def check_server(server: SessionServer) -> None:
         watched[session.session_id] = min(at, watched.get(session.session_id, at))
     for peer_id, session in by_peer.items():
         assert session.peer_id == peer_id and not session.is_over
-        assert session.session_id != 0, "zero names no session (SES-6)"
+        assert session.session_id != 0, "zero names no session (SES-19)"
         assert watched[session.session_id] <= session.expires_at(), "every session is watched in time"
         if session.pings:
             assert session in server._unsettled, "every Ping is answered at the next settle"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 _WINDOW_SECONDS = 1.0
-_PER_KEY = 8
-#: Sockets that get answers within one window. It bounds the memory a crowd of strangers can take here.
-_KEYS = 4096
 
 
 class Limiter:
-    """So many answers per socket and window; what is beyond is counted by the caller and not answered."""
+    """So many answers per socket and window, to so many sockets. What is beyond is the caller's to deal with."""
 
-    __slots__ = ("_counts", "_window_ends_at")
+    __slots__ = ("_counts", "_keys", "_most", "_window_ends_at")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, keys: int) -> None:
+        self._most = most
+        self._keys = keys  # bounds the memory that a crowd can take here
         self._counts: dict[bytes, int] = {}
         self._window_ends_at = 0.0
 
@@ -22,7 +21,7 @@ class Limiter:
             self._counts.clear()
             self._window_ends_at = now + _WINDOW_SECONDS
         count = self._counts.get(key, 0)
-        if count >= _PER_KEY or (count == 0 and len(self._counts) >= _KEYS):
+        if count >= self._most or (count == 0 and len(self._counts) >= self._keys):
             return False
         self._counts[key] = count + 1
         return True

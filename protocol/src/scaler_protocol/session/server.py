@@ -106,7 +106,10 @@ class SessionServer:
         self._events: list[SessionEvent] = []
         self._transmissions: list[Transmission] = []
         self._deadlines = Deadlines()
-        self._limiter = Limiter()
+        # Strangers beyond this are met with silence. A peer that sends little but nonsense loses its session instead;
+        # it has a limiter of its own, or a crowd of strangers could use up its answers.
+        self._stranger_errors = Limiter(most=8, keys=4096)
+        self._peer_errors = Limiter(most=100, keys=1_000_000)
         self._is_shut_down = False
         #: bad frames, refused Hellos and messages that were not allowed, since the start
         self.rejected_count = 0
@@ -149,7 +152,8 @@ class SessionServer:
         ack = envelope.ack
         if ack > channel.acknowledged_seq:
             if not channel.is_possible(ack):
-                self._interrupt(session, envelope.seq, f"message {ack} was acknowledged but never sent", now)
+                text = f"message {ack} was acknowledged but never sent"
+                self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
                 return
             channel.forget(ack)
         seq = envelope.seq
@@ -171,16 +175,18 @@ class SessionServer:
         elif kind is Pong:
             pass
         elif kind in UNSEQUENCED:
+            self.rejected_count += 1
             self._complain(session, codes.BAD_ENVELOPE, seq, f"{kind.__name__} must have seq 0", "SES-1", now)
         elif session.allowed is None or kind in session.allowed:
             self._events.append(Received(session.hello.peer_id, seq, message))
         else:
+            self.rejected_count += 1
             role = handshake.role_name(session.hello.role)
-            self._complain(session, codes.NOT_ALLOWED, seq, f"a {role} may not send {kind.__name__}", "HSK-5", now)
+            self._complain(session, codes.NOT_ALLOWED, seq, f"a {role} may not send {kind.__name__}", "HSK-13", now)
 
     def reject(self, routing_id: RoutingId, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
         """Frames that are no message. One whose seq could be read takes its place, so that the session goes on;
-        without that number the sequence cannot be continued and the session is over. (ERR-2)"""
+        without that number the sequence cannot be continued and the session is over. (SES-13, SES-16)"""
         self.rejected_count += 1
         session = self._by_routing.get(routing_id)
         if session is None:
@@ -188,15 +194,14 @@ class SessionServer:
             return
         session.heard_at = now
         if ref_seq == 0 and code != codes.UNKNOWN_MESSAGE:
-            self._send_error(routing_id, Error(code, 0, True, text, clause), now)
-            self._end(session, code, text, is_orderly=False)
+            self._part(session, code, text, clause)
             return
         order = IN_ORDER if ref_seq == 0 else session.channel.receive(ref_seq, 0)
         if order == GAP:
             self._report_gap(session, ref_seq, now)
         elif order == IN_ORDER:
             self._unsettled[session] = None
-            self._send_error(routing_id, Error(code, ref_seq, False, text, clause), now)
+            self._complain(session, code, ref_seq, text, clause, now)
 
     def unreachable(self, routing_id: RoutingId, now: float) -> None:
         """The socket is gone. Its peer may be back on another within the grace; what we send waits for it. (LIV-6)"""
@@ -211,7 +216,7 @@ class SessionServer:
             if late_seconds > session.welcome.timers.heartbeat_seconds:
                 # It is we who were away (stopped, or stuck in a handler): what this peer sent meanwhile may still be
                 # on its way through the kernel. It gets the time of a reconnect to show up.
-                session.heard_at = now - session.patience_seconds + self._grace_seconds
+                session.heard_at = now - session.patience_seconds + self._grace(session)
                 self._deadlines.watch(session)
             else:
                 text = f"silent for {session.patience_seconds:g} s"
@@ -280,7 +285,7 @@ class SessionServer:
             self._receive_hello(routing_id, message, now)  # type: ignore[arg-type]
         elif kind is not Error and kind is not Bye:  # these end something: there is nothing to answer
             text = "this socket has no session: say Hello on a new socket, with resume if there was one"
-            self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-1"), now)
+            self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-9"), now)
 
     def _receive_hello(self, routing_id: RoutingId, hello: Hello, now: float) -> None:
         refusal = self._refusal(routing_id, hello)
@@ -341,7 +346,7 @@ class SessionServer:
         text = "another session was opened under the same peer id"
         if current.routing_id is not None and current.routing_id != routing_id:
             # Told so, a second peer with this id stops instead of coming back and throwing the first one out.
-            error = Error(codes.SESSION_REPLACED, 0, True, text, "HSK-7")
+            error = Error(codes.SESSION_REPLACED, 0, True, text, "SES-12")
             self._transmissions.append((current.routing_id, self._encode(error, 0, 0)))
         self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
         self._open(routing_id, hello, now)
@@ -349,7 +354,7 @@ class SessionServer:
     def _attach(
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float
     ) -> None:
-        """The session goes on, on this socket; what its peer lacks follows the Welcome (SES-6)."""
+        """The session goes on, on this socket; what its peer lacks follows the Welcome (SES-18)."""
         if session.routing_id is not None:
             del self._by_routing[session.routing_id]
         channel = session.channel
@@ -376,6 +381,7 @@ class SessionServer:
                 peer_id = session.peer_id
                 self._events.append(Complained(peer_id, message.code, message.ref_seq, message.text, message.clause))
         else:
+            self.rejected_count += 1
             name = type(message).__name__
             self._complain(session, codes.BAD_ENVELOPE, 0, f"{name} must have a seq of its own", "SES-1", now)
 
@@ -385,38 +391,44 @@ class SessionServer:
             self.send(session.peer_id, Pong(nonce))
 
     def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
-        text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
-        self._interrupt(session, seq, text, now)
-
-    def _interrupt(self, session: ServerSession, seq: int, text: str, now: float) -> None:
         """This socket can no longer carry the session; another one can (SES-5)."""
         assert session.routing_id is not None, "only an attached session receives"
-        self._send_error(session.routing_id, Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5"), now)
+        text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
+        error = Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5")
+        self._transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))
         self._detach(session, now)
 
     def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
-        self.rejected_count += 1
+        """A message is refused and the session goes on; a peer that sends little else loses it (ERR-3)."""
         assert session.routing_id is not None, "only an attached session receives"
-        self._send_error(session.routing_id, Error(code, seq, False, text, clause), now)
+        if self._peer_errors.admits(session.routing_id, now):
+            error = Error(code, seq, False, text, clause)
+            self._transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))
+        else:
+            self._part(session, code, f"too many bad messages, the last one: {text}", clause)
 
     # ------------------------------------------------------------ parting
 
     def _detach(self, session: ServerSession, now: float) -> None:
         assert session.routing_id is not None, "a detached session has nothing to detach from"
         del self._by_routing[session.routing_id]
-        # A peer that is well may notice nothing before its next Ping: hence the heartbeat on top.
-        grace_seconds = self._grace_seconds + session.welcome.timers.heartbeat_seconds
-        session.detach(min(grace_seconds, session.welcome.timers.lease_seconds), now)
+        session.detach(self._grace(session), now)
         self._deadlines.watch(session)
 
-    def _part(self, session: ServerSession, code: int, text: str) -> None:
+    def _grace(self, session: ServerSession) -> float:
+        """A peer that is well may notice nothing before its next Ping, and then has to dial (LIV-6)."""
+        timers = session.welcome.timers
+        grace_seconds = timers.heartbeat_seconds + max(self._grace_seconds, timers.heartbeat_seconds)
+        return min(grace_seconds, timers.lease_seconds)
+
+    def _part(self, session: ServerSession, code: int, text: str, clause: str = "") -> None:
         """End a session from our side, and say so if there is a socket to say it on."""
         is_orderly = code in _ORDERLY
         if session.routing_id is not None:
             if is_orderly:
                 frames = session.channel.send(Bye(code, text))
             else:
-                frames = self._encode(Error(code, 0, True, text, ""), 0, session.channel.received_seq)
+                frames = self._encode(Error(code, 0, True, text, clause), 0, session.channel.received_seq)
             self._transmissions.append((session.routing_id, frames))
         self._end(session, code, text, is_orderly=is_orderly)
 
@@ -430,10 +442,10 @@ class SessionServer:
     # ------------------------------------------------------------ answers to nonsense
 
     def _send_error(self, routing_id: RoutingId, error: Error, now: float) -> None:
-        if self._limiter.admits(routing_id, now):
+        if self._stranger_errors.admits(routing_id, now):
             self._transmissions.append((routing_id, self._encode(error, 0, 0)))
 
     def _send_reject(self, routing_id: RoutingId, reject: Reject, now: float) -> None:
         self.rejected_count += 1
-        if self._limiter.admits(routing_id, now):
+        if self._stranger_errors.admits(routing_id, now):
             self._transmissions.append((routing_id, self._encode(reject, 0, 0)))

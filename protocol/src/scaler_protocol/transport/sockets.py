@@ -137,7 +137,7 @@ def _set_common_options(socket: Socket, address: Address, limits: Limits) -> Non
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.LINGER, LINGER_MILLISECONDS)
-    # Above our own limits: those are answered with TOO_LARGE, this one cuts the connection without a word (FRM-4).
+    # Above our own limits: those are answered with TOO_LARGE, this one cuts the connection without a word (FRM-13).
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * max(limits.payload_frame_bytes, limits.envelope_bytes))
     socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MILLISECONDS)
