@@ -238,11 +238,23 @@ class AgentCore:
             self._break(processor, "gave back tasks that nobody reclaimed", now)
             return
         processor.is_reclaiming = False
-        if event.number and self._is_first(processor, event.number, now):
+        if event.number == 0:
+            self._take_back_all(processor, now)
+        elif self._is_first(processor, event.number, now):
             self._take_back(processor)
 
+    def _take_back_all(self, processor: Processor, now: float) -> None:
+        """It was between two tasks: nothing of its slice has begun."""
+        if not processor.slice:
+            return
+        self._take_back(processor)
+        self._return([processor.slice.popleft()])
+        self._after_end(processor, now)
+
     def _take_back(self, processor: Processor) -> None:
-        rest = self.tables.take_rest(processor)
+        self._return(self.tables.take_rest(processor))
+
+    def _return(self, rest: list[Task]) -> None:
         self.tables.return_to_queue(rest)
         for task in rest:
             if task.stop is not None:

@@ -16,7 +16,7 @@ from scaler_worker.core.tables import Tables
 from scaler_worker.core.tasks import Task
 
 SLICE_SECONDS = 0.005
-"""Tiny tasks are handed over several at once, about this much work: the agent wakes for hundreds of them, not for each."""
+"""Tiny tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
 SLICE_TASKS = 2000
 SLICE_BYTES = 128 * 1024
 """Fits the channel's buffer, so that handing over rarely has to wait for the processor to read."""

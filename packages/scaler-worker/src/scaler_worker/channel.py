@@ -1,0 +1,147 @@
+"""The local channel between an agent and one processor: a socket pair with two small framings.
+
+To the processor: u32 length, then `marshal` of a tuple whose first item says what it is. Both ends are the same
+interpreter, forked from one process, and the agent is the trusted end, so the fastest writer of tuples is safe here.
+
+From the processor: a fixed head, then a value. The agent never unpickles, and user code can write anything to any file
+descriptor of its process, so this direction is plain numbers, checked, and a surprise costs the processor its life.
+Each result is one write, made as soon as it exists: what a dying processor finished is in the socket.
+"""
+
+from __future__ import annotations
+
+import marshal
+import mmap
+import socket
+from struct import Struct
+from typing import Any, NamedTuple
+
+# To the processor. RUN: rows of (number, task id, attempt, context number, function, parts).
+RUN = 1
+CONTEXT = 2  # context number, client, call format, keywords, serializer, depth, priority, flags
+RESUME = 3
+RECLAIM = 4  # serial
+CONFIGURE = 5  # scheduler address, storage address, inline bytes
+
+# From the processor.
+ENDED = 1
+READY = 2
+BLOCKED = 3
+RESUME_WANTED = 4
+GAVE_BACK = 5
+PRINTED = 6
+
+HEAD = Struct("<IBBBBQQ")
+"""Bytes that follow; what it is; status or stream; value kind; profile bytes; task number; nanoseconds or serial."""
+LARGEST_BODY = 4 * 1024 * 1024
+RECEIVE_BYTES = 256 * 1024
+
+_LENGTH = Struct("<I")
+_pack_length = _LENGTH.pack
+
+
+class ChannelError(Exception):
+    """The other end wrote what it never should."""
+
+
+def pack_order(*order: Any) -> bytes:
+    """One frame to a processor."""
+    body = marshal.dumps(order)
+    return _pack_length(len(body)) + body
+
+
+class OrderReader:
+    """Cuts what a processor reads into orders. A task that unblocks reads on from where the main loop had got to."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._position = 0
+
+    def append(self, data: bytes) -> None:
+        self._data = self._data[self._position :] + data
+        self._position = 0
+
+    def next(self) -> tuple[Any, ...] | None:
+        begin = self._position + _LENGTH.size
+        if begin > len(self._data):
+            return None
+        end = begin + _LENGTH.unpack_from(self._data, self._position)[0]
+        if end > len(self._data):
+            return None
+        self._position = end
+        order: tuple[Any, ...] = marshal.loads(memoryview(self._data)[begin:end])
+        return order
+
+
+class Report(NamedTuple):
+    """One frame from a processor."""
+
+    kind: int
+    status: int
+    value_kind: int
+    number: int
+    amount: int  #: nanoseconds of an ENDED, serial of a GAVE_BACK
+    profile: bytes
+    value: bytes
+
+
+class ReportReader:
+    """Cuts what an agent reads from a processor into reports."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def feed(self, data: bytes) -> list[Report]:
+        if self._kept:
+            data = self._kept + data
+        reports = []
+        position, size, unpack = 0, len(data), HEAD.unpack_from
+        while size - position >= HEAD.size:
+            length, kind, status, value_kind, profile_bytes, number, amount = unpack(data, position)
+            begin = position + HEAD.size
+            end = begin + length
+            if length > LARGEST_BODY or profile_bytes > length or kind > PRINTED:
+                raise ChannelError(f"a frame of kind {kind} and {length} bytes")
+            if end > size:
+                break
+            value_at = begin + profile_bytes
+            reports.append(Report(kind, status, value_kind, number, amount, data[begin:value_at], data[value_at:end]))
+            position = end
+        self._kept = data[position:]
+        return reports
+
+
+def pack_report(
+    kind: int, number: int = 0, value: bytes = b"", status: int = 0, value_kind: int = 0, amount: int = 0,
+    profile: bytes = b"",
+) -> bytes:  # fmt: skip
+    head = HEAD.pack(len(profile) + len(value), kind, status, value_kind, len(profile), number, amount)
+    return head + profile + value
+
+
+class SignalPage:
+    """Memory that an agent shares with its processors: what a signal to one of them means.
+
+    A signal carries no data and may come late, when the processor is at another task. So each processor has a slot with
+    the number of the task to interrupt and the serial of the last reclaim: a late signal changes nothing.
+    """
+
+    _SLOT = Struct("=QQ")
+
+    def __init__(self, slots: int) -> None:
+        self._memory = mmap.mmap(-1, self._SLOT.size * slots)
+
+    def write(self, slot: int, interrupt_number: int, reclaim_serial: int) -> None:
+        self._SLOT.pack_into(self._memory, slot * self._SLOT.size, interrupt_number, reclaim_serial)
+
+    def read(self, slot: int) -> tuple[int, int]:
+        """Number of the task to interrupt and serial of the last reclaim."""
+        number, serial = self._SLOT.unpack_from(self._memory, slot * self._SLOT.size)
+        return number, serial
+
+
+def channel_pair() -> tuple[socket.socket, socket.socket]:
+    """The agent's end, which never blocks, and the processor's."""
+    agent_end, processor_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    agent_end.setblocking(False)
+    return agent_end, processor_end

@@ -1,0 +1,153 @@
+"""An agent's ends of the channels to its processors: bytes in and out, without blocking, and nothing decided."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+from scaler_protocol.messages import TaskHeader
+from scaler_worker import channel
+from scaler_worker.channel import ChannelError, Report, ReportReader, pack_order
+from scaler_worker.core.events import (
+    Event,
+    GaveBack,
+    ProcessorBroken,
+    ProcessorReady,
+    ResumeWanted,
+    TaskBlocked,
+    TaskEnd,
+    TaskPrinted,
+    TasksEnded,
+)
+from scaler_worker.core.tasks import Task
+
+READS_AT_ONCE = 8
+REMEMBERED_CONTEXTS = 256
+
+_Key = tuple[object, ...]
+
+
+class ProcessorLink:
+    def __init__(self, number: int, slot: int, end: socket.socket) -> None:
+        self.number = number
+        self.slot = slot
+        self.end = end
+        self.descriptor = end.fileno()
+        self.is_closed = False  #: its end was closed: nothing more comes
+        self.look_at = 0.0  #: while results of tiny tasks pile up, it is not looked at before this
+        self.interrupt_number = 0
+        self.reclaim_serial = 0
+        self._reader = ReportReader()
+        self._unsent = bytearray()
+        self._contexts: dict[_Key, int] = {}  #: what the processor has been told of headers
+        self._last_context = 0
+        self._last_header: TaskHeader | None = None
+        self._last_header_context = 0
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
+    def hand_over(self, tasks: Iterable[Task]) -> None:
+        rows = [
+            (task.number, task.id, task.attempt, self._context(task.header), task.function, task.parts)
+            for task in tasks
+        ]  # fmt: skip
+        self.send(pack_order(channel.RUN, rows))
+
+    def _context(self, header: TaskHeader) -> int:
+        """What the processor knows this header by. Tasks of a batch share one header, so the first test nearly always
+        decides."""
+        if header is self._last_header:
+            return self._last_header_context
+        key = (
+            header.client, header.call_format, header.keywords, header.serializer, header.depth, header.priority,
+            header.flags,
+        )  # fmt: skip
+        number = self._contexts.get(key)
+        if number is None:
+            if len(self._contexts) >= REMEMBERED_CONTEXTS:
+                self._contexts.clear()
+            self._last_context = number = self._last_context + 1
+            self._contexts[key] = number
+            self.send(pack_order(channel.CONTEXT, number, *key))
+        self._last_header, self._last_header_context = header, number
+        return number
+
+    def send(self, data: bytes) -> None:
+        if self._unsent:
+            self._unsent += data
+            return
+        try:
+            sent = self.end.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return  # it has died; the zygote will say so
+        if sent < len(data):
+            self._unsent += data[sent:]
+
+    def flush(self) -> None:
+        unsent, self._unsent = bytes(self._unsent), bytearray()
+        self.send(unsent)
+
+    def leave(self) -> None:
+        """Tell it that nothing more will come: an idle processor then exits."""
+        try:
+            self.end.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it has exited already
+
+    def read(self, until_empty: bool = False) -> list[Event]:
+        """What the processor has said. With `until_empty`, all of it: for one that has exited."""
+        events: list[Event] = []
+        count = 0
+        while not self.is_closed and (until_empty or count < READS_AT_ONCE):
+            count += 1
+            try:
+                data = self.end.recv(channel.RECEIVE_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                self.is_closed = True
+                break
+            try:
+                events += self._events(self._reader.feed(data))
+            except ChannelError as error:
+                events.append(ProcessorBroken(self.number, f"wrote {error}"))
+                self.is_closed = True
+            if len(data) < channel.RECEIVE_BYTES and not until_empty:
+                break
+        return events
+
+    def _events(self, reports: list[Report]) -> list[Event]:
+        events: list[Event] = []
+        ends: list[TaskEnd] = []
+        for report in reports:
+            if report.kind == channel.ENDED:
+                _, status, value_kind, number, busy_ns, profile, value = report
+                ends.append(TaskEnd(number, status, value_kind, busy_ns * 1e-9, value, profile))
+                continue
+            if ends:
+                events.append(TasksEnded(self.number, ends))
+                ends = []
+            events.append(self._event(report))
+        if ends:
+            events.append(TasksEnded(self.number, ends))
+        return events
+
+    def _event(self, report: Report) -> Event:
+        if report.kind == channel.READY:
+            return ProcessorReady(self.number, report.number)
+        if report.kind == channel.BLOCKED:
+            return TaskBlocked(self.number, report.number)
+        if report.kind == channel.RESUME_WANTED:
+            return ResumeWanted(self.number)
+        if report.kind == channel.GAVE_BACK:
+            return GaveBack(self.number, report.amount, report.number)
+        if report.kind == channel.PRINTED:
+            text = report.value.decode("utf-8", "replace")
+            return TaskPrinted(self.number, report.number, report.status, text)
+        return ProcessorBroken(self.number, f"wrote a frame of unknown kind {report.kind}")

@@ -1,0 +1,167 @@
+"""From the parts of a task to a call, and from its return value to a result."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scaler_protocol import values
+from scaler_protocol.codes import (
+    CALL_RAW,
+    CALL_SEPARATE,
+    FUNCTION_UNREADABLE,
+    KIND_INLINE,
+    KIND_OBJECT,
+    RESULT_UNREADABLE,
+    ROLE_WORKER,
+)
+from scaler_protocol.errors import ScalerError
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
+from scaler_protocol.messages import Buffer
+from scaler_protocol.objects import ObjectClient
+from scaler_worker.processor.errors import TaskFailed
+
+FUNCTION_WAIT_SECONDS = 30.0
+"""A task may overtake the object of its function on another connection; this long it is waited for."""
+REMEMBERED_OBJECTS = 1024
+
+Pieces = tuple[tuple[int, bytes], ...]
+Parts = bytes | Pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What tasks with equal headers have in common, as the agent sends it once."""
+
+    client: PeerId
+    call_format: int
+    keywords: tuple[str, ...]
+    serializer: ObjectId
+    depth: int
+    priority: int
+    flags: int
+
+
+class Objects:
+    """Functions, serializers and large values, fetched when first needed."""
+
+    def __init__(self) -> None:
+        self.storage_address = ""
+        self._client: ObjectClient | None = None
+        self._loaded: OrderedDict[ObjectId, Any] = OrderedDict()
+
+    def use_storage(self, address: str) -> None:
+        if address != self.storage_address:
+            self.close()
+            self.storage_address = address
+
+    def close(self) -> None:
+        """Also after an interrupt that may have hit in the middle of a request."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+
+    def callable(self, object_id: ObjectId) -> Callable[..., Any]:
+        function: Callable[..., Any] | None = self._loaded.get(object_id)
+        return self._load(object_id, "function") if function is None else function
+
+    def serializer(self, object_id: ObjectId) -> Any:
+        serializer = self._loaded.get(object_id)
+        return self._load(object_id, "serializer") if serializer is None else serializer
+
+    def _load(self, object_id: ObjectId, what: str) -> Any:
+        try:
+            loaded = values.loads(self.fetch(object_id, FUNCTION_WAIT_SECONDS))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            text = f"the task's {what} (object {object_id.hex()}) cannot be read on this worker: {reason}"
+            raise TaskFailed(FUNCTION_UNREADABLE, text) from error
+        self._loaded[object_id] = loaded
+        if len(self._loaded) > REMEMBERED_OBJECTS:
+            self._loaded.popitem(last=False)
+        return loaded
+
+    def fetch(self, object_id: ObjectId, wait_seconds: float = 0.0) -> bytearray:
+        return self._connected().get(object_id, wait_seconds)
+
+    def store(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
+        self._connected().put(object_id, owner, buffers)
+
+    def _connected(self) -> ObjectClient:
+        if self._client is None:
+            if not self.storage_address:
+                raise ScalerError("the scheduler has named no object storage; start it with -osa ADDRESS")
+            self._client = ObjectClient(self.storage_address, ROLE_WORKER, "scaler-worker")
+        return self._client
+
+
+def arguments_of(parts: Parts, context: Context, objects: Objects) -> tuple[Sequence[Any], dict[str, Any]]:
+    """What the function is called with (BAT-6)."""
+    pieces: Pieces = ((KIND_INLINE, parts),) if isinstance(parts, bytes) else parts
+    if context.call_format == CALL_RAW:
+        return [_bytes_of(piece, objects) for piece in pieces], {}
+    load = _loader(context, objects)
+    if context.call_format == CALL_SEPARATE:
+        loaded = [load(_bytes_of(piece, objects)) for piece in pieces]
+        split = len(loaded) - len(context.keywords)
+        return loaded[:split], dict(zip(context.keywords, loaded[split:], strict=True))
+    arguments, keywords = load(_bytes_of(pieces[0], objects))
+    if len(pieces) > 1:
+        arguments = [_resolved(argument, pieces, load, objects) for argument in arguments]
+        keywords = {name: _resolved(argument, pieces, load, objects) for name, argument in keywords.items()}
+    return arguments, keywords
+
+
+def _resolved(argument: Any, pieces: Pieces, load: Callable[[Buffer], Any], objects: Objects) -> Any:
+    if type(argument) is values.PartReference:
+        return load(_bytes_of(pieces[argument.index], objects))
+    return argument
+
+
+def _bytes_of(piece: tuple[int, bytes], objects: Objects) -> bytes | bytearray:
+    kind, data = piece
+    return objects.fetch(ObjectId(data)) if kind == KIND_OBJECT else data
+
+
+def _loader(context: Context, objects: Objects) -> Callable[[Buffer], Any]:
+    if not context.serializer:
+        return values.loads
+    serializer = objects.serializer(context.serializer)
+    return lambda data: serializer.deserialize(bytes(data))
+
+
+def result_of(
+    value: Any, context: Context, objects: Objects, task_id: TaskId, attempt: int, inline_bytes: int
+) -> tuple[int, bytes]:
+    """Kind and bytes of a return value: the bytes themselves, or the id of the object they are now (PAY-1)."""
+    pieces = _serialized(value, context, objects)
+    if values.size_of(pieces) <= inline_bytes:
+        return KIND_INLINE, b"".join(pieces)
+    object_id = result_object_id(task_id, attempt)
+    objects.store(object_id, context.client, pieces)
+    return KIND_OBJECT, object_id
+
+
+def _serialized(value: Any, context: Context, objects: Objects) -> list[Buffer]:
+    try:
+        if context.call_format == CALL_RAW:
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise TypeError(f"a raw call must return bytes, not {type(value).__name__}")
+            return [value]
+        if context.serializer:
+            return [objects.serializer(context.serializer).serialize(value)]
+        return values.dumps(value)
+    except (TaskFailed, MemoryError):
+        raise
+    except Exception as error:
+        what = f"{type(value).__module__}.{type(value).__qualname__}"
+        text = f"the task's return value, a {what}, cannot be serialized: {type(error).__name__}: {error}"
+        raise TaskFailed(RESULT_UNREADABLE, text) from error
+
+
+PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
+PICKLE_PROTOCOL = values.PROTOCOL
+dump_plain = pickle.dumps

@@ -1,0 +1,41 @@
+"""The task context inside a processor: see `scaler_protocol.task_context`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from scaler_protocol.ids import TaskId
+
+
+class ProcessorTask:
+    """One object for the life of the processor; what it says is about the task that is running now."""
+
+    def __init__(self, block: Callable[[], None], unblock: Callable[[], None]) -> None:
+        self.task_id = TaskId(b"")
+        self.depth = 0
+        self.priority = 0
+        self.scheduler_address = ""
+        self.storage_address = ""
+        self._send_block = block
+        self._wait_for_place = unblock
+        self._lock = threading.Lock()
+        self._blocked_count = 0
+
+    def begin(self, task_id: TaskId, depth: int, priority: int) -> None:
+        self.task_id, self.depth, self.priority = task_id, depth, priority
+        self._blocked_count = 0
+
+    def block(self) -> None:
+        with self._lock:
+            self._blocked_count += 1
+            if self._blocked_count == 1:
+                self._send_block()
+
+    def unblock(self) -> None:
+        with self._lock:
+            if self._blocked_count == 0:
+                return  # the task that blocked has ended meanwhile
+            self._blocked_count -= 1
+            if self._blocked_count == 0:
+                self._wait_for_place()

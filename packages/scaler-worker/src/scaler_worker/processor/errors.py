@@ -1,0 +1,97 @@
+"""What a failed task leaves behind: enough for any language to show it, and for Python to raise it again."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from types import TracebackType
+
+import cloudpickle
+
+from scaler_protocol import codec
+from scaler_protocol.codes import TASK_RAISED
+from scaler_protocol.messages import TaskError
+from scaler_protocol.raised import portable
+
+MESSAGE_CHARACTERS = 4 * 1024
+TEXT_CHARACTERS = 12 * 1024
+SPARE_BYTES = 2 * 1024  # of the inline limit, for the frame around the parts
+
+_OWN_PACKAGE = __name__.split(".")[0]
+
+
+class TaskFailed(Exception):
+    """The task cannot be run, or its result cannot be told, for a reason that is not an error of its code."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def encode_exception(error: BaseException, inline_bytes: int) -> bytes:
+    """The TaskError of an exception, cut so that it never exceeds the inline limit."""
+    is_users = not isinstance(error, TaskFailed)
+    code = error.code if isinstance(error, TaskFailed) else TASK_RAISED
+    shown = error if is_users else (error.__cause__ or error)
+    message = _cut(_text_of(error), MESSAGE_CHARACTERS)
+    text = _cut(_traceback_text(shown), TEXT_CHARACTERS)
+    room = inline_bytes - SPARE_BYTES - 4 * (len(message) + len(text))
+    serialized = _serialized(error) if is_users else b""
+    type_name = _type_name(error) if is_users else "TaskFailed"
+    return codec.encode_task_error(
+        TaskError(
+            code=code,
+            type_name=type_name[:256],
+            message=message,
+            text=text,
+            serialized=serialized if len(serialized) <= room else b"",
+        )
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as failure:  # noqa: BLE001 - a user's __str__ may raise anything
+        return f"<str() of the exception raised {type(failure).__name__}>"
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning and the end: in a traceback both say more than the middle. Lone surrogates become '?'."""
+    if len(text) > limit:
+        text = f"{text[: limit // 2]}\n… {len(text) - limit} characters left out …\n{text[-limit // 2 :]}"
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _traceback_text(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, _users_frames(error.__traceback__)))
+    except BaseException as failure:  # noqa: BLE001 - as above, and RecursionError of endless chains
+        return f"{_type_name(error)} (its traceback could not be formatted: {type(failure).__name__})"
+
+
+def _users_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Without the processor's own frames, which lie before the user's."""
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").split(".")[0] == _OWN_PACKAGE:
+        frames = frames.tb_next
+    return frames
+
+
+def _serialized(error: BaseException) -> bytes:
+    """The pickled exception if it comes out as what went in, else nothing: the client then raises a plain RemoteError.
+
+    Exceptions whose __init__ wants other arguments than `args` pickle well and explode when they are read.
+    """
+    try:
+        data: bytes = cloudpickle.dumps(portable(error), protocol=pickle.HIGHEST_PROTOCOL)
+        copy = pickle.loads(data)
+        if type(copy) is type(error) or type(copy).__qualname__ == type(error).__qualname__:
+            return data
+    except BaseException:  # noqa: BLE001 - user code runs in both directions
+        pass
+    return b""

@@ -1,0 +1,281 @@
+"""A processor: runs one task after another in its main thread, and writes each result as soon as there is one.
+
+Signals. The agent interrupts a task, or reclaims what has not begun, by writing what it wants into our slot of the
+signal page and sending one signal. The handler may run between any two bytecodes, so it acts only while user code runs
+(`_running` is its task's number, else 0) and never inside a half-written frame or while we read an order: there it only
+leaves `_is_signalled` set, and whoever was in the way attends to it when done.
+
+Void orders. A blocked task has told the agent that it dropped everything handed to it after that task. Slices that were
+already on their way are therefore dropped too, up to the order to resume; likewise up to the mark of a reclaim. The
+agent knows exactly the same, so no task is lost and none runs twice.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from scaler_protocol import task_context
+from scaler_protocol.codes import FLAG_PROFILING, FLAG_STREAM_OUTPUT, KIND_INLINE, STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.messages import Limits
+from scaler_worker import channel
+from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
+from scaler_worker.core.events import INTERRUPTED
+from scaler_worker.processor.calls import PLAIN_TYPES, Context, Objects, arguments_of, dump_plain, result_of
+from scaler_worker.processor.context import ProcessorTask
+from scaler_worker.processor.errors import encode_exception
+from scaler_worker.processor.output import streamed_output
+from scaler_worker.processor.profiling import Profile
+from scaler_worker.zygote import SIGNAL_NUMBER
+
+IDLE_COLLECT_SECONDS = 0.5
+"""A processor that has been idle for so long collects its garbage: then nobody waits for it."""
+
+REMEMBERED_CONTEXTS = 4096
+"""More than a slice has tasks, so that one is never forgotten before its task has run."""
+
+Row = tuple[int, Any, int, int, Any, Any]  # number, task id, attempt, context number, function, parts
+
+
+class TaskInterrupted(KeyboardInterrupt):
+    """The task was canceled or has timed out. Code that cleans up on Ctrl-C cleans up on this."""
+
+
+class ProcessorLoop:
+    def __init__(self, end: socket.socket, page: SignalPage, slot: int) -> None:
+        self._end = end
+        self._page = page
+        self._slot = slot
+        self._reader = OrderReader()
+        self._read_lock = threading.Lock()  #: one thread reads orders at a time
+        self._write_lock = threading.Lock()  #: frames are written whole
+        self._waiting: deque[Row] = deque()  #: handed over, not begun
+        self._contexts: OrderedDict[int, Context] = OrderedDict()
+        self._inline_bytes = Limits().inline_bytes
+        self._objects = Objects()
+        self._task = ProcessorTask(self._send_block, self._wait_for_place)
+        self._running = 0  #: number of the task whose code runs, 0 between tasks
+        self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
+        self._is_signalled = False
+        self._interrupted = 0  #: the last task number we raised in: once per task
+        self._answered_serial = 0  #: the last reclaim that was answered
+        self._void_serial = 0  #: slices are void until the mark of this reclaim
+        self._read_serial = 0  #: the last reclaim's mark that was read
+        self._is_blocked = False  #: slices are void until RESUME
+        self._obey: dict[int, Callable[..., None]] = {
+            channel.RUN: self._on_run,
+            channel.CONTEXT: self._on_context,
+            channel.RESUME: self._on_resume,
+            channel.RECLAIM: self._on_reclaim,
+            channel.CONFIGURE: self._on_configure,
+        }
+
+    def run(self) -> None:
+        """Until the agent closes its end."""
+        signal.signal(SIGNAL_NUMBER, self._on_signal)
+        os.register_at_fork(after_in_child=self._leave_in_fork)
+        task_context.set_current(self._task)
+        self._write(pack_report(channel.READY, os.getpid()))
+        while True:
+            self._receive_and_obey()
+            while self._waiting:
+                self._run_guarded()
+
+    # ------------------------------------------------------------ orders
+
+    def _receive_and_obey(self) -> None:
+        with self._read_lock:
+            while (order := self._reader.next()) is None:
+                self._reader.append(self._receive())
+        self._obey[order[0]](*order[1:])
+
+    def _receive(self) -> bytes:
+        if not self._running and not self._is_readable(IDLE_COLLECT_SECONDS):
+            gc.collect()
+        data = self._end.recv(channel.RECEIVE_BYTES)
+        if not data:
+            os._exit(0)  # the agent wants us gone, or is gone itself: nobody is left to be told anything
+        return data
+
+    def _is_readable(self, seconds: float) -> bool:
+        return bool(select.select([self._end], [], [], seconds)[0])
+
+    def _on_run(self, rows: list[Row]) -> None:
+        if not self._is_blocked and self._read_serial >= self._void_serial:
+            self._waiting.extend(rows)
+
+    def _on_context(self, number: int, *fields: Any) -> None:
+        self._contexts[number] = Context(*fields)
+        if len(self._contexts) > REMEMBERED_CONTEXTS:
+            self._contexts.popitem(last=False)
+
+    def _on_resume(self) -> None:
+        self._is_blocked = False
+
+    def _on_reclaim(self, serial: int) -> None:
+        """The mark behind the last slice that the reclaim is about. Unless a signal was faster, all of that has run."""
+        self._read_serial = serial
+        if serial > self._answered_serial:
+            self._answered_serial = serial
+            self._write(pack_report(channel.GAVE_BACK, self._running, amount=serial))
+
+    def _on_configure(self, scheduler_address: str, storage_address: str, inline_bytes: int) -> None:
+        self._task.scheduler_address = scheduler_address
+        self._task.storage_address = storage_address
+        self._objects.use_storage(storage_address)
+        self._inline_bytes = inline_bytes
+
+    # ------------------------------------------------------------ tasks
+
+    def _run_guarded(self) -> None:
+        try:
+            self._run_first()
+        except TaskInterrupted as error:
+            # Raised at the very moment when the task ended by an error of its own.
+            number, self._running = self._running, 0
+            status, kind, _ = self._failure(error)
+            self._write(pack_report(channel.ENDED, number, status=status, value_kind=kind))
+
+    def _run_first(self) -> None:
+        """This is where the rate of tiny tasks is decided: what every task does not need is behind an `if`."""
+        number, task_id, attempt, context_number, function_id, parts = self._waiting.popleft()
+        context = self._contexts[context_number]
+        profile = b""
+        started_ns = 0
+        self._running = number
+        try:
+            if self._is_signalled and not self._attend_before(number):
+                return
+            function = self._objects.callable(function_id)
+            self._task.begin(task_id, context.depth, context.priority)
+            started_ns = time.perf_counter_ns()
+            arguments, keywords = arguments_of(parts, context, self._objects)
+            if context.flags:
+                value, profile = self._call_with_flags(number, context, function, arguments, keywords)
+            else:
+                value = function(*arguments, **keywords)
+            kind = KIND_INLINE
+            if type(value) in PLAIN_TYPES and not context.call_format and not context.serializer:
+                data = dump_plain(value, 5)
+                if len(data) > self._inline_bytes:
+                    kind, data = result_of(value, context, self._objects, task_id, attempt, self._inline_bytes)
+            else:
+                kind, data = result_of(value, context, self._objects, task_id, attempt, self._inline_bytes)
+            status = STATUS_SUCCESS
+            self._running = 0
+        except BaseException as error:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
+            self._running = 0
+            status, kind, data = self._failure(error)
+        busy_ns = time.perf_counter_ns() - started_ns if started_ns else 0
+        head = HEAD.pack(len(profile) + len(data), channel.ENDED, status, kind, len(profile), number, busy_ns)
+        self._write(head + profile + data)
+
+    def _attend_before(self, number: int) -> bool:
+        """A signal came between two tasks. False when it took this one, and all after it, back."""
+        answered_serial = self._answered_serial
+        self._running = 0
+        self._attend()
+        if self._answered_serial != answered_serial:
+            return False
+        self._running = number
+        self._raise_if_interrupted()
+        return True
+
+    def _call_with_flags(
+        self, number: int, context: Context, function: Any, arguments: Any, keywords: dict[str, Any]
+    ) -> tuple[Any, bytes]:
+        profile = Profile() if context.flags & FLAG_PROFILING else None
+        if context.flags & FLAG_STREAM_OUTPUT:
+            with streamed_output(lambda stream, text: self._send_printed(number, stream, text)):
+                value = function(*arguments, **keywords)
+        else:
+            value = function(*arguments, **keywords)
+        return value, profile.finish() if profile else b""
+
+    def _failure(self, error: BaseException) -> tuple[int, int, bytes]:
+        if isinstance(error, TaskInterrupted):
+            # It may have hit in the middle of a request to the storage: begin anew on another socket.
+            self._objects.close()
+            return INTERRUPTED, KIND_INLINE, b""
+        return STATUS_FAILED, KIND_INLINE, encode_exception(error, self._inline_bytes)
+
+    # ------------------------------------------------------------ blocking
+
+    def _send_block(self) -> None:
+        if self._running:
+            self._is_blocked = True
+            self._waiting.clear()
+            self._write(pack_report(channel.BLOCKED, self._running))
+
+    def _wait_for_place(self) -> None:
+        if not self._running or not self._is_blocked:
+            return
+        self._write(pack_report(channel.RESUME_WANTED, self._running))
+        self._is_reading = True
+        try:
+            while self._is_blocked:
+                self._receive_and_obey()
+        finally:
+            self._is_reading = False
+        if self._is_signalled:
+            signal.raise_signal(SIGNAL_NUMBER)
+
+    # ------------------------------------------------------------ signals and writing
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_signalled = True
+        if self._running and not self._is_reading and self._attend():
+            self._raise_if_interrupted()
+
+    def _attend(self) -> bool:
+        """Answer a reclaim. False while a frame is being written: its writer will see that we were signalled."""
+        if not self._write_lock.acquire(blocking=False):
+            return False
+        try:
+            self._is_signalled = False
+            _, serial = self._page.read(self._slot)
+            if serial > self._answered_serial:
+                self._answered_serial = self._void_serial = serial
+                self._waiting.clear()
+                self._send(pack_report(channel.GAVE_BACK, self._running, amount=serial))
+        finally:
+            self._write_lock.release()
+        return True
+
+    def _raise_if_interrupted(self) -> None:
+        number, _ = self._page.read(self._slot)
+        if number and number == self._running and number != self._interrupted:
+            self._interrupted = number
+            raise TaskInterrupted("the task was canceled, or ran longer than its timeout")
+
+    def _write(self, frame: bytes) -> None:
+        with self._write_lock:
+            self._send(frame)
+        if self._is_signalled and self._running:
+            signal.raise_signal(SIGNAL_NUMBER)
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._end.sendall(frame)
+        except OSError:
+            os._exit(1)  # the agent is gone, or user code has closed our socket: either way nobody can be told
+
+    def _send_printed(self, number: int, stream: int, text: str) -> None:
+        value = text.encode("utf-8", "replace")
+        self._write(pack_report(channel.PRINTED, number, value, status=stream))
+
+    def _leave_in_fork(self) -> None:
+        """A child that the task forks is no processor: what it does must not reach the agent."""
+        signal.signal(SIGNAL_NUMBER, signal.SIG_DFL)
+        task_context.set_current(None)
+        self._running = 0
+        self._end.close()

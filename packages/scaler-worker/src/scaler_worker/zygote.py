@@ -1,0 +1,205 @@
+"""The zygote: a warm, single-threaded process from which processors are forked.
+
+An agent has ZeroMQ's threads, and forking a process with threads is a gamble. So before it has any, it forks this one,
+which only forks, signals and buries processors. It alone may signal them: being their parent it knows that a process id
+is still theirs, which nobody else can.
+
+Nothing survives anybody: the kernel kills the zygote with its agent and the processors with the zygote.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple, NoReturn
+
+from scaler_protocol.process import die_with_parent
+
+# Orders to the zygote.
+SPAWN = 1  # with one file descriptor: the processor's end of its channel
+SIGNAL = 2
+KILL = 3
+
+# Its notices.
+FORKED = 1  # value: process id
+EXITED = 2  # value: exit code, or minus the signal; extra: peak memory in bytes
+
+SIGNAL_NUMBER = signal.SIGURG
+"""Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
+
+_FRAME = Struct("<iiiiQ")
+RunProcessor = Callable[[socket.socket, int], None]
+"""What a processor does with its end of the channel and its slot of the signal page."""
+
+
+class Notice(NamedTuple):
+    kind: int
+    processor: int
+    value: int
+    slot: int
+    extra: int
+
+
+class ZygoteClient:
+    """The agent's handle on its zygote."""
+
+    def __init__(self, process_id: int, control: socket.socket) -> None:
+        self.process_id = process_id
+        self.control = control
+        self._kept = b""
+
+    def spawn(self, processor: int, slot: int, processor_end: socket.socket) -> None:
+        self._send(SPAWN, processor, slot, [processor_end.fileno()])
+
+    def signal(self, processor: int) -> None:
+        self._send(SIGNAL, processor, 0)
+
+    def kill(self, processor: int) -> None:
+        self._send(KILL, processor, 0)
+
+    def _send(self, kind: int, processor: int, slot: int, descriptors: list[int] | None = None) -> None:
+        socket.send_fds(self.control, [_FRAME.pack(kind, processor, 0, slot, 0)], descriptors or [])
+
+    def read(self) -> list[Notice]:
+        """Everything it has said; raises EOFError when it is gone."""
+        try:
+            data = self.control.recv(65536, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise EOFError("the zygote has exited")
+        data = self._kept + data
+        whole = len(data) - len(data) % _FRAME.size
+        self._kept = data[whole:]
+        return [Notice(*fields) for fields in _FRAME.iter_unpack(data[:whole])]
+
+
+def fork_zygote(run_processor: RunProcessor) -> ZygoteClient:
+    """Call this before the process has a thread or a ZeroMQ context."""
+    agent_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    parent_id = os.getpid()
+    process_id = os.fork()
+    if process_id == 0:
+        agent_end.close()
+        _in_child(lambda: _Zygote(zygote_end, run_processor).run(parent_id))
+    zygote_end.close()
+    return ZygoteClient(process_id, agent_end)
+
+
+def _in_child(run: Callable[[], None]) -> NoReturn:
+    """Run in a forked child, and never return into the parent's stack, whatever happens."""
+    code = 1
+    try:
+        run()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+class _Zygote:
+    def __init__(self, control: socket.socket, run_processor: RunProcessor) -> None:
+        self._control = control
+        self._run_processor = run_processor
+        self._processors: dict[int, int] = {}  #: process id of each that has not been buried
+        self._wake_reader, self._wake_writer = socket.socketpair()
+
+    def run(self, agent_id: int) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        die_with_parent(agent_id)
+        self._wake_writer.setblocking(False)
+        self._wake_reader.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        gc.collect()
+        gc.freeze()
+        poller = select.poll()
+        poller.register(self._control, select.POLLIN)
+        poller.register(self._wake_reader, select.POLLIN)
+        try:
+            while self._serve({descriptor for descriptor, _ in poller.poll()}):
+                pass
+        finally:
+            for processor in list(self._processors):
+                self._kill(processor)
+
+    def _serve(self, ready: set[int]) -> bool:
+        if self._wake_reader.fileno() in ready:
+            self._wake_reader.recv(4096)
+            self._bury()
+        return self._control.fileno() not in ready or self._obey()
+
+    def _obey(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self._control, _FRAME.size, 1, socket.MSG_WAITALL)
+        if len(data) < _FRAME.size:
+            return False
+        kind, processor, _, slot, _ = _FRAME.unpack(data)
+        if kind == SPAWN:
+            self._spawn(processor, slot, socket.socket(fileno=descriptors[0]))
+        elif kind == KILL:
+            self._kill(processor)
+        elif processor in self._processors:
+            os.kill(self._processors[processor], SIGNAL_NUMBER)
+        return True
+
+    def _spawn(self, processor: int, slot: int, channel: socket.socket) -> None:
+        zygote_id = os.getpid()
+        try:
+            process_id = os.fork()
+        except OSError as error:
+            channel.close()
+            self._notify(EXITED, processor, error.errno or 1, 0)
+            return
+        if process_id == 0:
+            _in_child(lambda: self._become_processor(zygote_id, channel, slot))
+        channel.close()
+        self._processors[processor] = process_id
+        self._notify(FORKED, processor, process_id, 0)
+
+    def _become_processor(self, zygote_id: int, channel: socket.socket, slot: int) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # A group of its own: the terminal's Ctrl-C does not reach it, and killing it takes what its task has started.
+        os.setpgid(0, 0)
+        die_with_parent(zygote_id)
+        for inherited in (self._control, self._wake_reader, self._wake_writer):
+            inherited.close()
+        self._run_processor(channel, slot)
+
+    def _kill(self, processor: int) -> None:
+        process_id = self._processors.get(processor)
+        if process_id is None:
+            return
+        for kill in (os.killpg, os.kill):
+            try:
+                kill(process_id, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # killed before it had made its group: then only the second hits
+
+    def _bury(self) -> None:
+        for processor, process_id in list(self._processors.items()):
+            buried_id, status, usage = os.wait4(process_id, os.WNOHANG)
+            if buried_id:
+                self._kill_group(process_id)
+                del self._processors[processor]
+                self._notify(EXITED, processor, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+
+    def _kill_group(self, process_id: int) -> None:
+        """What the processor's tasks had started, and left running, ends with it."""
+        try:
+            os.killpg(process_id, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def _notify(self, kind: int, processor: int, value: int, extra: int) -> None:
+        self._control.sendall(_FRAME.pack(kind, processor, value, 0, extra))

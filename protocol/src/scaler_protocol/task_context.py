@@ -1,0 +1,47 @@
+"""What the code of a running task may know of it, and how it says that it waits for its children (WRK-6).
+
+A processor sets the context; a client that is made inside a task looks here for whom it works and where the cluster is.
+Outside of tasks there is no context. Nothing in here needs a worker: it imports on every platform.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from scaler_protocol.ids import TaskId
+
+
+class TaskContext(Protocol):
+    @property
+    def task_id(self) -> TaskId: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def scheduler_address(self) -> str: ...
+
+    @property
+    def storage_address(self) -> str: ...
+
+    def block(self) -> None:
+        """This task is about to wait for its children: lend its place to others. Calls nest; only the first counts."""
+
+    def unblock(self) -> None:
+        """The wait is over. The outermost call returns when the task has a place again."""
+
+
+_current: TaskContext | None = None
+
+
+def current() -> TaskContext | None:
+    """The task this process is running, or None."""
+    return _current
+
+
+def set_current(context: TaskContext | None) -> None:
+    global _current
+    _current = context
