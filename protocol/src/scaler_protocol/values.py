@@ -176,7 +176,7 @@ class CallPickler:
 
 
 def _keep_large(buffers: list[pickle.PickleBuffer]) -> Any:
-    """A buffer_callback that takes large buffers out of the pickle. What it answers True for stays in, still writable."""
+    """A buffer_callback that takes large buffers out of the pickle; what it answers True for stays inside."""
 
     def callback(buffer: pickle.PickleBuffer) -> bool:
         if memoryview(buffer).nbytes < OUT_OF_BAND_BYTES:

@@ -1,0 +1,17 @@
+"""Scaler: very many small tasks on very many machines."""
+
+from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
+from scaler.client.object_reference import ObjectReference
+from scaler.client.serializer.mixins import Serializer
+from scaler.cluster.combo import SchedulerClusterCombo
+from scaler_protocol import __version__
+
+__all__ = [
+    "Client",
+    "ObjectReference",
+    "ScalerFuture",
+    "SchedulerClusterCombo",
+    "Serializer",
+    "__version__",
+]

@@ -1,0 +1,56 @@
+"""A thread that does small jobs in order, started when there is a first one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+_log = logging.getLogger("scaler")
+
+_IDLE_SECONDS = 5.0
+"""After so long without a job the thread ends; the next job starts another."""
+
+
+class Background:
+    """Runs what must not run in the IO thread: user callbacks, which may block or submit, and requests to storage."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_running = False
+
+    def run(self, job: Callable[[], object]) -> None:
+        self._jobs.put(job)
+        with self._lock:
+            if self._is_running:
+                return
+            self._is_running = True
+        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Until all jobs given so far are done, or the time is over. Never from within a job."""
+        if self._jobs.empty() and not self._is_running:
+            return True
+        done = threading.Event()
+        self.run(done.set)
+        return done.wait(timeout_seconds)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    # `run` puts first and looks at the flag after: a job that is not seen here starts a new thread.
+                    if self._jobs.empty():
+                        self._is_running = False
+                        return
+                continue
+            try:
+                job()
+            except Exception:  # noqa: BLE001
+                # As concurrent.futures does: a broken callback is told of and harms nobody else.
+                _log.exception("a callback failed")

@@ -1,0 +1,336 @@
+"""The client: what a program holds on to."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import inspect
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from scaler.client import sharing
+from scaler.client.calls import NO_OPTIONS, CallOptions, Calls, capabilities_of
+from scaler.client.connection import Connection
+from scaler.client.core.events import Cleared, Submitted
+from scaler.client.future import ScalerFuture
+from scaler.client.graphs import GraphRun, plan
+from scaler.client.mapping import Mapping as MapRun
+from scaler.client.mapping import unpacked
+from scaler.client.object_reference import ObjectReference
+from scaler.client.serializer.default import DefaultSerializer
+from scaler.client.serializer.mixins import Serializer
+from scaler.utility.exceptions import ClientQuitException
+from scaler_protocol import codes, task_context, values
+from scaler_protocol.addresses import parse_address
+from scaler_protocol.messages import NO_TASK
+
+_CLEAR_SECONDS = 60.0
+_UNSET: Any = object()
+
+
+class Client(concurrent.futures.Executor):
+    """A connection to a scheduler, as a `concurrent.futures.Executor`.
+
+    It can be passed to tasks: there it is a client of the same cluster, whose tasks belong to the task it is in.
+    Without an address it finds the scheduler of the task it is made in.
+    """
+
+    asynchronous = False
+    """For Dask, which asks every client."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        profiling: bool = False,
+        timeout_seconds: float = 60,
+        heartbeat_interval_seconds: float = 2,
+        serializer: Serializer | None = None,
+        stream_output: bool = False,
+        object_storage_address: str | None = None,
+    ) -> None:
+        context = task_context.current()
+        if address is None:
+            if context is None:
+                raise ValueError("no scheduler address was given, and this is not running inside a task that has one")
+            address = context.scheduler_address
+        if not timeout_seconds > 0 or not heartbeat_interval_seconds > 0:
+            raise ValueError("timeout_seconds and heartbeat_interval_seconds must be greater than zero")
+        parse_address(address)
+        self._address = address
+        self._profiling = profiling
+        self._timeout_seconds = float(timeout_seconds)
+        self._heartbeat_seconds = float(heartbeat_interval_seconds)
+        self._serializer = None if type(serializer) is DefaultSerializer else serializer
+        self._stream_output = stream_output
+        self._storage_address = object_storage_address
+        self._prepare()
+        self._ready()
+
+    def _prepare(self) -> None:
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._calls: Calls | None = None
+        self._is_shared = False
+        #: names this handle's tasks: handles in one process of a worker share a connection
+        self._owner = object()
+
+    # ------------------------------------------------------------ submitting
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+        """Run `fn(*args, **kwargs)` in the cluster.
+
+        `profiling=` is taken off, unless the function has such a parameter: every task is measured.
+        """
+        if "profiling" in kwargs and not _takes_profiling(fn):
+            del kwargs["profiling"]
+        return self._submit(fn, args, kwargs, NO_OPTIONS)
+
+    def submit_verbose(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> ScalerFuture:
+        """As `submit`, saying where and how the task shall run. `timeout` bounds its running time, in seconds."""
+        return self._submit(fn, tuple(args), dict(kwargs), _options(capabilities, priority, retries, timeout))
+
+    def _submit(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: CallOptions
+    ) -> ScalerFuture:
+        calls = self._ready()
+        connection = calls.connection
+        future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._deserialize)
+        connection.post(Submitted(calls.single(function, args, kwargs, options, future.task_id, future)))
+        return future
+
+    def map(  # a list, as it has always been here; a list can be iterated over
+        self,
+        fn: Callable[..., Any],
+        *iterables: Iterable[Any],
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> list[Any]:
+        """The results of `fn` over the iterables, in order, when all are there.
+
+        The first task that fails raises its exception here, and the others are canceled. Iterables are read as the
+        tasks get done. `timeout` bounds the whole; `chunksize` is accepted for Executors' sake and has no meaning.
+        """
+        calls = self._ready()
+        return MapRun(calls, fn, unpacked(iterables), _options(capabilities, priority, retries, None)).run(timeout)
+
+    def starmap(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Iterable[Any]],
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """As `map`, over tuples of arguments."""
+        calls = self._ready()
+        return MapRun(calls, fn, map(tuple, iterable), _options(capabilities, priority, retries, None)).run(timeout)
+
+    def get(
+        self,
+        graph: Mapping[Any, Any],
+        keys: Sequence[Hashable],
+        block: bool = True,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+    ) -> dict[Any, Any]:
+        """The values of these nodes of a graph: a dict in the order of `keys`, of futures when `block` is False."""
+        calls = self._ready()
+        run = GraphRun(calls, plan(graph, list(keys)), _options(capabilities, priority, retries, None))
+        futures = run.start(list(keys), self._deserialize)
+        if not block:
+            return futures
+        try:
+            return {key: future.result() for key, future in futures.items()}
+        except BaseException:
+            unfinished = [future for future in futures.values() if not future.done()]
+            calls.connection.cancel_later([future.task_id for future in unfinished])
+            raise
+
+    def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
+        """Store an object once; pass the reference to any number of tasks in its place."""
+        return self._ready().send_object(obj, name)
+
+    # ------------------------------------------------------------ ending
+
+    def clear(self) -> None:
+        """Cancel all unfinished tasks of this client and invalidate its references. It stays usable."""
+        calls = self._ready()
+        connection = calls.connection
+        collectors = connection.pending_collectors(self._owner)
+        connection.post(Cleared(self._owner), is_batch=True)
+        end_at = time.monotonic() + _CLEAR_SECONDS
+        for collector in collectors:
+            if isinstance(collector, ScalerFuture):
+                collector.wait_for_end(max(0.0, end_at - time.monotonic()))
+        calls.release_references()
+
+    def disconnect(self) -> None:
+        """Cancel what is unfinished and leave. The cluster is not affected. A second time it does nothing."""
+        with self._lock:
+            calls, is_closed, self._is_closed = self._calls, self._is_closed, True
+            self._calls = None
+        if calls is None or is_closed:
+            return
+        if self._is_shared:
+            calls.connection.post(Cleared(self._owner), is_batch=True)
+            calls.release_references()
+        else:
+            calls.connection.close()
+
+    def shutdown(self, wait: bool = _UNSET, *, cancel_futures: bool = _UNSET) -> None:
+        """Without arguments: ask the scheduler to stop the whole cluster. ValueError when it is protected.
+
+        With any argument it does what an Executor's does: it closes this client only.
+        """
+        if wait is not _UNSET or cancel_futures is not _UNSET:
+            self._shut_down_as_executor(wait is _UNSET or wait, cancel_futures is not _UNSET and cancel_futures)
+            return
+        answer = self._ready().connection.shut_down_cluster()
+        self.disconnect()
+        if not answer.is_accepted:
+            raise ValueError(answer.text or "the scheduler is in protected mode: it does not stop for a client")
+
+    def _shut_down_as_executor(self, wait: bool, cancel_futures: bool) -> None:
+        with self._lock:
+            calls = None if self._is_closed else self._calls
+        if calls is None:
+            return
+        collectors = [] if cancel_futures else calls.connection.pending_collectors(self._owner)
+        self._is_refusing = True
+        if wait:
+            self._leave_after(collectors)
+        else:
+            threading.Thread(target=self._leave_after, args=(collectors,), name="scaler-leave", daemon=True).start()
+
+    def _leave_after(self, collectors: list[Any]) -> None:
+        for collector in collectors:
+            if isinstance(collector, ScalerFuture):
+                collector.wait_for_end(None)
+        self.disconnect()
+
+    def __exit__(self, *exception: object) -> None:
+        self.disconnect()
+
+    def __del__(self) -> None:
+        # Unfinished futures keep their client, so nobody waits for anything of this one any more.
+        calls = getattr(self, "_calls", None)
+        if calls is not None and not self._is_shared:
+            calls.connection.close_later()
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def identity(self) -> bytes:
+        """Who this client is to the scheduler."""
+        return bytes(self._ready().connection.peer_id)
+
+    @property
+    def _max_workers(self) -> int:
+        """For Dask, as a window of its own: enough to keep a large cluster busy."""
+        return 1024
+
+    def __repr__(self) -> str:
+        return f"<Client of {self._address}{', disconnected' if self._is_closed else ''}>"
+
+    # ------------------------------------------------------------ travelling into tasks
+
+    def __getstate__(self) -> dict[str, Any]:
+        storage_address = self._storage_address
+        return {
+            "address": self._address,
+            "profiling": self._profiling,
+            "timeout_seconds": self._timeout_seconds,
+            "heartbeat_interval_seconds": self._heartbeat_seconds,
+            "serializer": self._serializer,
+            "stream_output": self._stream_output,
+            "object_storage_address": storage_address,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Connects when it is first used: many tasks carry a client that they never touch."""
+        self._address = state["address"]
+        self._profiling = state["profiling"]
+        self._timeout_seconds = state["timeout_seconds"]
+        self._heartbeat_seconds = state["heartbeat_interval_seconds"]
+        self._serializer = state["serializer"]
+        self._stream_output = state["stream_output"]
+        self._storage_address = state["object_storage_address"]
+        self._prepare()
+
+    # ------------------------------------------------------------ inside
+
+    _is_refusing = False
+
+    def _ready(self) -> Calls:
+        calls = self._calls
+        if calls is not None and not self._is_refusing and not calls.connection.is_closed:
+            return calls
+        if self._is_closed or self._is_refusing:
+            raise ClientQuitException("this client is disconnected: make a new one")
+        with self._lock:
+            if self._calls is None or self._calls.connection.is_closed:
+                flags = codes.FLAG_PROFILING | (codes.FLAG_STREAM_OUTPUT if self._stream_output else 0)
+                self._calls = Calls(self._connect(), self._serializer, flags, owner=self._owner)
+            return self._calls
+
+    def _connect(self) -> Connection:
+        context = task_context.current()
+        if context is None:
+            return self._open(self._address, self._storage_address)
+        # The worker knows its scheduler by an address that works from where it is; the client's own may not. (CLI-9)
+        self._is_shared = True
+        address = context.scheduler_address or self._address
+        return sharing.shared(address, lambda: self._open(address, context.storage_address or None))
+
+    def _open(self, address: str, storage_address: str | None) -> Connection:
+        context = task_context.current()
+        connection = Connection(
+            address,
+            timeout_seconds=self._timeout_seconds,
+            heartbeat_seconds=self._heartbeat_seconds,
+            storage_address=storage_address,
+            parent_task=NO_TASK if context is None else context.task_id,
+        )
+        return connection.open()
+
+    def _deserialize(self, data: Any) -> Any:
+        return values.loads(data) if self._serializer is None else self._serializer.deserialize(bytes(data))
+
+
+def _options(
+    capabilities: dict[str, int] | None, priority: int, retries: int, timeout_seconds: float | None
+) -> CallOptions:
+    if retries < 0 or (timeout_seconds is not None and timeout_seconds < 0):
+        raise ValueError("retries and timeout must not be negative")
+    return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds or 0.0)
+
+
+def _takes_profiling(function: Callable[..., Any]) -> bool:
+    try:
+        return _declares(function, "profiling")
+    except TypeError:  # not hashable
+        return _declares.__wrapped__(function, "profiling")
+
+
+@lru_cache(maxsize=256)
+def _declares(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # builtins without a signature
+        return False

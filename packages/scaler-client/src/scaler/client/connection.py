@@ -1,0 +1,374 @@
+"""One session with a scheduler: the socket, the thread that watches it, and the way to the object storage.
+
+Theory of operation. A lock guards core and endpoint, and whoever holds it is the leader: it hands to the core what was
+posted and what came in, and sends what comes out. There is no hand-over between threads on the way out of an idle
+client: the posting thread takes the lock and sends by itself. While something is on its way it only leaves its event
+in the inbox and wakes the IO thread, which, because it has to wait for its turn at the interpreter, finds many at
+once: that is the batching. A thread that is about to wait for a result sends what is left in the inbox itself.
+
+The IO thread sleeps without the lock, on the socket's descriptor and on one to wake it. The descriptor is
+edge-triggered, so every leader drains until `settle` says that nothing is left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import selectors
+import socket
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.client import errors
+from scaler.client.background import Background
+from scaler.client.core import actions, events
+from scaler.client.core.core import ClientCore
+from scaler.client.core.records import Outcomes
+from scaler.client.storage import Storage
+from scaler.utility.exceptions import DisconnectedError
+from scaler_protocol import codes
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
+from scaler_protocol.messages import NO_TASK, Hello, Timers, Welcome
+from scaler_protocol.session import Opened, Rejected, SessionDialer
+from scaler_protocol.software import this_software
+from scaler_protocol.transport import DealerEndpoint
+
+_log = logging.getLogger("scaler")
+
+CLOSE_SECONDS = 5.0
+"""How long closing waits for the IO thread, which has nothing left to wait for itself."""
+
+
+class Connection:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout_seconds: float,
+        heartbeat_seconds: float,
+        storage_address: str | None = None,
+        parent_task: TaskId = NO_TASK,
+    ) -> None:
+        self.address = address
+        #: a forked child inherits this object, but not the thread that serves it
+        self.process_id = os.getpid()
+        self.peer_id: PeerId = new_peer_id()
+        self.callbacks = Background("scaler-callbacks")
+        self.new_task_ids = task_id_source()
+        self.welcome: Welcome | None = None
+        self._timeout_seconds = timeout_seconds
+        self._core = ClientCore(timeout_seconds=timeout_seconds)
+        self._storage = Storage(self.peer_id, timeout_seconds, storage_address)
+        self._endpoint = DealerEndpoint(address, _dialer(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task))
+        self._lock = threading.Lock()
+        self._inbox: deque[events.ProgramEvent] = deque()
+        self._garbage: deque[tuple[ObjectId, ...]] = deque()
+        self._settled = threading.Event()  # the first Welcome or Reject is here
+        self._rejected: Rejected | None = None
+        self._shutdown_answer: actions.AnswerShutdown | None = None
+        self._shutdown_answered = threading.Event()
+        #: asked to close; the IO thread will
+        self._is_leaving = False
+        #: nothing is sent or received any more
+        self._is_closed = False
+        self._is_woken = False
+        self._wake_receiver, self._wake_sender = _wake_pair()
+        self._selector = selectors.DefaultSelector()
+        self._generation = -1
+        self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
+        _open_connections.add(self)
+
+    def open(self) -> Connection:
+        """Returns when the scheduler has welcomed us; raises what says why not."""
+        self._thread.start()
+        if not self._settled.wait(self._timeout_seconds):
+            self.close()
+            raise TimeoutError(
+                f"no scheduler answered at {self.address} within {self._timeout_seconds:g} s: check that it is "
+                "running, that this is its address, and that no firewall is in between"
+            )
+        if self._rejected is not None or self.welcome is None:
+            self.close()
+            rejected = self._rejected or Rejected(codes.OK, "the client could not be started")
+            raise errors.rejection(rejected.code, rejected.text)
+        return self
+
+    # ------------------------------------------------------------ for any thread
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_leaving or self._is_closed
+
+    @property
+    def inline_bytes(self) -> int:
+        assert self.welcome is not None, "a connection is given out when it is open"
+        return self.welcome.limits.inline_bytes
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
+    def post(self, event: events.ProgramEvent, is_batch: bool = False) -> None:
+        """Hand the core an event. What is a batch already, or finds an idle client, is sent by this thread at once."""
+        is_urgent = is_batch or self._core.is_idle
+        self._inbox.append(event)
+        if not (is_urgent and self._lead()):
+            self._wake()
+
+    def hasten(self) -> None:
+        """This thread is going to wait: what it has posted shall not."""
+        if self._inbox:
+            self._lead()
+
+    def cancel_later(self, ids: Iterable[TaskId]) -> None:
+        """Whoever waits for these tasks has lost interest. Does not wait for the answer."""
+        unfinished = tuple(ids)
+        if unfinished:
+            self.post(events.CancelRequested(unfinished), is_batch=True)
+
+    def release_later(self, ids: tuple[ObjectId, ...]) -> None:
+        """Safe in a destructor: only remembers. Released when the next leader is done."""
+        self._garbage.append(ids)
+
+    def pending_collectors(self, owner: object) -> list[Any]:
+        """Who waits for unfinished tasks of this owner."""
+        with self._lock:
+            self._drive(is_readable=False)
+            return self._core.collectors_of(owner)
+
+    def decode_one(self, outcomes: Outcomes, deserialize: Callable[[Any], Any]) -> Any:
+        """The value of a task that ended alone, fetched if need be, or its exception raised. Runs user code."""
+        if outcomes.statuses and outcomes.statuses[0] != codes.STATUS_SUCCESS:
+            raise errors.exception_of(errors.task_error_of(outcomes))
+        if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
+            object_id = ObjectId(bytes(outcomes.payload))
+            data = self._storage.get(object_id)
+            self.release_later((object_id,))
+            self._collect_garbage()
+            return deserialize(data)
+        return deserialize(outcomes.payload)
+
+    def shut_down_cluster(self) -> actions.AnswerShutdown:
+        """Ask the scheduler to stop everything, and wait for its word."""
+        self._shutdown_answered.clear()
+        self.post(events.ShutdownRequested(), is_batch=True)
+        if not self._shutdown_answered.wait(self._timeout_seconds) or self._shutdown_answer is None:
+            raise DisconnectedError(
+                f"the scheduler at {self.address} did not answer within {self._timeout_seconds:g} s"
+            )
+        return self._shutdown_answer
+
+    def close(self) -> None:
+        """Say goodbye and end. What is pending ends canceled: the scheduler stops it when it hears the goodbye."""
+        self.close_later()
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
+            self._thread.join(CLOSE_SECONDS)
+
+    def close_later(self) -> None:
+        """As `close`, without waiting. Safe in a destructor, wherever it runs: takes no lock."""
+        self._is_leaving = True
+        self._is_woken = False
+        self._wake()
+
+    # ------------------------------------------------------------ leading
+
+    def _lead(self) -> bool:
+        """Do what is posted, in this thread, unless somebody else leads: then tell them. True: all of it is done."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._drive(is_readable=False)
+            is_same_socket = self._endpoint.generation == self._generation
+        finally:
+            self._lock.release()
+        return not self._inbox and is_same_socket
+
+    def _drive(self, is_readable: bool) -> None:
+        """With the lock: everything posted into the core, everything that comes out of it on its way."""
+        core, endpoint, inbox = self._core, self._endpoint, self._inbox
+        if self._is_closed:
+            self._refuse()
+            return
+        while True:
+            now = time.monotonic()
+            if is_readable:
+                for received in endpoint.poll(now):
+                    self._note(received)
+                    self._perform(core.handle(received, now))
+            while inbox:
+                self._perform(core.handle(inbox.popleft(), now))
+            if core.has_queued:
+                self._perform(core.handle(events.FLUSH, now))
+            deadline = core.next_deadline()
+            if deadline is not None and deadline <= now:
+                self._perform(core.handle(events.TICKED, now))
+            is_readable = endpoint.settle(now)
+            if not is_readable and not inbox:
+                break
+        if self._garbage:
+            self._collect_garbage()
+
+    def _refuse(self, text: str = "") -> None:
+        """What was posted while the connection closed ends at once."""
+        core = self._core
+        for event in (*self._inbox, events.Left(text)):
+            self._perform([action for action in core.handle(event, 0.0) if type(action) is actions.Complete])
+        self._inbox.clear()
+
+    def _perform(self, todo: list[actions.Action]) -> None:
+        for action in todo:
+            _PERFORM[type(action)](self, action)
+
+    def _note(self, event: Any) -> None:
+        """Session events that concern the shell besides the core."""
+        if type(event) is Opened:
+            self.welcome = event.welcome
+            self._storage.use(event.welcome.storage_address)
+            self._settled.set()
+        elif type(event) is Rejected:
+            self._rejected = event
+            self._settled.set()
+
+    def _do_release(self, action: actions.Release) -> None:
+        self._garbage.append(action.ids)
+
+    def _collect_garbage(self) -> None:
+        ids: list[ObjectId] = []
+        while self._garbage:
+            ids += self._garbage.popleft()
+        if ids:
+            self._storage.release(ids)
+
+    def _do_store_again(self, action: actions.StoreAgain) -> None:
+        self._storage.store_again(action.functions)
+
+    def _do_redial(self, action: actions.Redial) -> None:
+        if not self._endpoint.is_open:
+            self._endpoint.redial()
+
+    def _do_print(self, action: actions.Print) -> None:
+        # Writing to a terminal or pipe may block: not here.
+        stream = sys.stderr if action.stream == 2 else sys.stdout
+        self.callbacks.run(lambda: print(action.text, end="", file=stream, flush=True))
+
+    def _do_answer_shutdown(self, action: actions.AnswerShutdown) -> None:
+        self._shutdown_answer = action
+        self._shutdown_answered.set()
+
+    # ------------------------------------------------------------ the IO thread
+
+    def _wake(self) -> None:
+        if self._is_woken:
+            return
+        self._is_woken = True
+        try:
+            self._wake_sender.send(b"!")
+        except OSError:
+            pass  # full: it will wake; closed: nobody is left to be woken
+
+    def _run(self) -> None:
+        try:
+            self._selector.register(self._wake_receiver, selectors.EVENT_READ)
+            is_readable = True  # the first poll dials
+            while True:
+                with self._lock:
+                    if self._is_leaving:
+                        self._leave()
+                        break
+                    self._drive(is_readable)
+                    seconds = self._until_next_deadline()
+                    self._watch_socket()
+                ready = self._selector.select(seconds)
+                is_readable = True
+                if any(key.fileobj is self._wake_receiver for key, _ in ready):
+                    self._wake_receiver.recv(4096)
+                # Before draining the inbox: what is posted from here on wakes us again.
+                self._is_woken = False
+        except Exception as error:  # noqa: BLE001 whatever it is, nobody may wait for ever
+            _log.exception("the client's IO thread failed; its pending tasks are given up")
+            self._end(f"the client's IO thread failed: {error!r}")
+        else:
+            self._end("")
+
+    def _until_next_deadline(self) -> float | None:
+        deadlines = [at for at in (self._core.next_deadline(), self._endpoint.next_deadline()) if at is not None]
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def _watch_socket(self) -> None:
+        """The endpoint has another socket after each redial."""
+        if self._generation == self._endpoint.generation:
+            return
+        for key in list(self._selector.get_map().values()):
+            if key.fileobj is not self._wake_receiver:
+                self._selector.unregister(key.fileobj)
+        self._selector.register(self._endpoint.fileno(), selectors.EVENT_READ)
+        self._generation = self._endpoint.generation
+
+    def _leave(self) -> None:
+        self._inbox.append(events.Left())
+        self._drive(is_readable=False)
+        self._endpoint.bye()
+        self._endpoint.settle(time.monotonic())
+
+    def _end(self, text: str) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._refuse(text)
+            self._endpoint.close()
+            self._selector.close()
+            self._wake_receiver.close()
+            self._wake_sender.close()
+            self._shutdown_answered.set()
+            self._settled.set()
+        # Last, and without the lock: another thread may be in the middle of a large put.
+        self._storage.close()
+
+
+_PERFORM: dict[type, Callable[[Connection, Any], None]] = {
+    actions.Send: lambda connection, action: connection._endpoint.send(action.message),
+    actions.Complete: lambda connection, action: action.collector.complete(action.outcomes),
+    actions.Release: Connection._do_release,
+    actions.StoreAgain: Connection._do_store_again,
+    actions.Redial: Connection._do_redial,
+    actions.Print: Connection._do_print,
+    actions.AnswerShutdown: Connection._do_answer_shutdown,
+}
+
+
+_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """At the end of the process: what is not said goodbye to waits for us for a whole lease."""
+    for connection in list(_open_connections):
+        if connection.process_id == os.getpid():
+            connection.close()
+
+
+atexit.register(_close_all)
+
+
+def _wake_pair() -> tuple[socket.socket, socket.socket]:
+    receiver, sender = socket.socketpair()
+    receiver.setblocking(False)
+    sender.setblocking(False)
+    return receiver, sender
+
+
+def _dialer(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> SessionDialer:
+    hello = Hello(
+        version_min=codes.PROTOCOL_VERSION_MIN,
+        version_max=codes.PROTOCOL_VERSION_MAX,
+        role=codes.ROLE_CLIENT,
+        peer_id=peer_id,
+        timers=Timers(heartbeat_seconds=heartbeat_seconds, lease_seconds=timeout_seconds),
+        software=this_software("scaler-client"),
+        parent_task=parent_task,
+    )
+    return SessionDialer(hello=hello, server_name="scheduler")

@@ -1,0 +1,354 @@
+"""The decisions of a client: no socket, thread or clock.
+
+Theory of operation. Everything submitted is an `Entry` in the pending table, under the id of each of its unfinished
+tasks, and is kept until the last of them has ended, so that it can be sent again under the same ids when the session
+is replaced. Submissions wait in the outbox until a `Flush`; the shell flushes at once when nothing is on its way and
+otherwise lets them pile up while it is busy. A task ends exactly once: by its result, by a cancellation, or with an
+error of ours when nobody came back in time. Whatever ends it takes it out of the table, and what comes later for the
+same id finds nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby, repeat
+from typing import Any
+
+from scaler.client.core import events
+from scaler.client.core.actions import Action, AnswerShutdown, Complete, Print, Redial, Release, Send, StoreAgain
+from scaler.client.core.outbox import Outbox
+from scaler.client.core.records import Collector, Entry, Graph, Outcomes
+from scaler.client.core.states import Move, State, after
+from scaler.client.core.table import Table
+from scaler_protocol import codes, columns
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Limits,
+    Message,
+    Results,
+    Shutdown,
+    ShutdownReply,
+    TaskError,
+    TaskLog,
+)
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
+
+CANCEL_ANSWER_SECONDS = 30.0
+"""How long beyond its grace a Cancel waits for its answer, before the task ends canceled without one. (CAN-2)"""
+
+CANCEL_IDS = 65_536
+"""Ids in one Cancel: a mebibyte, well below the limit of an envelope."""
+
+
+class ClientCore:
+    def __init__(self, *, timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._table = Table()
+        self._outbox = Outbox()
+        #: tasks whose Cancel is sent, and until when its answer is waited for; all are pending
+        self._canceling: dict[TaskId, float] = {}
+        self._limits = Limits()
+        self._is_open = False
+        #: somebody tries to reach the scheduler; false after a Rejected, until something is submitted
+        self._is_dialing = True
+        #: when what is pending fails; None while the session is open or nothing is pending
+        self._give_up_at: float | None = None
+        self._awaits_shutdown = False
+        self.dropped_count = 0
+        self._handlers: dict[type, Callable[[Any, float], list[Action]]] = {
+            events.Submitted: self._on_submitted,
+            events.GraphSubmitted: self._on_graph_submitted,
+            events.CancelRequested: self._on_cancel_requested,
+            events.Cleared: self._on_cleared,
+            events.ShutdownRequested: self._on_shutdown_requested,
+            events.Left: self._on_left,
+            events.Flush: self._on_flush,
+            events.Ticked: self._on_ticked,
+            Opened: self._on_opened,
+            Received: self._on_received,
+            Complained: self._on_complained,
+            Lost: self._on_lost,
+            Rejected: self._on_rejected,
+        }
+        self._message_handlers: dict[type, Callable[[Any], list[Action]]] = {
+            Results: self._on_results,
+            CancelReply: self._on_cancel_reply,
+            TaskLog: lambda message: [Print(message.stream, message.text)],
+            ShutdownReply: self._on_shutdown_reply,
+        }
+
+    # ------------------------------------------------------------ the contract
+
+    def handle(self, event: events.Event, now: float) -> list[Action]:
+        return self._handlers[type(event)](event, now)
+
+    def next_deadline(self) -> float | None:
+        # Cancels wait equally long but for their grace, so the oldest is near enough the first to expire.
+        oldest_cancel = next(iter(self._canceling.values()), None)
+        deadlines = [at for at in (self._give_up_at, oldest_cancel) if at is not None]
+        return min(deadlines, default=None)
+
+    # ------------------------------------------------------------ questions
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is on its way: what is submitted now should leave at once."""
+        return not self._table.pending
+
+    @property
+    def has_queued(self) -> bool:
+        return bool(self._outbox)
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._table.pending)
+
+    def collectors_of(self, owner: object) -> list[Collector]:
+        """Who waits for unfinished tasks of this owner, each once."""
+        entries = (entry.submission for entry in self._table.pending.values() if entry.submission.owner is owner)
+        found = {id(one.collector): one.collector for one in entries if one.collector is not None}
+        return list(found.values())
+
+    # ------------------------------------------------------------ what the program wants
+
+    def _on_submitted(self, event: events.Submitted, now: float) -> list[Action]:
+        submission = event.submission
+        entry = Entry(submission, State.QUEUED, len(submission.ids))
+        self._table.add(entry)
+        self._outbox.add(entry)
+        return [] if self._is_open else self._seek(now)
+
+    def _on_graph_submitted(self, event: events.GraphSubmitted, now: float) -> list[Action]:
+        entries = [Entry(submission, State.QUEUED, 1, is_graph_sealed=False) for submission in event.submissions]
+        wanted_count = sum(not entry.is_unwanted for entry in entries)
+        self._table.add_graph(Graph(event.graph_id, entries, wanted_count, event.objects))
+        entries[-1].is_graph_sealed = True
+        for entry in entries:
+            self._outbox.add(entry)
+        return [] if self._is_open else self._seek(now)
+
+    def _on_cancel_requested(self, event: events.CancelRequested, now: float) -> list[Action]:
+        """Ends at once what nobody else knows of, and asks the scheduler to end the rest."""
+        local: list[TaskId] = []
+        remote: list[TaskId] = []
+        deadline = now + event.grace_seconds + CANCEL_ANSWER_SECONDS
+        for task_id in self._table.with_their_graphs(event.ids):
+            if self._table.pending[task_id].state is State.QUEUED:
+                local.append(task_id)
+            elif task_id not in self._canceling:
+                self._canceling[task_id] = deadline
+                remote.append(task_id)
+        actions = self._complete_all(local, codes.STATUS_CANCELED)
+        for begin in range(0, len(remote), CANCEL_IDS):
+            ids = columns.join_ids(remote[begin : begin + CANCEL_IDS])
+            actions.append(Send(Cancel(ids=ids, grace_seconds=event.grace_seconds)))
+        return actions
+
+    def _on_cleared(self, event: events.Cleared, now: float) -> list[Action]:
+        pending = self._table.pending
+        ids = tuple(task_id for task_id, entry in pending.items() if entry.submission.owner is event.owner)
+        return self._on_cancel_requested(events.CancelRequested(ids, event.grace_seconds), now)
+
+    def _on_shutdown_requested(self, event: events.ShutdownRequested, now: float) -> list[Action]:
+        self._awaits_shutdown = True
+        return [Send(Shutdown(grace_seconds=event.grace_seconds))]
+
+    def _on_left(self, event: events.Left, now: float) -> list[Action]:
+        if event.text:
+            return self._give_up(event.text)
+        self._outbox.clear()
+        return self._complete_all(list(self._table.pending), codes.STATUS_CANCELED)
+
+    def _on_flush(self, event: events.Flush, now: float) -> list[Action]:
+        if not self._is_open:
+            return []
+        return [Send(message) for message in self._outbox.take(self._limits, self._table.pending)]
+
+    def _on_ticked(self, event: events.Ticked, now: float) -> list[Action]:
+        if self._give_up_at is not None and now >= self._give_up_at:
+            return self._give_up(f"the scheduler has not come back within {self._timeout_seconds:g} s")
+        expired = []
+        for task_id, deadline in self._canceling.items():
+            if deadline > now:
+                break
+            expired.append(task_id)
+        return self._complete_all(expired, codes.STATUS_CANCELED)
+
+    # ------------------------------------------------------------ the session
+
+    def _on_opened(self, event: Opened, now: float) -> list[Action]:
+        self._is_open = True
+        self._is_dialing = False
+        self._give_up_at = None
+        self._limits = event.welcome.limits
+        functions = dict.fromkeys(entry.submission.function for entry in self._outbox)
+        return [StoreAgain(tuple(functions))] if functions else []
+
+    def _on_lost(self, event: Lost, now: float) -> list[Action]:
+        """Nothing sent in this session counts any more: everything pending will be sent again. (CLI-8)"""
+        self._is_open = False
+        actions: list[Action] = [Redial()]
+        self._is_dialing = True
+        if self._awaits_shutdown:
+            self._awaits_shutdown = False
+            actions.append(AnswerShutdown(event.is_orderly, event.text))
+        # Who is being canceled shall not run again, and that nobody is left to answer is an answer.
+        actions += self._complete_all(list(self._canceling), codes.STATUS_CANCELED)
+        if event.code == codes.LEASE_EXPIRED:
+            return actions + self._give_up(event.text or "the scheduler has been silent for too long")
+        self._outbox.clear()
+        for entry in self._table.in_order():
+            entry.state = after(entry.state, Move.LOSE_SESSION)
+            self._outbox.add(entry)
+        if self._table.pending:
+            self._give_up_at = now + self._timeout_seconds
+        return actions
+
+    def _on_rejected(self, event: Rejected, now: float) -> list[Action]:
+        self._is_open = self._is_dialing = False
+        return self._give_up(event.text)
+
+    def _on_complained(self, event: Complained, now: float) -> list[Action]:
+        return []
+
+    def _seek(self, now: float) -> list[Action]:
+        """Something waits for a session: see that somebody dials, and that the wait is bounded."""
+        if self._give_up_at is None:
+            self._give_up_at = now + self._timeout_seconds
+        if self._is_dialing:
+            return []
+        self._is_dialing = True
+        return [Redial()]
+
+    def _give_up(self, text: str) -> list[Action]:
+        self._give_up_at = None
+        self._outbox.clear()
+        error = TaskError(code=codes.LEASE_EXPIRED, message=text)
+        return self._complete_all(list(self._table.pending), codes.STATUS_FAILED, error)
+
+    # ------------------------------------------------------------ what the scheduler says
+
+    def _on_received(self, event: Received, now: float) -> list[Action]:
+        handler = self._message_handlers.get(type(event.message))
+        return handler(event.message) if handler is not None else self._on_unknown(event.message)
+
+    def _on_unknown(self, message: Message) -> list[Action]:
+        self.dropped_count += 1
+        return []
+
+    def _on_results(self, results: Results) -> list[Action]:
+        ids = columns.split_ids(results.ids)
+        sizes = columns.split_u32(results.sizes)
+        taken: list[Entry | None] = list(map(self._table.pending.pop, ids, repeat(None)))  # type: ignore[arg-type]
+        if self._canceling:
+            for task_id in ids:
+                self._canceling.pop(task_id, None)  # type: ignore[call-overload]
+        actions: list[Action] = []
+        index = offset = 0
+        for entry, run in groupby(taken):
+            begin, index = index, index + sum(1 for _ in run)
+            size = sum(sizes[begin:index])
+            outcomes = _cut(results, ids, sizes, begin, index, offset, offset + size)
+            offset += size
+            if entry is None:
+                self._drop(outcomes, actions)
+            else:
+                self._end(entry, outcomes, actions)
+        return actions
+
+    def _on_cancel_reply(self, reply: CancelReply) -> list[Action]:
+        """TOO_LATE: its result is here or on its way. All else, also what we do not know: nothing more will come."""
+        ids = columns.split_ids(reply.ids)
+        outcomes = reply.outcomes or bytes((codes.CANCEL_CANCELED,)) * len(ids)
+        canceled = []
+        for task_id, outcome in zip(ids, outcomes, strict=True):
+            if self._canceling.pop(TaskId(task_id), None) is not None and outcome != codes.CANCEL_TOO_LATE:
+                canceled.append(TaskId(task_id))
+        return self._complete_all(canceled, codes.STATUS_CANCELED)
+
+    def _on_shutdown_reply(self, reply: ShutdownReply) -> list[Action]:
+        if not self._awaits_shutdown:
+            return []
+        self._awaits_shutdown = False
+        return [AnswerShutdown(reply.is_accepted, reply.text)]
+
+    # ------------------------------------------------------------ how tasks end
+
+    def _complete_all(self, ids: Iterable[TaskId], status: int, error: TaskError | None = None) -> list[Action]:
+        """End these pending tasks with an outcome that nobody sent."""
+        actions: list[Action] = []
+        pending = self._table.pending
+        # A graph that ends takes its unwanted tasks with it, so ids may be gone when their turn comes.
+        for entry, run in groupby(ids, key=pending.get):
+            if entry is None:
+                continue
+            ended = tuple(task_id for task_id in run if pending.pop(task_id, None) is not None)
+            for task_id in ended:
+                self._canceling.pop(task_id, None)
+            count = len(ended)
+            if count:
+                statuses, kinds = bytes((status,)) * count, bytes((codes.KIND_NONE,)) * count
+                self._end(entry, Outcomes(ended, statuses, kinds, (0,) * count, error=error), actions)
+        return actions
+
+    def _end(self, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:
+        """These tasks of an entry have left the pending table."""
+        submission = entry.submission
+        entry.unfinished_count -= len(outcomes.ids)
+        if submission.collector is not None:
+            actions.append(Complete(submission.collector, outcomes))
+        if entry.unfinished_count == 0:
+            entry.state = after(entry.state, Move.END)
+            if submission.objects:
+                actions.append(Release(submission.objects))
+        if entry.graph is not None:
+            self._progress_graph(entry.graph, entry, outcomes, actions)
+
+    def _progress_graph(self, graph: Graph, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:
+        graph.is_failed |= any(outcomes.statuses)
+        if not entry.is_unwanted:
+            graph.wanted_count -= 1
+        if graph.wanted_count or graph.graph_id not in self._table.graphs:
+            return
+        remaining = self._table.remove_graph(graph)
+        sent = [task_id for task_id, state in remaining if state is State.SENT and task_id not in self._canceling]
+        for task_id, _ in remaining:
+            self._canceling.pop(task_id, None)
+        if sent and graph.is_failed and self._is_open:
+            actions.append(Send(Cancel(ids=columns.join_ids(sent))))
+        if graph.objects:
+            actions.append(Release(graph.objects))
+
+    def _drop(self, outcomes: Outcomes, actions: list[Action]) -> None:
+        """Results of tasks that have ended here already. Their objects are ours to release all the same. (OWN-3)"""
+        self.dropped_count += len(outcomes.ids)
+        offset = 0
+        ids: list[ObjectId] = []
+        for kind, size in zip(outcomes.kinds or bytes(len(outcomes.sizes)), outcomes.sizes, strict=True):
+            if kind == codes.KIND_OBJECT:
+                ids.append(ObjectId(bytes(outcomes.payload[offset : offset + size])))
+            offset += size
+        if ids:
+            actions.append(Release(tuple(ids)))
+
+
+def _cut(
+    results: Results, ids: tuple[Any, ...], sizes: tuple[int, ...], begin: int, end: int, offset: int, limit: int
+) -> Outcomes:
+    """Tasks begin … end of a message, whose values lie at offset … limit of its payload."""
+    if begin == 0 and end == len(ids):
+        return Outcomes(ids, results.statuses, results.kinds, sizes, results.payload, results.profiles)
+    return Outcomes(
+        ids[begin:end],
+        results.statuses[begin:end],
+        results.kinds[begin:end],
+        sizes[begin:end],
+        results.payload[offset:limit],
+        results.profiles[24 * begin : 24 * end],
+    )

@@ -1,0 +1,36 @@
+"""Everything that must hold between two events, derived again from scratch."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scaler.client.core.core import ClientCore
+from scaler.client.core.states import State
+
+
+def check(core: ClientCore) -> None:
+    table, outbox = core._table, core._outbox
+    counts = Counter(id(entry) for entry in table.pending.values())
+    for task_id, entry in table.pending.items():
+        assert task_id in entry.submission.ids, "a task is filed under its own id"
+        assert entry.unfinished_count == counts[id(entry)], "unfinished_count counts the pending tasks of an entry"
+        assert entry.state is not State.ENDED, "what is pending has not ended"
+        assert entry.graph is None or entry.graph.graph_id in table.graphs, "a pending node's graph is known"
+
+    queued = {id(entry) for entry in outbox if entry.state is State.QUEUED}
+    for entry in table.pending.values():
+        assert (entry.state is State.QUEUED) == (id(entry) in queued), "the outbox holds all and only what is queued"
+
+    assert core._canceling.keys() <= table.pending.keys(), "only what is pending can be on its way to be canceled"
+    for task_id in core._canceling:
+        assert table.pending[task_id].state is State.SENT, "what nobody knows of is canceled at once"
+
+    for graph in table.graphs.values():
+        wanted = [entry for entry in graph.entries if not entry.is_unwanted]
+        assert graph.wanted_count == sum(entry.unfinished_count for entry in wanted) > 0, "a graph ends with its wanted"
+        assert graph.entries[-1].is_graph_sealed, "its last batch says that a graph is whole"
+
+    if core._is_open:
+        assert core._give_up_at is None, "nobody gives up on a scheduler that is there"
+    elif table.pending:
+        assert core._give_up_at is not None, "what waits for a scheduler does so for a bounded time"

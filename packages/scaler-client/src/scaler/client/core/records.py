@@ -1,0 +1,85 @@
+"""What the core keeps: submissions, their entries in the pending table, graphs, and how tasks ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from scaler.client.core.states import State
+from scaler_protocol.ids import GraphId, ObjectId, TaskId
+from scaler_protocol.messages import Buffer, TaskError, TaskHeader
+
+
+class Outcomes(NamedTuple):
+    """How some tasks of one submission ended: columns cut from a Results message, or made up here (`error` is set)."""
+
+    ids: tuple[TaskId, ...]
+    #: u8 per task, or empty: all successful
+    statuses: bytes = b""
+    #: u8 per task, or empty: all inline
+    kinds: bytes = b""
+    sizes: tuple[int, ...] = ()
+    payload: Buffer = b""
+    #: 24 bytes per task, or empty: not measured
+    profiles: bytes = b""
+    error: TaskError | None = None
+
+
+class Collector(Protocol):
+    """Whoever waits for the tasks of a submission: one future, or one `map`."""
+
+    def complete(self, outcomes: Outcomes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Submission:
+    """Tasks that share header, function and collector: a single call, a slice of a map, or one node of a graph."""
+
+    header: TaskHeader
+    function: ObjectId
+    ids: tuple[TaskId, ...]
+    payload: Buffer
+    part_sizes: tuple[int, ...]
+    #: None: the tasks of a graph that nobody asked for
+    collector: Collector | None
+    #: which client handle submitted it; handles of one process share a connection inside a task
+    owner: object = None
+    #: u16 per task; empty: one part each
+    part_counts: tuple[int, ...] = ()
+    #: u8 per part; empty: all inline
+    part_kinds: bytes = b""
+    #: of its one task; a submission of several tasks has none
+    dependencies: tuple[TaskId, ...] = ()
+    #: argument objects that only these tasks use: released when all of them have ended (OWN-2)
+    objects: tuple[ObjectId, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """Tasks with dependencies. They are kept, and re-sent, all together: a successor has none of their results."""
+
+    graph_id: GraphId
+    entries: list[Entry]
+    #: how many wanted tasks have not ended
+    wanted_count: int
+    objects: tuple[ObjectId, ...] = ()
+    #: a wanted task did not succeed: what else runs is of no use
+    is_failed: bool = False
+    is_ended: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A submission in the pending table, under each of its unfinished task ids."""
+
+    submission: Submission
+    state: State
+    #: how many of its tasks have not ended
+    unfinished_count: int
+    graph: Graph | None = None
+    #: the last tasks of their graph: whoever reads them knows it whole (SCH-18)
+    is_graph_sealed: bool = True
+
+    @property
+    def is_unwanted(self) -> bool:
+        return self.submission.collector is None

@@ -1,0 +1,110 @@
+"""From how a task ended, as the wire tells it, to the exception that its future raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scaler.client.core.records import Outcomes
+from scaler.utility import exceptions
+from scaler_protocol import codes, values
+from scaler_protocol.codec import decode_task_error
+from scaler_protocol.messages import TaskError
+
+
+def exception_of(error: TaskError) -> BaseException:
+    """The task's own exception where it can be had, otherwise one of ours that tells its story. Runs user code."""
+    raised = _own_exception(error) if error.serialized else _BY_CODE.get(error.code, _unknown)(error)
+    if error.text:
+        _first_of_chain(raised).__cause__ = exceptions.RemoteTraceback(error.text)
+    return raised
+
+
+_CHAIN_LENGTH = 64
+
+
+def _first_of_chain(raised: BaseException) -> BaseException:
+    """Where the story begins. The remote traceback goes there: what the user's code chained stays as it was."""
+    for _ in range(_CHAIN_LENGTH):
+        earlier = raised.__cause__ or (None if raised.__suppress_context__ else raised.__context__)
+        if earlier is None:
+            break
+        raised = earlier
+    return raised
+
+
+def task_error_of(outcomes: Outcomes) -> TaskError:
+    """Why the only task of these outcomes did not succeed."""
+    if outcomes.error is not None:
+        return outcomes.error
+    if not outcomes.payload:
+        return TaskError(code=_CODE_OF_STATUS.get(outcomes.statuses[0], codes.OK), message="no reason was given")
+    return decode_task_error(bytes(outcomes.payload))
+
+
+_CODE_OF_STATUS = {
+    codes.STATUS_FAILED: codes.TASK_RAISED,
+    codes.STATUS_WORKER_LOST: codes.WORKER_LOST,
+    codes.STATUS_PROCESSOR_DIED: codes.PROCESSOR_DIED,
+    codes.STATUS_TIMED_OUT: codes.TASK_TIMED_OUT,
+}
+
+
+def _own_exception(error: TaskError) -> BaseException:
+    # Unpickling runs whatever the exception's class does; whatever that raises, the story must still be told.
+    try:
+        raised = values.loads(error.serialized)
+    except Exception as failure:  # noqa: BLE001
+        told = exceptions.RemoteError(error.type_name, error.message, error.text)
+        told.__context__ = failure
+        return told
+    if isinstance(raised, BaseException):
+        return raised
+    return exceptions.RemoteError(error.type_name, error.message, error.text)
+
+
+def _raised(error: TaskError) -> BaseException:
+    return exceptions.TaskExceptionNotSerializableError(error.type_name, error.message, error.text)
+
+
+def _unknown(error: TaskError) -> BaseException:
+    return exceptions.RemoteError(error.type_name or f"error {error.code}", error.message, error.text)
+
+
+def _worker_lost(error: TaskError) -> BaseException:
+    return exceptions.WorkerDiedError("\n  ".join((error.message or "the task's worker was lost", *error.workers)))
+
+
+def _processor_died(error: TaskError) -> BaseException:
+    told = error.message or f"the processor died with exit code {error.exit_code}"
+    if error.peak_memory_bytes and not error.message:
+        told += f", memory peak {error.peak_memory_bytes / 2**20:.0f} MiB"
+    return exceptions.ProcessorDiedError("\n  ".join((told, *error.workers)))
+
+
+def _plainly(kind: type[exceptions.ScalerError], default: str) -> Callable[[TaskError], BaseException]:
+    return lambda error: kind(error.message or default)
+
+
+_BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
+    codes.TASK_RAISED: _raised,
+    codes.DEPENDENCY_FAILED: _raised,
+    codes.PROCESSOR_DIED: _processor_died,
+    codes.WORKER_LOST: _worker_lost,
+    codes.TASK_TIMED_OUT: _plainly(exceptions.TaskTimeoutError, "the task ran for too long"),
+    codes.FUNCTION_UNREADABLE: _plainly(exceptions.DeserializeObjectError, "the worker could not read the function"),
+    codes.RESULT_UNREADABLE: _plainly(exceptions.ResultNotSerializableError, "the result cannot be pickled"),
+    codes.TOO_DEEP: _plainly(exceptions.NestingTooDeepError, "tasks are nested too deeply"),
+    codes.QUEUE_FULL: _plainly(exceptions.NoWorkerError, "the scheduler's queue is full"),
+    codes.UNKNOWN_TASK: _plainly(exceptions.TaskNotFoundError, "the scheduler does not know this task"),
+    codes.NO_SUCH_OBJECT: _plainly(exceptions.MissingObjects, "an object the task needs does not exist"),
+    codes.OWNER_GONE: _plainly(exceptions.MissingObjects, "the task's client has left the cluster"),
+    codes.STORAGE_FULL: _plainly(exceptions.ObjectStorageException, "the object storage is full"),
+    codes.LEASE_EXPIRED: _plainly(exceptions.DisconnectedError, "the scheduler was lost"),
+    codes.VERSION_MISMATCH: _plainly(exceptions.VersionMismatchError, "the protocol versions differ"),
+}
+
+
+def rejection(code: int, text: str) -> exceptions.RejectedError:
+    """The error of a client that a scheduler does not want."""
+    kind = exceptions.VersionMismatchError if code == codes.VERSION_MISMATCH else exceptions.RejectedError
+    return kind(text)

@@ -1,0 +1,118 @@
+"""Serializing functions once: which can be remembered, and for how long. (CLI-5)
+
+A function that workers import is named by its place and can be remembered for ever. One that travels by value carries
+what it refers to: the globals it uses, its closure, its defaults. Running a notebook cell again may replace any of
+these while the function stays the same object, so its bytes are used again only while everything it can see is
+identical and cannot have changed inside. Whatever is not certain is serialized anew each time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from cloudpickle import cloudpickle
+
+_REMEMBERED = 1024
+_UNCHANGING = frozenset((int, float, complex, bool, str, bytes, type(None)))
+
+
+class FunctionMemory:
+    """The most recent functions and what was made of them. Not thread-safe: the caller has a lock."""
+
+    def __init__(self) -> None:
+        # By identity, because functions may define equality; the function is kept so that its id stays its own.
+        self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], Any]] = OrderedDict()
+
+    def recall(self, function: Any) -> Any:
+        """What was remembered for this function, or None when it is new or may have changed."""
+        known = self._known.get(id(function))
+        if known is None or known[0] is not function:
+            return None
+        if not known[1]:
+            return known[2]
+        seen = fingerprint(function)
+        if seen is None or len(seen) != len(known[1]) or any(a is not b for a, b in zip(seen, known[1], strict=True)):
+            del self._known[id(function)]
+            return None
+        return known[2]
+
+    def remember(self, function: Any, made: Any) -> None:
+        seen = () if travels_by_name(function) else fingerprint(function)
+        if seen is None:
+            return
+        self._known[id(function)] = function, seen, made
+        self._known.move_to_end(id(function))
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def clear(self) -> None:
+        self._known.clear()
+
+
+def travels_by_name(value: Any) -> bool:
+    """True when the other side imports it: then its bytes are its module and name."""
+    module_name = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
+    if not isinstance(module_name, str) or not isinstance(name, str) or module_name == "__main__":
+        return False
+    if not isinstance(value, FunctionType | BuiltinFunctionType | type) or _is_registered_by_value(module_name):
+        return False
+    found: Any = sys.modules.get(module_name)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def _is_registered_by_value(module_name: str) -> bool:
+    by_value = cloudpickle.list_registry_pickle_by_value()
+    parts = module_name.split(".")
+    return any(".".join(parts[:end]) in by_value for end in range(1, len(parts) + 1))
+
+
+def fingerprint(function: Any) -> tuple[Any, ...] | None:
+    """Everything a function that travels by value can see, in a fixed order; None when some of it could change."""
+    seen: list[Any] = []
+    return tuple(seen) if _look(function, seen, set()) else None
+
+
+def _look(value: Any, seen: list[Any], visited: set[int]) -> bool:
+    """Append what `value` is made of. False: it could change without becoming another object."""
+    seen.append(value)
+    if type(value) in _UNCHANGING or isinstance(value, ModuleType) or id(value) in visited or travels_by_name(value):
+        return True
+    if type(value) is tuple:
+        return all(_look(item, seen, visited) for item in value)
+    if not isinstance(value, FunctionType) or value.__dict__ or value.__kwdefaults__:
+        return False
+    visited.add(id(value))
+    seen.append(value.__code__)
+    inside = [*(value.__defaults__ or ()), *_closure(value), *_globals(value)]
+    return all(_look(item, seen, visited) for item in inside)
+
+
+def _closure(function: FunctionType) -> list[Any]:
+    cells = function.__closure__ or ()
+    # An empty cell raises ValueError: a function that is not finished yet. Its emptiness is then what is seen.
+    contents = []
+    for cell in cells:
+        try:
+            contents.append(cell.cell_contents)
+        except ValueError:
+            contents.append(None)
+    return contents
+
+
+def _globals(function: FunctionType) -> list[Any]:
+    return [function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__]
+
+
+def _names(code: CodeType) -> list[str]:
+    """Every name the code and the code inside it may look up globally: more than it does, never less."""
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names += _names(constant)
+    return names

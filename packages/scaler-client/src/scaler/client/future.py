@@ -1,0 +1,201 @@
+"""The caller's handle on one task."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import struct
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scaler.client.core.events import CancelRequested
+from scaler.client.core.records import Outcomes
+from scaler.client.waiting import Waiters, yielding
+from scaler_protocol import codes
+from scaler_protocol.ids import TaskId
+
+if TYPE_CHECKING:
+    from scaler.client.connection import Connection
+
+_RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
+_ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
+_PROFILE = struct.Struct("<QQQ")
+
+CANCEL_SECONDS = 60.0
+"""How long `cancel` waits for its answer; the core answers in the scheduler's stead before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """What running a task took. All zero for what did not run, such as a data node of a graph."""
+
+    duration_s: float = 0.0
+    cpu_time_s: float = 0.0
+    #: bytes above what the processor used before the task
+    memory_peak: int = 0
+
+    @property
+    def duration_us(self) -> float:
+        return self.duration_s * 1e6
+
+    @property
+    def peak_memory(self) -> int:
+        return self.memory_peak
+
+
+class ScalerFuture(concurrent.futures.Future[Any]):
+    """A real `concurrent.futures.Future` that can also be awaited, and whose running task can be canceled.
+
+    It counts as running from the start. The IO thread only keeps the bytes of the result; they are fetched and
+    unpickled by whoever asks for the result first.
+    """
+
+    def __init__(self, task_id: TaskId, connection: Connection | None, deserialize: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._state = _RUNNING
+        self._waiters: list[Any] = Waiters()
+        self._task_id = task_id
+        self._connection = connection
+        self._deserialize = deserialize
+        self._decode_lock = threading.Lock()
+        #: how the task ended, until it is decoded
+        self._outcomes: Outcomes | None = None
+        self._profile = ProfileResult()
+
+    @classmethod
+    def finished(cls, value: object) -> ScalerFuture:
+        """The future of something that needs no task, such as a data node of a graph."""
+        future = cls(TaskId(b""), None, lambda data: data)
+        future.set_result(value)
+        return future
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task_id
+
+    # ------------------------------------------------------------ what the program asks
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._wait(timeout)
+        self._decode()
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        self._decode()
+        return super().exception(0)
+
+    def cancel(self, timeout: float | None = None) -> bool:
+        """End the task, also when it runs. Waits for the answer; False when the task has ended otherwise."""
+        with self._condition:
+            if self._state in _ENDED:
+                return self._state != _FINISHED
+        assert self._connection is not None, "only futures that are finished from the start have no connection"
+        self._connection.post(CancelRequested((self._task_id,)))
+        try:
+            self._wait(CANCEL_SECONDS if timeout is None else timeout)
+        except (CancelledError, concurrent.futures.TimeoutError):
+            pass
+        return self.cancelled()
+
+    def profiling_info(self) -> ProfileResult:
+        """What running the task took. ValueError while it has not finished."""
+        if not self.done():
+            raise ValueError("the task has not finished: wait for its result before asking for its profile")
+        return self._profile
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio  # not needed, and slow to import, for everyone else
+
+        return asyncio.wrap_future(self).__await__()
+
+    # ------------------------------------------------------------ what the connection tells
+
+    def complete(self, outcomes: Outcomes) -> None:
+        """The task has ended. In the IO thread, or whichever leads: nothing here may wait or run user code."""
+        status = outcomes.statuses[0] if outcomes.statuses else codes.STATUS_SUCCESS
+        with self._condition:
+            if self._state in _ENDED:
+                return
+            if status == codes.STATUS_CANCELED:
+                self._state = _CANCELLED
+            else:
+                if outcomes.profiles:
+                    self._profile = _profile(outcomes.profiles)
+                self._outcomes = outcomes._replace(payload=bytes(outcomes.payload))
+                self._state = _FINISHED
+            for waiter in self._waiters:
+                _tell(waiter, status, self)
+            self._condition.notify_all()
+        self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:  # called by every way of ending, also those of the base class
+        if not self._done_callbacks:  # type: ignore[attr-defined]
+            return
+        if self._connection is None:
+            super()._invoke_callbacks()  # type: ignore[misc]
+        else:
+            self._connection.callbacks.run(super()._invoke_callbacks)  # type: ignore[misc]
+
+    # ------------------------------------------------------------ inside
+
+    def _wait(self, timeout: float | None) -> None:
+        """Until the task has ended. Raises CancelledError or TimeoutError."""
+        if self._state not in _ENDED:
+            if self._connection is not None:
+                self._connection.hasten()
+            yielding(lambda: self.wait_for_end(timeout))
+        if self._state not in _ENDED:
+            raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")
+        if self._state != _FINISHED:
+            raise CancelledError("the task was canceled")
+
+    def wait_for_end(self, timeout: float | None) -> None:
+        """Until the task has ended, one way or another, or the time is over."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._condition:
+            while self._state not in _ENDED:
+                remaining = None if end is None else end - time.monotonic()
+                if remaining is not None and remaining <= 0:
+                    return
+                self._condition.wait(remaining)
+
+    def _decode(self) -> None:
+        """Turn the bytes into the value or exception, once."""
+        if self._outcomes is None:
+            return
+        with self._decode_lock:
+            outcomes = self._outcomes
+            if outcomes is None:
+                return
+            assert self._connection is not None
+            try:
+                self._result = self._connection.decode_one(outcomes, self._deserialize)
+            # Whatever unpickling raises belongs to whoever asks for the result, now and later.
+            except BaseException as error:  # noqa: BLE001
+                self._exception = error
+            self._outcomes = None
+
+    def __del__(self) -> None:
+        # A large result that nobody has asked for lies in the storage; nobody can ask any more.
+        outcomes = getattr(self, "_outcomes", None)
+        if outcomes is not None and outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
+            self._connection.release_later((outcomes.payload,))  # type: ignore[union-attr]
+
+
+def _profile(data: bytes) -> ProfileResult:
+    duration_ns, cpu_ns, peak_bytes = _PROFILE.unpack(data[: _PROFILE.size])
+    return ProfileResult(duration_ns / 1e9, cpu_ns / 1e9, peak_bytes)
+
+
+def _tell(waiter: Any, status: int, future: ScalerFuture) -> None:
+    """What concurrent.futures does for `wait` and `as_completed`; failed ones count for FIRST_EXCEPTION."""
+    if status == codes.STATUS_SUCCESS:
+        waiter.add_result(future)
+    elif status == codes.STATUS_CANCELED:
+        waiter.add_cancelled(future)
+    else:
+        waiter.add_exception(future)

@@ -1,0 +1,282 @@
+"""`map`: many calls of one function without a future for each. (CLI-10)"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import accumulate, chain, islice
+from typing import Any
+
+from scaler.client import errors
+from scaler.client.calls import LARGE_BYTES, CallOptions, Calls
+from scaler.client.core.events import CancelRequested, Submitted
+from scaler.client.core.records import Outcomes, Submission
+from scaler.client.object_reference import ObjectReference
+from scaler.client.waiting import yielding
+from scaler_protocol import codes, values
+from scaler_protocol.ids import ObjectId, TaskId
+
+FIRST_BATCH = 16
+LARGEST_BATCH = 2_048
+"""Batches grow from the first, so that workers start at once, to the largest, so that messages cost nothing."""
+WINDOW_TASKS = 16_384
+WINDOW_BYTES = 64 * 1024 * 1024
+"""How much may be on its way: an iterable without end, or slower workers, never fill anybody's memory."""
+SLOW_SECONDS = 0.002
+"""A batch that takes longer than this to come out of its iterable leaves as it is."""
+
+
+class Gathering:
+    """Collects what the tasks of one map return, by position. The IO thread only stores; the caller decodes."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self.values: list[Any] = []
+        #: task id -> position, of all and only the unfinished tasks
+        self.positions: dict[TaskId, int] = {}
+        self.sent_bytes = 0
+        self._arrived: deque[Outcomes] = deque()
+        self._condition = threading.Condition(threading.Lock())
+        self._is_over = False
+
+    # ------------------------------------------------------------ the IO thread
+
+    def complete(self, outcomes: Outcomes) -> None:
+        with self._condition:
+            if not self._is_over:
+                self._arrived.append(outcomes)
+                self._condition.notify()
+                return
+        self._release_objects(outcomes)
+
+    def _release_objects(self, outcomes: Outcomes) -> None:
+        """Nobody is interested any more: the map has failed."""
+        for status, kind, data in _each(outcomes):
+            if kind == codes.KIND_OBJECT and status == codes.STATUS_SUCCESS:
+                self.calls.connection.release_later((ObjectId(bytes(data)),))
+
+    # ------------------------------------------------------------ the caller
+
+    def expect(self, ids: Sequence[TaskId]) -> None:
+        begin = len(self.values)
+        self.positions.update(zip(ids, range(begin, begin + len(ids)), strict=True))
+        self.values += [None] * len(ids)
+
+    def take(self, end_at: float | None, is_waiting: bool) -> None:
+        """Put what has arrived in its place; wait for something first, if asked to."""
+        if is_waiting and not self._arrived:
+            self.calls.connection.hasten()
+            yielding(lambda: self._wait(end_at))
+        while self._arrived:
+            self._place(self._arrived.popleft())
+
+    def abandon(self) -> None:
+        """Cancel what has not ended."""
+        with self._condition:
+            self._is_over = True
+        while self._arrived:
+            self._release_objects(self._arrived.popleft())
+        if self.positions:
+            self.calls.connection.post(CancelRequested(tuple(self.positions)))
+
+    def _wait(self, end_at: float | None) -> None:
+        with self._condition:
+            while not self._arrived:
+                remaining = None if end_at is None else end_at - time.monotonic()
+                if remaining is not None and remaining <= 0:
+                    raise TimeoutError(f"{len(self.positions)} tasks have not ended in time")
+                self._condition.wait(remaining)
+
+    def _place(self, outcomes: Outcomes) -> None:
+        take = self.positions.pop
+        placed = [take(task_id) for task_id in outcomes.ids]
+        if any(outcomes.statuses) or any(outcomes.kinds) or self.calls.serializer is not None:
+            self._place_one_by_one(placed, outcomes)
+            return
+        found = self.values
+        for position, value in zip(placed, values.load_many(outcomes.payload, outcomes.sizes), strict=True):
+            found[position] = value
+
+    def _place_one_by_one(self, placed: list[int], outcomes: Outcomes) -> None:
+        """Objects to fetch, a serializer of the program's own, or failures: the first, by position, is raised."""
+        serializer = self.calls.serializer
+        deserialize = values.loads if serializer is None else serializer.deserialize
+        failed: list[tuple[int, Outcomes]] = []
+        for position, task_id, (status, kind, data) in zip(placed, outcomes.ids, _each(outcomes), strict=True):
+            one = Outcomes((task_id,), bytes((status,)), bytes((kind,)), (len(data),), bytes(data), b"", outcomes.error)
+            if status != codes.STATUS_SUCCESS:
+                failed.append((position, one))
+            else:
+                self.values[position] = self.calls.connection.decode_one(one, deserialize)
+        if failed:
+            first = min(failed, key=lambda pair: pair[0])[1]
+            raise errors.exception_of(errors.task_error_of(first))
+
+
+def _each(outcomes: Outcomes) -> Iterator[tuple[int, int, memoryview]]:
+    """Status, kind and bytes of each task."""
+    count = len(outcomes.ids)
+    view = memoryview(outcomes.payload)
+    ends = accumulate(outcomes.sizes)
+    columns = zip(outcomes.statuses or bytes(count), outcomes.kinds or bytes(count), outcomes.sizes, ends, strict=True)
+    for status, kind, size, end in columns:
+        yield status, kind, view[end - size : end]
+
+
+class Mapping:
+    """One `map` from its first item to its last."""
+
+    def __init__(self, calls: Calls, function: Any, items: Iterable[tuple[Any, ...]], options: CallOptions) -> None:
+        self._calls = calls
+        self._function_id = calls.function_id(function)
+        self._options = options
+        self._header = calls.header(options)
+        self._is_slow = not isinstance(items, Sized)
+        self._items = iter(items)
+        self._gathering = Gathering(calls)
+        self._batch_tasks = FIRST_BATCH
+
+    def run(self, timeout_seconds: float | None) -> list[Any]:
+        end_at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        gathering = self._gathering
+        try:
+            has_more = True
+            while has_more or gathering.positions:
+                while has_more and self._has_room():
+                    has_more = self._send_batch()
+                gathering.take(end_at, is_waiting=bool(gathering.positions))
+        except BaseException:
+            # A failed task, an iterable that raised, Ctrl-C: the siblings are of no use to anybody.
+            gathering.abandon()
+            raise
+        return gathering.values
+
+    def _has_room(self) -> bool:
+        """By count, and by bytes as far as the average item tells."""
+        gathering = self._gathering
+        unfinished = len(gathering.positions)
+        return unfinished < WINDOW_TASKS and unfinished * gathering.sent_bytes <= WINDOW_BYTES * len(gathering.values)
+
+    def _send_batch(self) -> bool:
+        """False when the iterable has ended."""
+        batch = self._next_items()
+        if batch:
+            self._batch_tasks = min(LARGEST_BATCH, self._batch_tasks * 4)
+            ids = self._calls.connection.new_task_ids(len(batch))
+            self._gathering.expect(ids)
+            self._submit(ids, batch)
+        return bool(batch)
+
+    def _next_items(self) -> list[tuple[Any, ...]]:
+        if not self._is_slow:
+            return list(islice(self._items, self._batch_tasks))
+        batch = []
+        leave_at = time.monotonic() + SLOW_SECONDS
+        for item in islice(self._items, self._batch_tasks):
+            batch.append(item)
+            if time.monotonic() > leave_at:
+                break
+        return batch
+
+    def _submit(self, ids: list[TaskId], batch: list[tuple[Any, ...]]) -> None:
+        calls = self._calls
+        is_plain = calls.serializer is None and ObjectReference not in set(map(type, chain.from_iterable(batch)))
+        if is_plain:
+            payload, sizes = self._pickle(batch)
+            if max(sizes) <= calls.connection.inline_bytes:
+                self._post(ids, payload, sizes)
+                return
+        for task_id, arguments in zip(ids, batch, strict=True):
+            self._submit_one(task_id, arguments)
+
+    def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int]]:
+        calls = self._calls
+        with calls.pickler_lock:
+            try:
+                return calls.pickler.dump(batch)
+            except Exception as error:
+                item = batch[min(calls.pickler.failed_index, len(batch) - 1)]
+                position = len(self._gathering.values) - len(batch) + calls.pickler.failed_index
+                told = f"item {position} of the map, {type(item[0]).__name__ if item else 'empty'}"
+                raise TypeError(f"{told}, cannot be serialized: {error}") from error
+
+    def _post(self, ids: list[TaskId], payload: bytes, sizes: list[int]) -> None:
+        calls = self._calls
+        self._gathering.sent_bytes += len(payload)
+        if len(payload) >= LARGE_BYTES:
+            calls.warn_large("a batch of arguments", len(payload))
+        submission = Submission(
+            header=self._header,
+            function=self._function_id,
+            ids=tuple(ids),
+            payload=payload,
+            part_sizes=tuple(sizes),
+            collector=self._gathering,
+            owner=calls.owner,
+        )
+        calls.connection.post(Submitted(submission), is_batch=True)
+
+    def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...]) -> None:
+        """An item with large arguments or references is a call like any other."""
+        submission = self._calls.single_of(self._function_id, arguments, {}, self._options, task_id, self._gathering)
+        self._gathering.sent_bytes += len(submission.payload)
+        self._calls.connection.post(Submitted(submission))
+
+
+def unpacked(iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:
+    """The argument tuples of `map(fn, *iterables)`.
+
+    As the builtin does it, with one exception from earlier days: one iterable whose items are all tuples or lists
+    holds argument tuples. An iterator cannot be looked through beforehand: its first item decides, and a later item
+    that contradicts is an error rather than a guess.
+    """
+    if not iterables:
+        raise TypeError("map() needs at least one iterable besides the function")
+    if len(iterables) > 1:
+        return zip(*iterables, strict=False)
+    items = iterables[0]
+    if isinstance(items, Sized) and isinstance(items, Iterable):
+        if len(items) and all(isinstance(item, tuple | list) for item in items):
+            _warn_unpacking()
+            return [tuple(item) for item in items]
+        return _Singles(items)
+    iterator = iter(items)
+    first = list(islice(iterator, 1))
+    if first and isinstance(first[0], tuple | list):
+        _warn_unpacking()
+        return _checked(chain(first, iterator))
+    return zip(chain(first, iterator), strict=False)
+
+
+class _Singles(Sized, Iterable[tuple[Any, ...]]):
+    """One-argument calls of what can be gone through quickly."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(self._items, strict=False)
+
+
+def _warn_unpacking() -> None:
+    warnings.warn(
+        "map() over argument tuples is deprecated: use starmap(), or give map() one iterable for each parameter",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+
+
+def _checked(items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    for index, item in enumerate(items):
+        if not isinstance(item, tuple | list):
+            raise TypeError(
+                f"map() took its items for argument tuples, but item {index} is of type {type(item).__name__}: "
+                "use starmap(), or give map() one iterable for each parameter"
+            )
+        yield tuple(item)

@@ -1,0 +1,23 @@
+"""Clients inside tasks: all that are unpickled in one process share one connection. (CLI-9)"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from scaler.client.connection import Connection
+
+_lock = threading.Lock()
+_connections: dict[tuple[int, str], Connection] = {}
+
+
+def shared(address: str, opened: Callable[[], Connection]) -> Connection:
+    """This process's connection to this scheduler; the first to ask opens it. It lives as long as the process."""
+    # A process id in the key: a forked child inherits the dict, but not the thread that serves the connection.
+    key = (os.getpid(), address)
+    with _lock:
+        connection = _connections.get(key)
+        if connection is None or connection.is_closed:
+            connection = _connections[key] = opened()
+        return connection

@@ -1,0 +1,177 @@
+"""A whole cluster on this machine: storage, scheduler and workers as child processes, by their commands.
+
+Nothing of them is imported, so `if __name__ == "__main__"` is not needed, and the children are what an operator would
+have started by hand. They end with this process, however it ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from scaler.cluster.options import Options, cluster_command, scheduler_command, storage_command
+from scaler.cluster.process import ChildProcess, require
+from scaler.cluster.readiness import wait_until_ready
+from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
+
+START_SECONDS = 60.0
+"""How long a cluster may take to start: interpreters on a busy machine are slow."""
+_PORT_TRIES = 20
+
+
+class SchedulerClusterCombo:
+    """Storage, scheduler and `n_workers` workers. Without an address: on free ports of 127.0.0.1.
+
+    Every argument means what the option of the same name of `scaler_scheduler` or `scaler_cluster` means.
+    """
+
+    def __init__(
+        self,
+        n_workers: int,
+        address: str | None = None,
+        object_storage_address: str | None = None,
+        monitor_address: str | None = None,
+        per_worker_capabilities: dict[str, int] | None = None,
+        worker_io_threads: int = 1,
+        scheduler_io_threads: int = 1,
+        max_number_of_tasks_waiting: int = -1,
+        heartbeat_interval_seconds: float = 2,
+        client_timeout_seconds: float = 60,
+        worker_timeout_seconds: float = 60,
+        object_retention_seconds: float = 60,
+        task_timeout_seconds: float = 0,
+        death_timeout_seconds: float = 300,
+        load_balance_seconds: float = 1,
+        load_balance_trigger_times: int = 2,
+        garbage_collect_interval_seconds: float = 30,
+        trim_memory_threshold_bytes: int = 1024 * 1024 * 1024,
+        per_worker_task_queue_size: int = 1000,
+        hard_processor_suspend: bool = False,
+        protected: bool = True,
+        allocate_policy: Any = "even",
+        event_loop: str = "builtin",
+        logging_paths: tuple[str, ...] = ("/dev/stdout",),
+        logging_level: str = "INFO",
+        logging_config_file: str | None = None,
+        per_worker_queue_size: int | None = None,
+        storage_address: str | None = None,
+    ) -> None:
+        self._children: list[ChildProcess] = []
+        self._lock = threading.Lock()
+        if n_workers < 0:
+            raise ValueError(f"n_workers must not be negative, got {n_workers}")
+        require("scaler_storage", "scaler_scheduler", *(["scaler_worker"] if n_workers else []))
+        with _free_address(address) as chosen:
+            self._address = chosen
+        storage = object_storage_address or storage_address
+        self._storage_address = storage or default_storage_address(self._address)
+        self._options = Options(
+            n_workers=n_workers,
+            address=self._address,
+            storage_address=self._storage_address,
+            monitor_address=monitor_address or default_monitor_address(self._address),
+            capabilities=per_worker_capabilities or {},
+            worker_io_threads=worker_io_threads,
+            scheduler_io_threads=scheduler_io_threads,
+            max_number_of_tasks_waiting=max_number_of_tasks_waiting,
+            heartbeat_interval_seconds=heartbeat_interval_seconds,
+            client_timeout_seconds=client_timeout_seconds,
+            worker_timeout_seconds=worker_timeout_seconds,
+            object_retention_seconds=object_retention_seconds,
+            task_timeout_seconds=task_timeout_seconds,
+            death_timeout_seconds=death_timeout_seconds,
+            load_balance_seconds=load_balance_seconds,
+            load_balance_trigger_times=load_balance_trigger_times,
+            garbage_collect_interval_seconds=garbage_collect_interval_seconds,
+            trim_memory_threshold_bytes=trim_memory_threshold_bytes,
+            worker_task_queue_size=per_worker_queue_size or per_worker_task_queue_size,
+            hard_processor_suspend=hard_processor_suspend,
+            protected=protected,
+            allocate_policy=str(getattr(allocate_policy, "name", allocate_policy)),
+            event_loop=event_loop,
+            logging_paths=tuple(logging_paths),
+            logging_level=logging_level,
+            logging_config_file=logging_config_file,
+        )
+        _combos.add(self)
+        try:
+            self._start(starts_storage=storage is None)
+        except BaseException:
+            self.shutdown()
+            raise
+
+    def _start(self, starts_storage: bool) -> None:
+        if starts_storage:
+            self._children.append(ChildProcess("object storage server", storage_command(self._options)))
+        self._children.append(ChildProcess("scheduler", scheduler_command(self._options)))
+        if self._options.n_workers:
+            self._children.append(ChildProcess("workers", cluster_command(self._options)))
+        wait_until_ready(self._address, self._options.n_workers, self._children, START_SECONDS)
+
+    def get_address(self) -> str:
+        """Where clients connect to, such as tcp://127.0.0.1:34567."""
+        return self._address
+
+    def shutdown(self) -> None:
+        """Stop everything, workers first. Bounded; a second time it does nothing."""
+        with self._lock:
+            children, self._children = self._children, []
+        # In this order nobody loses whom it depends on, and nobody has to warn about it.
+        for child in reversed(children):
+            child.ask_to_end()
+            child.end()
+
+    def __enter__(self) -> SchedulerClusterCombo:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.shutdown()
+
+    def __del__(self) -> None:
+        if getattr(self, "_children", None):
+            self.shutdown()
+
+    def __repr__(self) -> str:
+        return f"<SchedulerClusterCombo at {self._address}, {self._options.n_workers} workers>"
+
+
+_combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()
+_process_id = os.getpid()
+
+
+def _shut_down_all() -> None:
+    # A forked child inherits this hook, and the cluster is not its own.
+    if os.getpid() == _process_id:
+        for combo in list(_combos):
+            combo.shutdown()
+
+
+atexit.register(_shut_down_all)
+
+
+@contextlib.contextmanager
+def _free_address(address: str | None) -> Iterator[str]:
+    """The address asked for, or one with three free ports in a row: scheduler, storage, monitor."""
+    if address is not None:
+        parse_address(address)
+        yield address
+        return
+    for _ in range(_PORT_TRIES):
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                for following in (port + 1, port + 2):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", following))
+            except (OSError, OverflowError):
+                continue
+        yield f"tcp://127.0.0.1:{port}"
+        return
+    raise OSError("no three free ports in a row were found on 127.0.0.1: give an address")

@@ -1,0 +1,116 @@
+"""Every error that a program may see from the client. `except ScalerError` catches what Scaler raises on purpose."""
+
+from __future__ import annotations
+
+from scaler_protocol.errors import ScalerError
+
+__all__ = [
+    "ClientCancelledException",
+    "ClientQuitException",
+    "ClientShutdownException",
+    "DeserializeObjectError",
+    "DisconnectedError",
+    "MissingObjects",
+    "NestingTooDeepError",
+    "NoWorkerError",
+    "ObjectStorageException",
+    "ProcessorDiedError",
+    "RejectedError",
+    "RemoteError",
+    "RemoteTraceback",
+    "ResultNotSerializableError",
+    "ScalerError",
+    "TaskExceptionNotSerializableError",
+    "TaskNotFoundError",
+    "TaskTimeoutError",
+    "VersionMismatchError",
+    "WorkerDiedError",
+]
+
+
+class DisconnectedError(ScalerError, ConnectionError):
+    """The scheduler was lost, and no successor came back in time."""
+
+
+class RejectedError(ScalerError, ConnectionError):
+    """The scheduler does not accept this client; its own sentence says why and what to do."""
+
+
+class VersionMismatchError(RejectedError):
+    """Client and scheduler have no protocol version in common."""
+
+
+class ClientQuitException(ScalerError):
+    """This client was disconnected; a new one is needed."""
+
+
+class ClientShutdownException(ClientQuitException):
+    """This client has asked the cluster to stop."""
+
+
+class ClientCancelledException(ClientQuitException):
+    """This client's tasks were canceled because it is leaving."""
+
+
+class TaskNotFoundError(ScalerError):
+    """The scheduler does not know this task."""
+
+
+class NoWorkerError(ScalerError):
+    """No worker took the task: the queue is at its limit."""
+
+
+class WorkerDiedError(ScalerError):
+    """The task's workers were lost, too often to try again. The message names them."""
+
+
+class ProcessorDiedError(ScalerError):
+    """The process that ran the task died under it. The message has its exit code or signal and its memory peak."""
+
+
+class TaskTimeoutError(ScalerError, TimeoutError):
+    """The task ran for longer than it was allowed to."""
+
+
+class NestingTooDeepError(ScalerError, RecursionError):
+    """So many tasks wait for their children that no further processor may be started."""
+
+
+class DeserializeObjectError(ScalerError):
+    """The function, an argument or a result could not be read where it was needed."""
+
+
+class ResultNotSerializableError(ScalerError, TypeError):
+    """What the task returned cannot be pickled."""
+
+
+class MissingObjects(ScalerError, LookupError):
+    """An object that is needed is not in the storage: cleared, released, or lost with it."""
+
+
+class ObjectStorageException(ScalerError):
+    """The object storage cannot be reached or refused."""
+
+
+class RemoteTraceback(ScalerError):
+    """The cause of an exception that a task raised: the text of its traceback, with the frames of the user's code."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+class RemoteError(ScalerError):
+    """A task failed, and its own exception could not be brought here. `type_name`, `message` and `text` tell of it."""
+
+    def __init__(self, type_name: str, message: str, text: str = "") -> None:
+        super().__init__(type_name, message, text)
+        self.type_name = type_name
+        self.message = message
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.type_name else self.message
+
+
+class TaskExceptionNotSerializableError(RemoteError):
+    """A task raised an exception that cannot be pickled."""

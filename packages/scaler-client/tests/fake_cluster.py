@@ -1,0 +1,304 @@
+"""A scheduler, its workers and its storage in one thread, on the real wire: enough to test a client against.
+
+Tasks run in order, in this thread. What the fake does wrong on purpose is set by its attributes.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol import codes, columns, values
+from scaler_protocol.codec import encode_task_error
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, result_object_id
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Get,
+    Message,
+    ObjectReply,
+    Put,
+    Release,
+    Results,
+    Shutdown,
+    ShutdownReply,
+    Submit,
+    TaskError,
+    TaskLog,
+    Timers,
+    Value,
+)
+from scaler_protocol.session import Received, SessionServer, WelcomeFields
+from scaler_protocol.transport import RouterEndpoint
+
+
+class Task:
+    def __init__(self, task_id: TaskId, function: ObjectId, parts: list[tuple[int, bytes]], is_unwanted: bool) -> None:
+        self.task_id = task_id
+        self.function = function
+        self.parts = parts
+        self.is_unwanted = is_unwanted
+
+
+def tasks_of(submit: Submit) -> list[Task]:
+    ids = columns.split_ids(submit.ids)
+    functions = columns.split_ids(submit.functions)
+    indexes = columns.split_u16(submit.function_indexes) or (0,) * len(ids)
+    counts = columns.split_u16(submit.part_counts) or (1,) * len(ids)
+    sizes = columns.split_u32(submit.part_sizes)
+    kinds = submit.part_kinds or bytes(len(sizes))
+    flags = submit.task_flags or bytes(len(ids))
+    payload = bytes(submit.payload)
+    tasks, part, offset = [], 0, 0
+    for task_id, index, count, flag in zip(ids, indexes, counts, flags, strict=True):
+        parts = []
+        for size, kind in zip(sizes[part : part + count], kinds[part : part + count], strict=True):
+            parts.append((kind, payload[offset : offset + size]))
+            offset += size
+        part += count
+        tasks.append(Task(TaskId(task_id), ObjectId(functions[index]), parts, flag == codes.TASK_UNWANTED))
+    return tasks
+
+
+class FakeCluster:
+    def __init__(self, address: str = "tcp://127.0.0.1:0", *, is_protected: bool = True) -> None:
+        self.objects: dict[ObjectId, bytearray] = {}
+        self.submits: list[Submit] = []
+        self.cancels: list[Cancel] = []
+        self.inline_bytes = 64 * 1024
+        self.is_holding = False
+        """Tasks are accepted and not run, until `release`."""
+        self.is_protected = is_protected
+        self._held: list[tuple[PeerId, Submit, list[Task]]] = []
+        self._results: dict[TaskId, bytes] = {}
+        self._errors: dict[TaskId, tuple[int, bytes]] = {}
+        self._orders: list[Callable[[], None]] = []
+        self._stop = False
+        timers = Timers(heartbeat_seconds=0.2, lease_seconds=5.0)
+        self._storage = RouterEndpoint(
+            "tcp://127.0.0.1:0",
+            SessionServer(
+                server_id=new_peer_id(), role_name="storage", allowed_roles=(codes.ROLE_CLIENT,), timers=timers
+            ),
+        )
+        fields = WelcomeFields(storage_address=self._storage.address, is_protected=is_protected)
+        self._scheduler = RouterEndpoint(
+            address,
+            SessionServer(
+                server_id=new_peer_id(),
+                role_name="scheduler",
+                allowed_roles=(codes.ROLE_CLIENT,),
+                timers=timers,
+                welcome=lambda hello: fields,
+            ),
+        )
+        self.address = self._scheduler.address
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="fake-cluster", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------ for tests
+
+    def do(self, order: Callable[[], None]) -> None:
+        """Run this in the cluster's thread, and wait for it."""
+        done = threading.Event()
+
+        def run() -> None:
+            order()
+            done.set()
+
+        self._orders.append(run)
+        self._wake_sender.send(b"!")
+        assert done.wait(10), "the fake cluster is stuck"
+
+    def hold(self) -> None:
+        self.is_holding = True
+
+    def release(self) -> None:
+        def order() -> None:
+            self.is_holding = False
+            held, self._held = self._held, []
+            for peer_id, submit, tasks in held:
+                self._run_tasks(peer_id, submit, tasks)
+
+        self.do(order)
+
+    def held_count(self) -> int:
+        return sum(len(tasks) for _, _, tasks in self._held)
+
+    def forget_peers(self) -> None:
+        """As a scheduler that died and came back: its clients' sessions are gone."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self._stop = True
+        self._wake_sender.send(b"!")
+        self._thread.join(10)
+        assert not self._thread.is_alive(), "the fake cluster did not stop"
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        endpoints = ((self._scheduler, self._on_scheduler), (self._storage, self._on_storage))
+        is_busy = True
+        while not self._stop:
+            if not is_busy:
+                fds = [self._scheduler.fileno(), self._storage.fileno(), self._wake_receiver.fileno()]
+                if self._wake_receiver.fileno() in select.select(fds, [], [], 0.1)[0]:
+                    self._wake_receiver.recv(4096)
+            is_busy = False
+            while self._orders:
+                self._orders.pop(0)()
+            for endpoint, handler in endpoints:
+                now = time.monotonic()
+                for event in endpoint.poll(now):
+                    if type(event) is Received:
+                        handler(event.peer_id, event.message)
+                is_busy |= endpoint.settle(now)
+        self._scheduler.close()
+        self._storage.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
+    # ------------------------------------------------------------ scheduler and worker
+
+    def _on_scheduler(self, peer_id: PeerId, message: Message) -> None:
+        if isinstance(message, Submit):
+            self.submits.append(message)
+            tasks = tasks_of(message)
+            if self.is_holding:
+                self._held.append((peer_id, message, tasks))
+            else:
+                self._run_tasks(peer_id, message, tasks)
+        elif isinstance(message, Cancel):
+            self.cancels.append(message)
+            self._cancel(peer_id, set(columns.split_ids(message.ids)))
+        elif isinstance(message, Shutdown):
+            text = "this scheduler is protected" if self.is_protected else ""
+            self._scheduler.send(peer_id, ShutdownReply(is_accepted=not self.is_protected, text=text))
+
+    def _cancel(self, peer_id: PeerId, wanted: set[bytes]) -> None:
+        canceled: list[bytes] = []
+        for _, _, tasks in self._held:
+            canceled += [task.task_id for task in tasks if task.task_id in wanted]
+            tasks[:] = [task for task in tasks if task.task_id not in wanted]
+        if canceled:
+            count = len(canceled)
+            statuses, kinds = bytes((codes.STATUS_CANCELED,)) * count, bytes((codes.KIND_NONE,)) * count
+            sizes = columns.join_u32([0] * count)
+            results = Results(columns.join_ids(canceled), b"", sizes, statuses=statuses, kinds=kinds)
+            self._scheduler.send(peer_id, results)
+        ids = sorted(wanted)
+        outcomes = bytes(codes.CANCEL_CANCELED if one in canceled else codes.CANCEL_TOO_LATE for one in ids)
+        self._scheduler.send(peer_id, CancelReply(columns.join_ids(ids), outcomes))
+
+    def _run_tasks(self, peer_id: PeerId, submit: Submit, tasks: list[Task]) -> None:
+        ids, statuses, kinds, datas = [], [], [], []
+        for task in tasks:
+            status, kind, data = self._run_task(submit, task)
+            if task.is_unwanted and status == codes.STATUS_SUCCESS:
+                continue
+            ids.append(task.task_id)
+            statuses.append(status)
+            kinds.append(kind)
+            datas.append(data)
+        if submit.header.flags & codes.FLAG_STREAM_OUTPUT:
+            self._scheduler.send(peer_id, TaskLog(tasks[0].task_id, 1, "printed by the task\n"))
+        if ids:
+            sizes = columns.join_u32([len(data) for data in datas])
+            profile = (1_500_000).to_bytes(8, "little") + (500_000).to_bytes(8, "little") + (4096).to_bytes(8, "little")
+            results = Results(
+                columns.join_ids(ids),
+                b"".join(datas),
+                sizes,
+                statuses=bytes(statuses) if any(statuses) else b"",
+                kinds=bytes(kinds) if any(kinds) else b"",
+                profiles=profile * len(ids),
+            )
+            self._scheduler.send(peer_id, results)
+
+    def _run_task(self, submit: Submit, task: Task) -> tuple[int, int, bytes]:
+        try:
+            value = self._call(submit, task)
+            data = b"".join(bytes(piece) for piece in values.dumps(value))
+        except BaseException as error:
+            status, kind, data = codes.STATUS_FAILED, codes.KIND_INLINE, _encoded(error)
+            self._errors[task.task_id] = status, data
+            return status, kind, data
+        self._results[task.task_id] = data
+        if len(data) <= self.inline_bytes:
+            return codes.STATUS_SUCCESS, codes.KIND_INLINE, data
+        object_id = result_object_id(task.task_id, 1)
+        self.objects[object_id] = bytearray(data)
+        return codes.STATUS_SUCCESS, codes.KIND_OBJECT, object_id
+
+    def _call(self, submit: Submit, task: Task) -> Any:
+        function = values.loads(bytes(self.objects[task.function]))
+        datas = []
+        for kind, data in task.parts:
+            if kind == codes.KIND_OBJECT:
+                datas.append(bytes(self.objects[ObjectId(data)]))
+            elif kind == codes.KIND_TASK:
+                if data in self._errors:
+                    raise RuntimeError("a task that this one depends on has failed")
+                datas.append(self._results[TaskId(data)])
+            else:
+                datas.append(data)
+        if submit.header.call_format == codes.CALL_SEPARATE:
+            serializer = values.loads(bytes(self.objects[submit.header.serializer]))
+            arguments = [serializer.deserialize(data) for data in datas]
+            names = submit.header.keywords
+            by_position = len(arguments) - len(names)
+            keywords = dict(zip(names, arguments[by_position:], strict=True))
+            return function(*arguments[:by_position], **keywords)
+        arguments, keywords = values.loads(datas[0])
+
+        def resolved(one: Any) -> Any:
+            return values.loads(datas[one.index]) if isinstance(one, values.PartReference) else one
+
+        return function(*map(resolved, arguments), **{name: resolved(one) for name, one in keywords.items()})
+
+    # ------------------------------------------------------------ storage
+
+    def _on_storage(self, peer_id: PeerId, message: Message) -> None:
+        reply: Message | None = None
+        if isinstance(message, Put):
+            data = self.objects.setdefault(message.object_id, bytearray(message.total_bytes))
+            data[message.offset : message.offset + len(message.payload)] = message.payload
+            reply = ObjectReply(message.request_id)
+        elif isinstance(message, Get):
+            found = self.objects.get(message.object_id)
+            if found is None:
+                reply = ObjectReply(message.request_id, codes.NO_SUCH_OBJECT, "no such object")
+            else:
+                chunk = found[message.offset : message.offset + (message.chunk_bytes or 8 * 1024 * 1024)]
+                reply = Value(message.request_id, len(found), message.offset, bytes(chunk))
+        elif isinstance(message, Release):
+            for object_id in columns.split_ids(message.ids):
+                self.objects.pop(ObjectId(object_id), None)
+            reply = ObjectReply(message.request_id) if message.request_id else None
+        if reply is not None:
+            self._storage.send(peer_id, reply)
+
+
+def _encoded(error: BaseException) -> bytes:
+    try:
+        serialized = b"".join(bytes(piece) for piece in values.dumps(error))
+        values.loads(serialized)
+    except Exception:
+        serialized = b""
+    kind = type(error)
+    return encode_task_error(
+        TaskError(
+            code=codes.TASK_RAISED,
+            type_name=f"{kind.__module__}.{kind.__qualname__}",
+            message=str(error),
+            text="".join(traceback.format_exception(kind, error, error.__traceback__)),
+            serialized=serialized,
+        )
+    )
