@@ -1,0 +1,51 @@
+"""`python -m tests.simulation`: run seeds, tell what a failing one saw."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+
+from tests.simulation.world import Report, World
+
+
+def run_seed(seed: int) -> tuple[Report | None, World, str]:
+    """The report, or None and what went wrong."""
+    world = World(seed)
+    try:
+        return world.run(), world, ""
+    except Exception:  # noqa: BLE001 - whatever a core raises is what we are looking for
+        return None, world, traceback.format_exc()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds (default: 200)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
+    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--transcript", type=int, nargs="?", const=10**6, default=80, metavar="LINES",
+                        help="how much of a failing run's transcript to print (default: 80 lines; without N: all)")  # fmt: skip
+    options = parser.parse_args()
+    seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
+    begun = time.monotonic()
+    reports: list[Report] = []
+    for seed in seeds:
+        report, world, error = run_seed(seed)
+        if report is None:
+            print(f"seed {seed} FAILED at {world.clock.now:.4f} virtual seconds\n")
+            print("\n".join(list(world.transcript)[-options.transcript :]))
+            print(f"\n{error}\nagain: python -m tests.simulation --seed {seed} --transcript")
+            return 1
+        reports.append(report)
+    hours = sum(report.virtual_seconds for report in reports) / 3600
+    print(
+        f"{len(reports)} seeds passed: {sum(report.tasks for report in reports):,} tasks, "
+        f"{sum(report.messages for report in reports):,} messages, {sum(len(r.troubles) for r in reports)} misfortunes, "
+        f"{hours:.1f} virtual hours in {time.monotonic() - begun:.1f} s"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""A client of a simulated cluster: the real core, a small program, and a collector that checks every ending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scaler.client.core import actions, events
+from scaler.client.core.core import ClientCore
+from scaler.client.core.invariants import check
+from scaler.client.core.records import Outcomes, Submission
+from scaler_protocol.codes import KIND_OBJECT, KIND_TASK, ROLE_CLIENT, STATUS_CANCELED, STATUS_SUCCESS
+from scaler_protocol.columns import join_ids
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import NO_GRAPH, Get, Hello, Message, ObjectReply, Release, TaskHeader, Value
+from scaler_protocol.session import Lost, Opened, Received, Rejected
+from tests.simulation import program
+from tests.simulation.nodes import TIMERS, Node, Port, earliest
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TIMEOUT_SECONDS = 120.0
+
+
+class Call:
+    """One task as its caller knows it."""
+
+    def __init__(self, task_id: TaskId, line: bytes, depends_on: tuple[Call, ...], graph_id: GraphId) -> None:
+        self.task_id = task_id
+        self.line = line
+        self.depends_on = depends_on
+        self.graph_id = graph_id
+        self.status: int | None = None
+        self.was_canceled = False
+
+    def expected(self) -> bytes:
+        return program.value(self.line, tuple(call.expected() for call in self.depends_on))
+
+    def may_fail(self) -> bool:
+        return program.kind_of(self.line) in ("fail", "crash") or any(call.may_fail() for call in self.depends_on)
+
+
+class ClientNode(Node):
+    """`on_done` is called each time nothing is pending any more."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        depth: int = 0,
+        parent: TaskId = TaskId(b""),  # noqa: B008 (a constant)
+        on_done: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(world, name)
+        self.peer_id = PeerId(world.rng.randbytes(16))
+        self.core = ClientCore(timeout_seconds=TIMEOUT_SECONDS)
+        self._header = TaskHeader(call_format=2, depth=depth, parent_task=parent)
+        hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS)
+        self._scheduler = Port(self, world.scheduler, hello, "scheduler")
+        self._storage = Port(self, world.storage, hello, "object storage server")
+        self._on_done = on_done
+        self.calls: dict[TaskId, Call] = {}
+        self._events: list[events.ProgramEvent] = []
+        self._fetches: dict[int, tuple[Message, Callable[[bytes | None], None]]] = {}
+        self._request_id = 0
+        self._is_leaving = False
+        self.has_left = False
+        self.wake()
+
+    # ------------------------------------------------------------ the program
+
+    def submit(self, kinds: list[str]) -> list[Call]:
+        rng, depth = self.world.rng, self._header.depth
+        calls = [self._call(program.line(rng, kind, self.world.new_name(), 3 - depth)) for kind in kinds]
+        lines = [call.line for call in calls]
+        self._add(
+            events.Submitted(
+                Submission(
+                    header=self._header,
+                    function=program.FUNCTION,
+                    ids=tuple(call.task_id for call in calls),
+                    payload=b"".join(lines),
+                    part_sizes=tuple(map(len, lines)),
+                    collector=self,
+                )
+            )
+        )
+        return calls
+
+    def submit_graph(self, size: int) -> None:
+        rng = self.world.rng
+        graph_id = GraphId(rng.randbytes(16))
+        calls: list[Call] = []
+        for _ in range(size):
+            kind = rng.choice(("echo", "echo", "large", "slow", "fail"))
+            depends_on = tuple(rng.sample(calls, rng.randint(0, min(3, len(calls)))))
+            calls.append(self._call(program.line(rng, kind, self.world.new_name(), 0), depends_on, graph_id))
+        wanted = {calls[-1], *rng.sample(calls, size // 3)}
+        for call in calls:
+            if call not in wanted:
+                del self.calls[call.task_id]
+        submissions = tuple(self._node(call, is_wanted=call in wanted) for call in calls)
+        self._add(events.GraphSubmitted(graph_id, submissions))
+
+    def cancel_some(self) -> None:
+        pending = [call for call in self.calls.values() if call.status is None]
+        if pending:
+            chosen = self.world.rng.sample(pending, self.world.rng.randint(1, len(pending)))
+            graphs = {call.graph_id for call in chosen if call.graph_id}
+            for call in pending:  # a canceled task takes the rest of its graph along (CAN-6)
+                call.was_canceled |= call in chosen or call.graph_id in graphs
+            self._add(events.CancelRequested(tuple(call.task_id for call in chosen), grace_seconds=0.5))
+
+    def leave(self) -> None:
+        """When everything has ended."""
+        self._is_leaving = True
+        self.wake()
+
+    def _call(self, line: bytes, depends_on: tuple[Call, ...] = (), graph_id: GraphId = NO_GRAPH) -> Call:
+        call = Call(TaskId(self.world.rng.randbytes(16)), line, depends_on, graph_id)
+        self.calls[call.task_id] = call
+        return call
+
+    def _node(self, call: Call, *, is_wanted: bool) -> Submission:
+        others = tuple(other.task_id for other in call.depends_on)
+        return Submission(
+            header=TaskHeader(call_format=2, depth=self._header.depth, graph_id=call.graph_id),
+            function=program.FUNCTION,
+            ids=(call.task_id,),
+            payload=call.line + b"".join(others),
+            part_sizes=(len(call.line), *(16 for _ in others)),
+            part_counts=(1 + len(others),),
+            part_kinds=bytes([0, *(KIND_TASK for _ in others)]),
+            dependencies=tuple(dict.fromkeys(others)),
+            collector=self if is_wanted else None,
+        )
+
+    def _add(self, event: events.ProgramEvent) -> None:
+        self._events.append(event)
+        self.wake()
+
+    # ------------------------------------------------------------ endings
+
+    def complete(self, outcomes: Outcomes) -> None:
+        offset = 0
+        kinds, statuses = outcomes.kinds or bytes(len(outcomes.ids)), outcomes.statuses or bytes(len(outcomes.ids))
+        for index, task_id in enumerate(outcomes.ids):
+            size = outcomes.sizes[index]
+            self._ended(self.calls[task_id], statuses[index], kinds[index], outcomes.payload[offset : offset + size])
+            offset += size
+
+    def _ended(self, call: Call, status: int, kind: int, value: bytes | bytearray | memoryview) -> None:
+        world = self.world
+        world.law(call.status is None, f"{call.line!r} of {self.name} ended twice")
+        call.status = status
+        if status == STATUS_SUCCESS and kind == KIND_OBJECT:
+            self._fetch(ObjectId(bytes(value)), lambda got: self._check_value(call, got))
+        elif status == STATUS_SUCCESS:
+            self._check_value(call, bytes(value))
+        elif status == STATUS_CANCELED:
+            world.law(call.was_canceled or world.may_be_canceled(self), f"nobody canceled {call.line!r}")
+        else:
+            is_excused = call.may_fail() or world.may_fail
+            world.law(is_excused, f"{call.line!r} of {self.name} ended with status {status}")
+
+    def _check_value(self, call: Call, value: bytes | None) -> None:
+        if value is None:
+            self.world.law(self.world.storage.life > 0, f"the result of {call.line!r} is not in the storage")
+        else:
+            self.world.law(value == call.expected(), f"{call.line!r} returned {value[:60]!r}")
+
+    def _fetch(self, object_id: ObjectId, then: Callable[[bytes | None], None]) -> None:
+        self._request_id += 1
+        get = Get(request_id=self._request_id, object_id=object_id, wait_seconds=5.0)
+
+        def done(value: bytes | None) -> None:
+            then(value)
+            self._release((object_id,))
+
+        self._fetches[self._request_id] = (get, done)
+        self._storage.send(get)
+
+    def _release(self, ids: tuple[ObjectId, ...]) -> None:
+        self._storage.send(Release(request_id=0, owner=self.peer_id, ids=join_ids(ids)))
+
+    # ------------------------------------------------------------ the shell
+
+    def round(self, now: float) -> None:
+        for stored in self._storage.poll(now):
+            self._on_storage(stored)
+        had_pending = bool(self.core.pending_count)
+        incoming, self._events = self._events, []
+        for event in (*self._scheduler.poll(now), *incoming):
+            self._perform(self.core.handle(event, now))
+        deadline = self.core.next_deadline()
+        if deadline is not None and deadline <= now:
+            self._perform(self.core.handle(events.TICKED, now))
+        self._perform(self.core.handle(events.FLUSH, now))
+        if had_pending and not self.core.pending_count and not self._events:
+            self._on_done()
+        if self._is_leaving and not self.core.pending_count and not self._fetches and not self._events:
+            self._scheduler.dialer.bye(0, "")
+            self._storage.dialer.bye(0, "")
+            self.has_left = True
+        self._scheduler.settle(now)
+        self._storage.settle(now)
+        if self.has_left:
+            self.crash()
+
+    def _perform(self, todo: list[actions.Action]) -> None:
+        for action in todo:
+            if isinstance(action, actions.Send):
+                self._scheduler.send(action.message)
+            elif isinstance(action, actions.Complete):
+                action.collector.complete(action.outcomes)
+            elif isinstance(action, actions.Release):
+                self._release(action.ids)
+            elif isinstance(action, actions.Redial):
+                self._scheduler.dialer.redial()
+
+    def _on_storage(self, event: object) -> None:
+        if isinstance(event, Opened):
+            for get, _ in self._fetches.values():
+                self._storage.send(get)
+        elif isinstance(event, (Lost, Rejected)):
+            self._storage.dialer.redial()
+        elif isinstance(event, Received) and isinstance(event.message, (Value, ObjectReply)):
+            found = self._fetches.pop(event.message.request_id, None)
+            if found is not None:
+                payload = event.message.payload if isinstance(event.message, Value) else None
+                found[1](None if payload is None else bytes(payload))
+
+    def next_deadline(self) -> float | None:
+        return earliest(
+            self._scheduler.dialer.next_deadline(), self._storage.dialer.next_deadline(), self.core.next_deadline()
+        )
+
+    def check(self) -> None:
+        check(self.core)
+
+    def crash(self) -> None:
+        super().crash()
+        self._scheduler.close()
+        self._storage.close()

@@ -1,0 +1,44 @@
+"""What simulated tasks do, written in their arguments, and what each must return: so that every value can be checked.
+
+A task's first part is one of these lines; further parts are values it takes in. The result is a function of both.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from random import Random
+
+from scaler_protocol.ids import ObjectId
+
+FUNCTION = ObjectId(b"simulated.......")
+LARGE = 300
+"""Results longer than this travel through the storage: small, so that simulations stay quick."""
+
+KINDS = ("echo", "echo", "echo", "slow", "large", "fail", "crash", "nest", "stubborn")
+
+
+def line(rng: Random, kind: str, name: str, depth: int) -> bytes:
+    """`kind name argument`."""
+    argument = {"nest": rng.randint(1, 3) if depth else 0, "large": LARGE + rng.randint(1, 500)}.get(kind, 0)
+    return f"{kind} {name} {argument}".encode()
+
+
+def kind_of(call: bytes) -> str:
+    return call.split()[0].decode()
+
+
+def argument_of(call: bytes) -> int:
+    return int(call.split()[2])
+
+
+def seconds(rng: Random, call: bytes) -> float:
+    kind = kind_of(call)
+    if kind in ("slow", "stubborn"):
+        return rng.uniform(0.3, 3.0)
+    return rng.uniform(0.00001, 0.02)
+
+
+def value(call: bytes, inputs: tuple[bytes, ...] = ()) -> bytes:
+    """What a task with this call and these inputs returns, whoever runs it."""
+    digest = blake2b(b"|".join((call, *inputs)), digest_size=20).hexdigest().encode()
+    return digest.ljust(argument_of(call), b".") if kind_of(call) == "large" else digest

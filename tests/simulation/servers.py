@@ -1,0 +1,134 @@
+"""The scheduler and the storage of a simulated cluster, with the laws that can be seen from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_protocol.codes import ROLE_SCHEDULER
+from scaler_protocol.columns import split_ids, split_u16
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Dispatch, Hello, Results
+from scaler_protocol.session import Complained, Lost, Opened, Rejected, SessionServer
+from scaler_scheduler import core as scheduling
+from scaler_scheduler.core import invariants as scheduler_invariants
+from scaler_scheduler.core.workers import Worker
+from scaler_storage import core as storing
+from scaler_storage.core import invariants as storage_invariants
+from tests.simulation.nodes import TIMERS, Port, ServerNode, earliest
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class StorageNode(ServerNode):
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "storage")
+        self.start()
+
+    def start(self) -> None:
+        self.is_up = True
+        self.core = storing.StorageCore()
+        self.server = SessionServer(
+            server_id=self.new_id(),
+            role_name="object storage server",
+            allowed_roles=storing.ALLOWED_ROLES,
+            allowed_messages=storing.ALLOWED_MESSAGES,
+            timers=TIMERS,
+        )
+        self.wake()
+
+    def round(self, now: float) -> None:
+        for event in self.poll_server(now):
+            if isinstance(event, (Complained, Rejected)):
+                self.world.fail(f"storage: {event}")
+            for action in self.core.handle(event, now):
+                self.server.send(action.peer_id, action.message)
+        for action in self.core.handle(storing.Tick(), now):
+            self.server.send(action.peer_id, action.message)
+        self.settle_server(now)
+
+    def next_deadline(self) -> float | None:
+        return earliest(self.server.next_deadline(), self.core.next_deadline())
+
+    def check(self) -> None:
+        storage_invariants.check(self.core)
+
+
+class SchedulerNode(ServerNode):
+    def __init__(self, world: World, storage: StorageNode) -> None:
+        super().__init__(world, "scheduler")
+        self._storage_node = storage
+        self.start()
+
+    def start(self) -> None:
+        self.is_up = True
+        self.core = scheduling.SchedulerCore(scheduling.Policy())
+        server_id = self.new_id()
+        self.server = SessionServer(
+            server_id=server_id,
+            role_name="scheduler",
+            allowed_roles=tuple(scheduling.ALLOWED_MESSAGES),
+            allowed_messages=scheduling.ALLOWED_MESSAGES,
+            timers=TIMERS,
+        )
+        hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)
+        self._storage = Port(self, self._storage_node, hello, "object storage server")
+        #: the latest attempt of each task that was dispatched in this life
+        self._attempts: dict[TaskId, int] = {}
+        self.wake()
+
+    def crash(self) -> None:
+        super().crash()
+        self._storage.close()
+
+    def round(self, now: float) -> None:
+        for event in self.poll_server(now):
+            if isinstance(event, Complained):
+                self.world.fail(f"a peer of the scheduler complains: {event.text} ({event.clause})")
+            elif not isinstance(event, Rejected):
+                self.core.handle(event, now)
+        for stored in self._storage.poll(now):
+            if isinstance(stored, (Lost, Rejected)):
+                self._storage.dialer.redial()
+            elif isinstance(stored, Opened):
+                self.world.note_event("scheduler", "has a session with the storage")
+        held_before = {peer_id: len(worker.held) for peer_id, worker in self.core.tables.workers.items()}
+        for action in self.core.handle(scheduling.Settled(), now):
+            if isinstance(action, scheduling.Send):
+                self._check_law(action, held_before)
+                self.server.send(action.peer_id, action.message)
+            elif isinstance(action, scheduling.SendToStorage):
+                self._storage.send(action.message)
+        self.settle_server(now)
+        self._storage.settle(now)
+
+    def _check_law(self, action: scheduling.Send, held_before: dict[bytes, int]) -> None:
+        message = action.message
+        if isinstance(message, Dispatch):
+            worker = self.core.tables.workers[action.peer_id]
+            self._check_credit(worker, message, held_before[action.peer_id])
+            ids = split_ids(message.ids)
+            for task_id, attempt in zip(ids, split_u16(message.attempts) or (1,) * len(ids), strict=True):
+                self.world.law(
+                    attempt >= self._attempts.get(TaskId(task_id), 0), f"attempt {attempt} of {task_id.hex()} again"
+                )
+                self._attempts[TaskId(task_id)] = attempt
+        elif isinstance(message, Results):
+            ids = split_ids(message.ids)
+            for task_id, attempt in zip(ids, split_u16(message.attempts) or (1,) * len(ids), strict=True):
+                latest = self._attempts.get(TaskId(task_id), attempt)
+                self.world.law(attempt >= latest, f"attempt {attempt} of {task_id.hex()} delivered, not {latest}")
+
+    def _check_credit(self, worker: Worker, message: Dispatch, held_before: int) -> None:
+        reserve = worker.nested_reserve if message.header.depth else 0
+        limit = max(worker.limit + worker.nested_reserve, held_before)
+        self.world.law(len(worker.held) <= limit, f"{worker.name} holds {len(worker.held)}, credit {worker.limit}")
+        self.world.law(worker.limit + reserve > 0, f"{worker.name} was given a task without any credit")
+
+    def next_deadline(self) -> float | None:
+        return earliest(
+            self.server.next_deadline(), self._storage.dialer.next_deadline(), self.core.next_deadline()
+        )
+
+    def check(self) -> None:
+        scheduler_invariants.check(self.core)

@@ -1,0 +1,329 @@
+"""A worker of a simulated cluster: the real agent core over processors that only pretend to work."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from scaler_protocol.codec import encode_task_error
+from scaler_protocol.codes import (
+    KIND_INLINE,
+    KIND_OBJECT,
+    ROLE_WORKER,
+    STATUS_FAILED,
+    STATUS_SUCCESS,
+    TASK_RAISED,
+)
+from scaler_protocol.ids import ObjectId, PeerId, result_object_id
+from scaler_protocol.messages import Get, Hello, Message, ObjectReply, Put, TaskError, Value, WorkerOffer
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
+from scaler_worker.core import actions, events, invariants
+from scaler_worker.core.agent import AgentCore
+from scaler_worker.core.tables import Settings
+from scaler_worker.core.tasks import Task
+from tests.simulation import program
+from tests.simulation.clients import ClientNode
+from tests.simulation.nodes import TIMERS, Node, Port, earliest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.world import World
+
+OBJECT_SECONDS = 5.0
+
+
+class Processor:
+    """Runs its slice in order. `run` counts what it has begun, so that a late callback of an earlier task is known."""
+
+    def __init__(self, worker: WorkerNode, number: int) -> None:
+        self._worker = worker
+        self._world = worker.world
+        self.number = number
+        self.slice: deque[Task] = deque()
+        self.is_alive = True
+        self.is_blocked = False
+        self._run = 0
+        self._nested: ClientNode | None = None
+
+    def hand_over(self, tasks: tuple[Task, ...]) -> None:
+        was_idle = not self.slice
+        self.slice.extend(tasks)
+        if was_idle:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._run += 1
+        if self.slice:
+            self._gather(self.slice[0], [])
+
+    def _later(self, seconds: float, do: Callable[[], None]) -> None:
+        """Unless the task has ended by then."""
+        run = self._run
+        self._world.clock.after(seconds, lambda: do() if self.is_alive and self._run == run else None)
+
+    def _gather(self, task: Task, values: list[bytes]) -> None:
+        """The parts of the call, one after another; objects come from the storage."""
+        parts = ((KIND_INLINE, task.parts),) if isinstance(task.parts, bytes) else task.parts
+        for kind, part in parts[len(values) :]:
+            if kind == KIND_OBJECT:
+                run = self._run
+
+                def got(value: bytes | None) -> None:
+                    if not self.is_alive or self._run != run:
+                        return
+                    if value is None:
+                        self._fail("an input is not in the storage")
+                    else:
+                        self._gather(task, [*values, value])
+
+                self._worker.fetch(ObjectId(part), got)
+                return
+            values = [*values, part]
+        call, inputs = values[0], tuple(values[1:])
+        seconds = program.seconds(self._world.rng, call)
+        self._later(seconds, lambda: self._work(task, call, inputs, seconds))
+
+    def _work(self, task: Task, call: bytes, inputs: tuple[bytes, ...], seconds: float) -> None:
+        kind = program.kind_of(call)
+        if kind == "fail":
+            self._fail("it was told to fail")
+        elif kind == "crash":
+            self._worker.processor_exits(self, 3)
+        elif kind == "nest" and program.argument_of(call) and not self.is_blocked:
+            self._nest(task, program.argument_of(call))
+        else:
+            self._return(task, program.value(call, inputs), seconds)
+
+    def _return(self, task: Task, value: bytes, seconds: float) -> None:
+        if len(value) <= program.LARGE:
+            self._end(STATUS_SUCCESS, KIND_INLINE, value, seconds)
+            return
+        object_id = result_object_id(task.id, task.attempt)
+        run = self._run
+
+        def stored(is_done: bool) -> None:
+            if self.is_alive and self._run == run:
+                if is_done:
+                    self._end(STATUS_SUCCESS, KIND_OBJECT, object_id, seconds)
+                else:
+                    self._fail("the storage does not take it")
+
+        self._worker.store(object_id, task.header.client, value, stored)
+
+    def _fail(self, text: str) -> None:
+        self._end(STATUS_FAILED, KIND_INLINE, encode_task_error(TaskError(code=TASK_RAISED, message=text)), 0.001)
+
+    def _end(self, status: int, kind: int, value: bytes, seconds: float) -> None:
+        task = self.slice.popleft()
+        self.is_blocked = False
+        end = events.TaskEnd(task.number, status, kind, seconds, value)
+        self._begin()
+        self._worker.happen(events.TasksEnded(self.number, [end]))
+
+    # ------------------------------------------------------------ children
+
+    def _nest(self, task: Task, children: int) -> None:
+        """Submit children, lend the place while they run, and ask for it back."""
+        self.is_blocked = True
+        self.slice = deque([task])
+        run = self._run
+
+        def children_ended() -> None:
+            if self.is_alive and self._run == run and self.is_blocked:
+                self._worker.happen(events.ResumeWanted(self.number))
+
+        name = f"{self._worker.name}.{self.number}.{run}"
+        self._nested = ClientNode(
+            self._world, name, depth=task.header.depth + 1, parent=task.id, on_done=children_ended
+        )
+        self._world.clients.append(self._nested)
+        kinds = [self._world.rng.choice(("echo", "slow", "large", "nest", "fail")) for _ in range(children)]
+        self._nested.submit(kinds)
+        self._worker.happen(events.TaskBlocked(self.number, task.number))
+
+    def resume(self) -> None:
+        """The place is granted: take up where it blocked."""
+        if not self.is_blocked or not self.slice:
+            return
+        self._drop_nested(is_orderly=True)
+        task = self.slice[0]
+        call = task.parts if isinstance(task.parts, bytes) else task.parts[0][1]
+        self._later(0.001, lambda: self._return(task, program.value(call), 0.001))
+
+    def _drop_nested(self, *, is_orderly: bool) -> None:
+        if self._nested is not None:
+            self._nested.leave() if is_orderly else self._nested.crash()
+            self._nested = None
+
+    # ------------------------------------------------------------ being stopped
+
+    def interrupt(self, number: int) -> None:
+        if not self.slice or self.slice[0].number != number:
+            return
+        call = self.slice[0].parts if isinstance(self.slice[0].parts, bytes) else self.slice[0].parts[0][1]
+        if program.kind_of(call) != "stubborn":
+            self._drop_nested(is_orderly=True)
+            self._end(events.INTERRUPTED, KIND_INLINE, b"", 0.001)
+
+    def reclaim(self, serial: int) -> None:
+        running = self.slice[0].number if self.slice else 0
+        self.slice = deque(list(self.slice)[:1])
+        self._worker.happen(events.GaveBack(self.number, serial, running))
+
+    def die(self) -> None:
+        self.is_alive = False
+        self._drop_nested(is_orderly=False)
+
+
+class WorkerNode(Node):
+    def __init__(self, world: World, name: str, *, places: int) -> None:
+        super().__init__(world, name)
+        self.places = places
+        self.start()
+
+    def start(self) -> None:
+        """A new life, under a new id."""
+        self.is_up = True
+        world = self.world
+        self.core = AgentCore(
+            Settings(
+                worker_name=self.name,
+                encode_error=encode_task_error,
+                queue_size=world.rng.choice((1, 5, 1000)),
+                max_processors=32,
+                places=self.places,
+            )
+        )
+        peer_id = PeerId(world.rng.randbytes(16))
+        offer = WorkerOffer(name=self.name, credit=self.core.credit(world.clock.now).limit, nested_reserve=1)
+        self._scheduler = Port(
+            self, world.scheduler, Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer), "scheduler"
+        )
+        hello = Hello(1, 1, ROLE_WORKER, PeerId(world.rng.randbytes(16)), timers=TIMERS)
+        self._storage = Port(self, world.storage, hello, "object storage server")
+        self._processors: dict[int, Processor] = {}
+        self._events: list[events.Event] = [events.Started()]
+        self._requests: dict[int, tuple[Message, Callable[[ObjectReply | Value], None]]] = {}
+        self._request_id = 0
+        self.wake()
+
+    # ------------------------------------------------------------ for its processors
+
+    def happen(self, event: events.Event) -> None:
+        self._events.append(event)
+        self.wake()
+
+    def fetch(self, object_id: ObjectId, then: Callable[[bytes | None], None]) -> None:
+        self._request_id += 1
+        get = Get(self._request_id, object_id, wait_seconds=OBJECT_SECONDS)
+        self._ask(get, lambda answer: then(bytes(answer.payload) if isinstance(answer, Value) else None))
+
+    def store(self, object_id: ObjectId, owner: PeerId, value: bytes, then: Callable[[bool], None]) -> None:
+        self._request_id += 1
+        put = Put(self._request_id, object_id, owner, len(value), 0, value)
+        self._ask(put, lambda answer: then(isinstance(answer, ObjectReply) and not answer.code))
+
+    def _ask(self, request: Get | Put, then: Callable[[ObjectReply | Value], None]) -> None:
+        self._requests[request.request_id] = (request, then)
+        self._storage.send(request)
+        self.wake()
+
+    def processor_exits(self, processor: Processor, exit_code: int) -> None:
+        processor.die()
+        self._processors.pop(processor.number, None)
+        self.happen(events.ProcessorExited(processor.number, exit_code))
+
+    # ------------------------------------------------------------ the shell
+
+    def round(self, now: float) -> None:
+        for stored in self._storage.poll(now):
+            self._on_storage(stored)
+        for event in self._scheduler.poll(now):
+            if isinstance(event, Complained):
+                self.world.fail(f"the scheduler complains to {self.name}: {event.text} ({event.clause})")
+            elif isinstance(event, Rejected):
+                self._scheduler.dialer.redial()
+            else:
+                self._perform(self.core.handle(event, now))
+                if isinstance(event, Lost):
+                    self._scheduler.dialer.redial()
+        incoming, self._events = self._events, []
+        for local in incoming:
+            self._perform(self.core.handle(local, now))
+        self._perform(self.core.handle(events.RoundEnded(), now))
+        self._scheduler.settle(now)
+        self._storage.settle(now)
+
+    def _perform(self, todo: list[actions.Action]) -> None:
+        for action in todo:
+            if isinstance(action, actions.Send):
+                self._scheduler.send(action.message)
+            elif isinstance(action, actions.StartProcessor):
+                self._start_processor(action.processor)
+            elif isinstance(action, actions.Finish):
+                self.world.law(not action.is_failure, f"{self.name} gave up: {action.text}")
+                self._finish()
+            elif not isinstance(action, actions.Log):
+                self._tell_processor(action)
+
+    def _tell_processor(self, action: actions.Action) -> None:
+        assert not isinstance(action, (actions.Send, actions.Log, actions.Finish)), "not for a processor"
+        processor = self._processors.get(action.processor)
+        if processor is None:
+            return  # it has just died, and the core will hear of it
+        if isinstance(action, actions.HandOver):
+            processor.hand_over(action.tasks)
+        elif isinstance(action, actions.Resume):
+            processor.resume()
+        elif isinstance(action, actions.Interrupt):
+            processor.interrupt(action.number)
+        elif isinstance(action, actions.Reclaim):
+            processor.reclaim(action.serial)
+        elif isinstance(action, actions.KillProcessor):
+            self.processor_exits(processor, -9)
+        elif isinstance(action, actions.StopProcessor):
+            self.processor_exits(processor, 0)
+
+    def _start_processor(self, number: int) -> None:
+        processor = self._processors[number] = Processor(self, number)
+
+        def ready() -> None:
+            if processor.is_alive:
+                self.happen(events.ProcessorReady(number, 1000 + number))
+
+        self.world.clock.after(self.world.rng.uniform(0.001, 0.02), ready)
+
+    def _on_storage(self, event: object) -> None:
+        if isinstance(event, Opened):
+            for request, _ in self._requests.values():
+                self._storage.send(request)
+        elif isinstance(event, (Lost, Rejected)):
+            self._storage.dialer.redial()
+        elif isinstance(event, Received) and isinstance(event.message, (Value, ObjectReply)):
+            found = self._requests.pop(event.message.request_id, None)
+            if found is not None:
+                found[1](event.message)
+
+    def drain(self) -> None:
+        self.happen(events.DrainRequested(grace_seconds=2.0))
+
+    def _finish(self) -> None:
+        self._scheduler.dialer.bye(0, "")
+        self._scheduler.settle(self.world.clock.now)
+        self.crash()
+
+    def next_deadline(self) -> float | None:
+        return earliest(
+            self._scheduler.dialer.next_deadline(), self._storage.dialer.next_deadline(), self.core.next_deadline()
+        )
+
+    def check(self) -> None:
+        invariants.check(self.core)
+
+    def crash(self) -> None:
+        super().crash()
+        for processor in list(self._processors.values()):
+            processor.die()
+        self._scheduler.close()
+        self._storage.close()

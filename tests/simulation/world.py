@@ -1,0 +1,236 @@
+"""One simulated run: a cluster, a programme of work and misfortune drawn from the seed, and the laws at its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from random import Random
+
+from scaler_protocol.codec import Envelope
+from scaler_protocol.messages import Dispatch, Results, Submit
+from scaler_scheduler.core import invariants as scheduler_invariants
+from tests.simulation import program
+from tests.simulation.clients import ClientNode
+from tests.simulation.network import Clock, Network
+from tests.simulation.nodes import TIMERS
+from tests.simulation.servers import SchedulerNode, StorageNode
+from tests.simulation.workers import WorkerNode
+
+#: Virtual seconds in which things go wrong, and after which everything must have come to its end.
+TROUBLE_SECONDS = 20.0
+PEACE_SECONDS = 400.0
+TRANSCRIPT_LINES = 4000
+
+
+class LawBroken(AssertionError):
+    """What must always hold did not. The transcript says how it came to that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    seed: int
+    messages: int
+    tasks: int
+    virtual_seconds: float
+    troubles: tuple[str, ...]
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        self.clock = Clock()
+        self.network = Network(self.clock, self.rng, self._note)
+        self.transcript: deque[str] = deque(maxlen=TRANSCRIPT_LINES)
+        self._messages = 0
+        self._names = 0
+        self._troubles: list[str] = []
+        #: somebody crashed whose absence a task may be told of
+        self.may_fail = False
+        self.storage = StorageNode(self)
+        self.scheduler = SchedulerNode(self, self.storage)
+        self.workers = [
+            WorkerNode(self, f"worker{number}", places=self.rng.randint(1, 2))
+            for number in range(self.rng.randint(1, 4))
+        ]
+        self.clients: list[ClientNode] = [
+            ClientNode(self, f"client{number}") for number in range(self.rng.randint(1, 3))
+        ]
+
+    # ------------------------------------------------------------ for the nodes
+
+    def new_name(self) -> str:
+        self._names += 1
+        return f"t{self._names}"
+
+    def law(self, holds: bool, text: str) -> None:
+        if not holds:
+            self.fail(text)
+
+    def fail(self, text: str) -> None:
+        raise LawBroken(text)
+
+    def may_be_canceled(self, client: ClientNode) -> bool:
+        """A client whose session was lost has its tasks cancelled; so has a task whose parent ended."""
+        return "." in client.name or self.may_fail
+
+    def note_event(self, who: str, text: str) -> None:
+        self.transcript.append(f"{self.clock.now:9.4f}  {who} {text}")
+
+    def _note(self, source: str, destination: str, envelope: Envelope, remark: str) -> None:
+        self._messages += 1
+        text = _describe(envelope)
+        self.transcript.append(
+            f"{self.clock.now:9.4f}  {source} -> {destination}  #{envelope.seq} {text}{' ' if remark else ''}{remark}"
+        )
+
+    # ------------------------------------------------------------ a run
+
+    def run(self) -> Report:
+        self._plan_work()
+        self._plan_trouble()
+        self._run_until(lambda: False, TROUBLE_SECONDS)
+        self._make_peace()
+        for client in list(self.clients):
+            client.leave()
+        self._run_until(self._everybody_left, PEACE_SECONDS)
+        self.law(self._everybody_left(), f"these clients wait for ever: {self._stuck()}")
+        self._run_until(lambda: False, 3 * TIMERS.lease_seconds)
+        for worker in self.workers:
+            if worker.is_up:
+                worker.drain()
+        self._run_until(self._is_empty, 4 * TIMERS.lease_seconds)
+        self._check_nothing_is_left()
+        return Report(self.seed, self._messages, self._names, self.clock.now, tuple(self._troubles))
+
+    def _run_until(self, is_done: object, seconds: float) -> None:
+        end = self.clock.now + seconds
+        self.clock.at(end, lambda: None)
+        assert callable(is_done)
+        while self.clock.now < end and not is_done():
+            self.clock.step()
+
+    def _plan_work(self) -> None:
+        for client in self.clients:
+            for _ in range(self.rng.randint(1, 6)):
+                self.clock.at(self.rng.uniform(0, TROUBLE_SECONDS), lambda client=client: self._some_work(client))
+
+    def _some_work(self, client: ClientNode) -> None:
+        if not client.is_up:
+            return
+        what = self.rng.random()
+        if what < 0.6:
+            count = self.rng.choice((1, 1, 3, 20, 60))
+            client.submit([self.rng.choice(program.KINDS) for _ in range(count)])
+        elif what < 0.8:
+            client.submit_graph(self.rng.randint(2, 15))
+        else:
+            client.submit(["slow"] * self.rng.randint(1, 5))
+        if self.rng.random() < 0.3:
+            self.clock.after(self.rng.uniform(0, 2), lambda: client.cancel_some() if client.is_up else None)
+
+    # ------------------------------------------------------------ misfortune
+
+    def _plan_trouble(self) -> None:
+        rng, weather = self.rng, self.network.weather
+        if rng.random() < 0.5:
+            weather.loss = rng.choice((0.001, 0.01, 0.05))
+        if rng.random() < 0.5:
+            weather.duplication = rng.choice((0.01, 0.1))
+        weather.delay_seconds = rng.choice((0.0005, 0.01, 0.1))
+        weather.slow_seconds = rng.choice((0.0, 0.5, 3.0))
+        kinds = (
+            self._crash_worker, self._crash_worker, self._crash_client, self._crash_storage, self._part, self._part,
+            self._drain_worker, self._crash_scheduler,
+        )  # fmt: skip
+        for _ in range(rng.choice((0, 1, 1, 2, 4))):
+            self.clock.at(rng.uniform(0.5, TROUBLE_SECONDS), rng.choice(kinds))
+
+    def _trouble(self, text: str) -> None:
+        self._troubles.append(text)
+        self.note_event("!!", text)
+
+    def _crash_worker(self) -> None:
+        worker = self.rng.choice(self.workers)
+        if worker.is_up:
+            self._trouble(f"{worker.name} crashes")
+            self.may_fail = True
+            worker.crash()
+            self.clock.after(self.rng.uniform(0.1, 15), lambda: None if worker.is_up else worker.start())
+
+    def _drain_worker(self) -> None:
+        worker = self.rng.choice(self.workers)
+        if worker.is_up:
+            self._trouble(f"{worker.name} is drained")
+            worker.drain()
+            self.may_fail = True  # what runs longer than the grace is run again, children of its attempt are cancelled
+            self.clock.after(self.rng.uniform(3, 10), lambda: None if worker.is_up else worker.start())
+
+    def _crash_client(self) -> None:
+        client = self.rng.choice(self.clients)
+        if client.is_up:
+            self._trouble(f"{client.name} crashes")
+            client.crash()
+            client.has_left = True
+
+    def _crash_storage(self) -> None:
+        self._trouble("storage crashes")
+        self.may_fail = True
+        self.storage.crash()
+        self.clock.after(self.rng.uniform(0.05, 3), self.storage.start)
+
+    def _crash_scheduler(self) -> None:
+        if self.scheduler.is_up:
+            self._trouble("scheduler crashes")
+            self.may_fail = True
+            self.scheduler.crash()
+            self.clock.after(self.rng.uniform(0.05, 5), self.scheduler.start)
+
+    def _part(self) -> None:
+        names = [worker.name for worker in self.workers] + [client.name for client in self.clients]
+        one, other = self.rng.choice(names), self.rng.choice(("scheduler", "storage"))
+        seconds = self.rng.choice((0.3, 3.0, 15.0))
+        self._trouble(f"{one} and {other} do not reach each other for {seconds:g} s")
+        self.may_fail = True
+        self.network.part(one, other, seconds)
+
+    def _make_peace(self) -> None:
+        self.note_event("--", "peace")
+        weather = self.network.weather
+        weather.loss = weather.duplication = weather.slow_seconds = 0.0
+        weather.delay_seconds = 0.001
+        for worker in self.workers:
+            if not worker.is_up:
+                worker.start()
+
+    # ------------------------------------------------------------ the end
+
+    def _everybody_left(self) -> bool:
+        return all(client.has_left or not client.is_up for client in self.clients)
+
+    def _stuck(self) -> list[str]:
+        waiting = [client for client in self.clients if client.is_up and not client.has_left]
+        return [f"{client.name} ({client.core.pending_count} tasks)" for client in waiting]
+
+    def _is_empty(self) -> bool:
+        return scheduler_invariants.is_empty(self.scheduler.core)
+
+    def _check_nothing_is_left(self) -> None:
+        tables = self.scheduler.core.tables
+        left = {name: value for name, value in vars(tables).items() if isinstance(value, dict) and value}
+        left.pop("load_indexes", None)
+        left.pop("counts", None)
+        self.law(self._is_empty(), f"the scheduler still has {left}")
+        objects = self.storage.core.objects.objects
+        is_forgetful = any(trouble.startswith(("scheduler", "storage")) for trouble in self._troubles)
+        self.law(not objects or is_forgetful, f"the storage still has {len(objects)} objects")
+
+
+def _describe(envelope: Envelope) -> str:
+    message = envelope.message
+    name = type(message).__name__
+    if isinstance(message, (Submit, Dispatch, Results)):
+        ids = [message.ids[at : at + 16].hex()[:6] for at in range(0, len(message.ids), 16)]
+        statuses = f" statuses {list(message.statuses)}" if isinstance(message, Results) and message.statuses else ""
+        return f"{name} {' '.join(ids[:8])}{' …' if len(ids) > 8 else ''}{statuses}"
+    return str(message) if len(str(message)) < 160 else name
