@@ -1,0 +1,319 @@
+"""What a caller asks for, as a row of requests and their replies. Pure: no socket, clock or thread.
+
+An operation is told `restart` when the session is gone and none of its open requests will be answered. All requests
+may be repeated without harm, so it simply asks again for what it still needs. (STO-17)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from scaler_protocol import codes
+from scaler_protocol.columns import join_ids
+from scaler_protocol.errors import ScalerError, StorageError, storage_error
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import (
+    Buffer,
+    Duplicate,
+    Get,
+    ObjectReply,
+    Put,
+    Release,
+    StorageStatus,
+    StorageStatusRequest,
+    Value,
+)
+
+Request = Put | Get | Duplicate | Release | StorageStatusRequest
+Reply = Value | ObjectReply | StorageStatus
+
+MEBIBYTE = 1024 * 1024
+#: The most that one frame carries (STO-6).
+CHUNK_BYTES = 8 * MEBIBYTE
+#: Neighbouring buffers smaller than this are joined: a message costs more than copying so little.
+JOINED_BYTES = 64 * 1024
+#: A Get that waits asks for no more than this at first: when a thousand of them are answered at once, the answers
+#: still fit into what a session may have on the way.
+WAITING_CHUNK_BYTES = 64 * 1024
+#: A wait that is over by the time it is asked for. Zero would be a request of the other kind, which is counted.
+SHORTEST_WAIT_SECONDS = 0.001
+#: So many ids in one Release; the envelope's limit would allow a few more.
+RELEASED_IDS = 65_536
+
+
+class Operation(ABC):
+    def __init__(self) -> None:
+        self.is_done = False
+        self.error: ScalerError | None = None
+        #: rises with every restart: replies to requests of an earlier attempt mean nothing any more
+        self.attempt = 0
+        #: set when it is begun
+        self.started_at = 0.0
+
+    @abstractmethod
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        """What to ask next. Without room, nothing that is answered with or carries a chunk."""
+
+    @abstractmethod
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        """The answer to a request of this attempt."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """No open request will be answered: ask anew."""
+
+    def waits_until(self) -> float:
+        """Until this instant silence is no bad sign: the storage was asked to wait."""
+        return 0.0
+
+    def fail(self, error: ScalerError) -> None:
+        if not self.is_done:
+            self.error = error
+            self.is_done = True
+
+    def _succeed(self) -> None:
+        self.is_done = True
+
+    def _refused(self, reply: Reply) -> bool:
+        """Whether this reply is not the confirmation that was hoped for; then the operation has failed."""
+        if not isinstance(reply, ObjectReply):
+            self.fail(_nonsense(f"a {type(reply).__name__} where an ObjectReply belongs"))
+        elif reply.code != codes.OK:
+            self.fail(storage_error(reply.code, reply.text))
+        return self.is_done
+
+
+class PutOperation(Operation):
+    def __init__(self, object_id: ObjectId, owner: PeerId, buffers: Iterable[Buffer]) -> None:
+        super().__init__()
+        self._object_id = object_id
+        self._owner = owner
+        self._chunks = list(plan_chunks(buffers))
+        self._total_bytes = sum(memoryview(chunk).nbytes for _, chunk in self._chunks)
+        self._next_index = 0
+        self._confirmed_count = 0
+        self._has_begun_anew = False
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        if not has_room or self._next_index == len(self._chunks):
+            return None
+        offset, chunk = self._chunks[self._next_index]
+        self._next_index += 1
+        return Put(request_id, self._object_id, self._owner, self._total_bytes, offset, chunk)
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        if isinstance(reply, ObjectReply) and reply.code == codes.BAD_CHUNK and not self._has_begun_anew:
+            # Not our mistake: the storage gave up an upload that was idle for long, or the object existed for the
+            # first chunks and was released before the last ones. Begin again, once.
+            self._has_begun_anew = True
+            self.restart()
+            return
+        if self._refused(reply):
+            return
+        self._confirmed_count += 1
+        if self._confirmed_count == len(self._chunks):
+            self._succeed()
+
+    def restart(self) -> None:
+        self.attempt += 1
+        self._next_index = self._confirmed_count = 0
+
+
+class GetOperation(Operation):
+    """First one chunk, which tells the size; then the rest, side by side, into one allocation."""
+
+    def __init__(self, object_id: ObjectId, wait_seconds: float) -> None:
+        super().__init__()
+        self._object_id = object_id
+        self._wait_seconds = wait_seconds
+        self.value: bytearray | None = None
+        self._missing_bytes = 0
+        #: ranges to ask for, and (by where they begin) ranges asked for; disjoint, together all that is missing
+        self._wanted: deque[tuple[int, int]] = deque([(0, CHUNK_BYTES)])
+        self._asked: dict[int, int] = {}
+        #: wanted ranges that are to be waited for: the storage said that there is no such object
+        self._awaited: deque[tuple[int, int]] = deque()
+        self._waits_until = 0.0
+
+    @property
+    def _deadline(self) -> float:
+        return self.started_at + self._wait_seconds
+
+    def waits_until(self) -> float:
+        return self._waits_until
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        if self._awaited:
+            begin, end = self._awaited.popleft()
+            self._asked[begin] = end
+            self._waits_until = self._deadline
+            wait_seconds = max(self._deadline - now, SHORTEST_WAIT_SECONDS)
+            return Get(request_id, self._object_id, begin, min(end - begin, WAITING_CHUNK_BYTES), wait_seconds)
+        if not has_room or not self._wanted:
+            return None
+        begin, end = self._wanted.popleft()
+        self._asked[begin] = end
+        return Get(request_id, self._object_id, begin, end - begin)
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        assert isinstance(request, Get)
+        end = self._asked.pop(request.offset)
+        if isinstance(reply, Value):
+            self._fill(request, end, reply)
+        elif not isinstance(reply, ObjectReply) or reply.code == codes.OK:
+            self.fail(_nonsense(f"a {type(reply).__name__} where a Value belongs"))
+        elif reply.code == codes.NO_SUCH_OBJECT and now < self._deadline:
+            # The usual case is that the object exists, and then the first answer carried a whole chunk. Only now ask
+            # the storage to wait, and for little.
+            self._awaited.append((request.offset, end))
+        else:
+            self.fail(storage_error(reply.code, reply.text))
+
+    def restart(self) -> None:
+        self.attempt += 1
+        self._wanted.extend(sorted(self._asked.items()))
+        self._wanted.extend(self._awaited)
+        self._asked.clear()
+        self._awaited.clear()
+        self._waits_until = 0.0
+
+    def _fill(self, request: Get, end: int, value: Value) -> None:
+        if self.value is None:
+            if not self._allocate(value):
+                return
+            end = min(end, value.total_bytes)
+        payload = memoryview(value.payload)
+        reached = value.offset + payload.nbytes
+        is_expected = value.offset == request.offset and value.total_bytes == len(self.value or b"") and reached <= end
+        if not is_expected or (payload.nbytes == 0 and value.total_bytes > 0):
+            self.fail(_nonsense(f"bytes {value.offset} to {reached} where {request.offset} to {end} were asked for"))
+            return
+        assert self.value is not None
+        self.value[value.offset : reached] = payload
+        self._missing_bytes -= payload.nbytes
+        if reached < end:
+            # The storage answers with what it has in one piece; pieces need not be ours. (STO-13)
+            self._wanted.appendleft((reached, end))
+        if self._missing_bytes == 0:
+            self._succeed()
+
+    def _allocate(self, first: Value) -> bool:
+        try:
+            self.value = bytearray(first.total_bytes)
+        except (MemoryError, OverflowError):
+            self.fail(StorageError(f"object {self._object_id.hex()} of {first.total_bytes} bytes does not fit here"))
+            return False
+        self._missing_bytes = first.total_bytes
+        begins = range(CHUNK_BYTES, first.total_bytes, CHUNK_BYTES)
+        self._wanted.extend((begin, min(begin + CHUNK_BYTES, first.total_bytes)) for begin in begins)
+        return True
+
+
+class DuplicateOperation(Operation):
+    def __init__(self, source: ObjectId, target: ObjectId, owner: PeerId, wait_seconds: float) -> None:
+        super().__init__()
+        self._source, self._target, self._owner = source, target, owner
+        self._wait_seconds = wait_seconds
+        self._is_asked = False
+
+    def waits_until(self) -> float:
+        return self.started_at + self._wait_seconds
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        if self._is_asked:
+            return None
+        self._is_asked = True
+        wait_seconds = max(0.0, self.waits_until() - now)
+        return Duplicate(request_id, self._source, self._target, self._owner, wait_seconds)
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        if not self._refused(reply):
+            self._succeed()
+
+    def restart(self) -> None:
+        self.attempt += 1
+        self._is_asked = False
+
+
+class ReleaseOperation(Operation):
+    def __init__(self, owner: PeerId, ids: Sequence[ObjectId]) -> None:
+        super().__init__()
+        self._owner = owner
+        begins = range(0, max(1, len(ids)), RELEASED_IDS)
+        self._columns = [join_ids(ids[begin : begin + RELEASED_IDS]) for begin in begins]
+        self._asked_count = self._confirmed_count = 0
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        if self._asked_count == len(self._columns):
+            return None
+        self._asked_count += 1
+        return Release(request_id, self._owner, self._columns[self._asked_count - 1])
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        if self._refused(reply):
+            return
+        self._confirmed_count += 1
+        if self._confirmed_count == len(self._columns):
+            self._succeed()
+
+    def restart(self) -> None:
+        self.attempt += 1
+        self._asked_count = self._confirmed_count = 0
+
+
+class StatusOperation(Operation):
+    def __init__(self) -> None:
+        super().__init__()
+        self.status: StorageStatus | None = None
+        self._is_asked = False
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        if self._is_asked:
+            return None
+        self._is_asked = True
+        return StorageStatusRequest(request_id)
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        if isinstance(reply, StorageStatus):
+            self.status = reply
+            self._succeed()
+        elif not self._refused(reply):
+            self.fail(_nonsense("a confirmation where a StorageStatus belongs"))
+
+    def restart(self) -> None:
+        self.attempt += 1
+        self._is_asked = False
+
+
+def plan_chunks(buffers: Iterable[Buffer]) -> Iterator[tuple[int, Buffer]]:
+    """Cut what is large and join what is small, in order; at least one chunk. Large buffers are not copied.
+
+    A chunk never spans two large buffers, since that would mean to copy both.
+    """
+    offset = 0
+    small: list[memoryview] = []
+    small_bytes = 0
+    for buffer in buffers:
+        view = memoryview(buffer)
+        if view.nbytes == 0:
+            continue
+        view = view.cast("B")
+        if small and small_bytes + view.nbytes > JOINED_BYTES:
+            yield offset, b"".join(small)
+            offset += small_bytes
+            small, small_bytes = [], 0
+        if view.nbytes < JOINED_BYTES:
+            small.append(view)
+            small_bytes += view.nbytes
+            continue
+        for begin in range(0, view.nbytes, CHUNK_BYTES):
+            yield offset + begin, view[begin : begin + CHUNK_BYTES]
+        offset += view.nbytes
+    if small or offset == 0:
+        yield offset, b"".join(small)
+
+
+def _nonsense(what: str) -> StorageError:
+    return StorageError(f"the object storage answered with {what}: is it of another version?", codes.BAD_ENVELOPE)

@@ -1,0 +1,156 @@
+"""All operations of one storage session: who may ask what now, and to whom a reply belongs. Pure, as operations are.
+
+Bounded by the protocol: of requests that carry a chunk or are answered with one, at most eight are open at a time,
+over all threads together. (STO-6) Operations take turns, so that a huge object does not hold up the small ones.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from scaler_protocol.errors import ScalerError, StorageUnavailable
+from scaler_protocol.messages import Get, Message, ObjectReply, Put, StorageStatus, Value
+from scaler_protocol.objects.operations import Operation, Request
+
+OPEN_CHUNKS = 8
+#: An operation whose session was lost so often is perhaps the reason why.
+SESSIONS_LOST = 10
+
+
+class ObjectRequests:
+    def __init__(self, address: str, timeout_seconds: float) -> None:
+        self._address = address
+        self._timeout_seconds = timeout_seconds
+        #: all and only the operations that are not done, in the order they began, with the sessions each has lost
+        self.operations: dict[Operation, int] = {}
+        #: those that may have something to ask
+        self._ready: deque[Operation] = deque()
+        #: open requests by id; the number is the attempt they belong to
+        self._open: dict[int, tuple[Operation, int, Request]] = {}
+        self._open_chunks = 0
+        self._last_request_id = 0
+        self.is_open = False
+        #: when the storage last showed life, as far as requests are concerned
+        self._sign_at = 0.0
+
+    # ------------------------------------------------------------ from callers
+
+    def begin(self, operation: Operation, now: float) -> None:
+        operation.started_at = now
+        self.operations[operation] = 0
+        self._ready.append(operation)
+
+    def abandon(self, operation: Operation) -> None:
+        """The caller was interrupted; replies that still come find nobody."""
+        self.operations.pop(operation, None)
+        operation.fail(StorageUnavailable("interrupted"))
+
+    def fail_all(self, error: ScalerError) -> None:
+        for operation in self.operations:
+            operation.fail(error)
+        self._forget_requests()
+        self.operations.clear()
+        self._ready.clear()
+
+    # ------------------------------------------------------------ from the session
+
+    def opened(self, now: float) -> None:
+        self.is_open = True
+        self._sign_at = now
+
+    def lost(self, text: str, now: float) -> None:
+        """None of the open requests will be answered: all operations ask anew in the next session."""
+        self.is_open = False
+        self._sign_at = now
+        self._forget_requests()
+        for operation in list(self.operations):
+            self.operations[operation] += 1
+            if self.operations[operation] >= SESSIONS_LOST:
+                del self.operations[operation]
+                operation.fail(StorageUnavailable(f"{SESSIONS_LOST} sessions with the object storage ended: {text}"))
+            else:
+                operation.restart()
+        self._ready = deque(self.operations)
+
+    def receive(self, message: Message, now: float) -> None:
+        self._sign_at = now
+        if not isinstance(message, (Value, ObjectReply, StorageStatus)):
+            return  # a newer storage may say more than we ask for (EVO-4)
+        operation, attempt, request = self._open.pop(message.request_id, (None, 0, None))
+        if operation is None or request is None:
+            return  # asked by somebody who no longer waits
+        self._open_chunks -= _is_chunk(request)
+        if operation.is_done or attempt != operation.attempt:
+            return
+        operation.handle(request, message, now)
+        if operation.is_done:
+            del self.operations[operation]
+        else:
+            self._ready.append(operation)
+
+    # ------------------------------------------------------------ to the session
+
+    def take_requests(self, now: float) -> list[Request]:
+        """What to send now. What has to wait for room stays at the front."""
+        requests: list[Request] = []
+        waiting: deque[Operation] = deque()
+        while self.is_open and self._ready:
+            operation = self._ready.popleft()
+            if operation.is_done:
+                continue
+            has_room = self._open_chunks < OPEN_CHUNKS
+            request = operation.next_request(self._last_request_id + 1, now, has_room)
+            if request is None:
+                if not has_room:
+                    waiting.append(operation)
+                continue
+            self._last_request_id += 1
+            self._open[request.request_id] = (operation, operation.attempt, request)
+            self._open_chunks += _is_chunk(request)
+            requests.append(request)
+            self._ready.append(operation)
+        if self.is_open:
+            self._ready = waiting
+        return requests
+
+    # ------------------------------------------------------------ time
+
+    def next_deadline(self) -> float | None:
+        return min(map(self._due_at, self.operations), default=None)
+
+    def expire(self, now: float) -> None:
+        for operation in [operation for operation in self.operations if self._due_at(operation) <= now]:
+            del self.operations[operation]
+            operation.fail(StorageUnavailable(self._silence_text()))
+
+    def _due_at(self, operation: Operation) -> float:
+        """When silence has lasted too long. Each sign of life counts for all: they share one connection."""
+        begins_at = max(operation.started_at, self._sign_at)
+        if self.is_open:
+            begins_at = max(begins_at, operation.waits_until())
+        return begins_at + self._timeout_seconds
+
+    def _silence_text(self) -> str:
+        if self.is_open:
+            return f"the object storage at {self._address} has not answered for {self._timeout_seconds:g} s"
+        return (
+            f"no object storage answers at {self._address}, for {self._timeout_seconds:g} s now: "
+            "is scaler_object_storage_server running there?"
+        )
+
+    # ------------------------------------------------------------ inside
+
+    def _forget_requests(self) -> None:
+        self._open.clear()
+        self._open_chunks = 0
+
+    def check(self) -> None:
+        """Re-derive what is kept twice."""
+        chunks = sum(_is_chunk(request) for _, _, request in self._open.values())
+        assert self._open_chunks == chunks <= OPEN_CHUNKS, "the window is counted"
+        assert not any(operation.is_done for operation in self.operations), "what is done is forgotten"
+
+
+def _is_chunk(request: Request) -> bool:
+    """A Get that waits is not counted: it may be open for hours, and asks for little."""
+    return isinstance(request, Put) or (isinstance(request, Get) and request.wait_seconds == 0)
