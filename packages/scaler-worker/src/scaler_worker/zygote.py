@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, NoReturn
@@ -31,6 +32,8 @@ EXITED = 2  # value: exit code, or minus the signal; extra: peak memory in bytes
 
 SIGNAL_NUMBER = signal.SIGURG
 """Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
+
+CLOSE_SECONDS = 2.0
 
 _FRAME = Struct("<iiiiQ")
 RunProcessor = Callable[[socket.socket, int], None]
@@ -62,8 +65,22 @@ class ZygoteClient:
     def kill(self, processor: int) -> None:
         self._send(KILL, processor, 0)
 
+    def close(self) -> None:
+        """The zygote ends when its control socket does, and kills what it has forked. The wait for it is bounded."""
+        self.control.close()
+        give_up_at = time.monotonic() + CLOSE_SECONDS
+        while time.monotonic() < give_up_at:
+            if os.waitpid(self.process_id, os.WNOHANG)[0]:
+                return
+            time.sleep(0.002)
+        os.kill(self.process_id, signal.SIGKILL)
+        os.waitpid(self.process_id, 0)
+
     def _send(self, kind: int, processor: int, slot: int, descriptors: list[int] | None = None) -> None:
-        socket.send_fds(self.control, [_FRAME.pack(kind, processor, 0, slot, 0)], descriptors or [])
+        try:
+            socket.send_fds(self.control, [_FRAME.pack(kind, processor, 0, slot, 0)], descriptors or [])
+        except ConnectionError:
+            pass  # it has died: the next `read` says so
 
     def read(self) -> list[Notice]:
         """Everything it has said; raises EOFError when it is gone."""

@@ -48,8 +48,11 @@ class Context:
 class Objects:
     """Functions, serializers and large values, fetched when first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, retention_seconds: float = 3600.0) -> None:
         self.storage_address = ""
+        self._retention_seconds = retention_seconds
+        self._renewed_at = 0.0
+        self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
         self._loaded: OrderedDict[ObjectId, Any] = OrderedDict()
 
@@ -64,6 +67,12 @@ class Objects:
             client, self._client = self._client, None
             client.close()
 
+    def forget_unused(self, now: float) -> None:
+        """Drop what was not used for one to two retention times. Called when idle, so that using costs one look-up."""
+        if now >= self._renewed_at + self._retention_seconds:
+            self._renewed_at = now
+            self._older, self._loaded = dict(self._loaded), OrderedDict()
+
     def callable(self, object_id: ObjectId) -> Callable[..., Any]:
         function: Callable[..., Any] | None = self._loaded.get(object_id)
         return self._load(object_id, "function") if function is None else function
@@ -74,7 +83,10 @@ class Objects:
 
     def _load(self, object_id: ObjectId, what: str) -> Any:
         try:
-            loaded = values.loads(self.fetch(object_id, FUNCTION_WAIT_SECONDS))
+            if object_id in self._older:
+                loaded = self._older.pop(object_id)
+            else:
+                loaded = values.loads(self.fetch(object_id, FUNCTION_WAIT_SECONDS))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             text = f"the task's {what} (object {object_id.hex()}) cannot be read on this worker: {reason}"

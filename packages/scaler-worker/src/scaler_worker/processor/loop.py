@@ -51,7 +51,7 @@ class TaskInterrupted(KeyboardInterrupt):
 
 
 class ProcessorLoop:
-    def __init__(self, end: socket.socket, page: SignalPage, slot: int) -> None:
+    def __init__(self, end: socket.socket, page: SignalPage, slot: int, retention_seconds: float = 3600.0) -> None:
         self._end = end
         self._page = page
         self._slot = slot
@@ -61,7 +61,7 @@ class ProcessorLoop:
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
-        self._objects = Objects()
+        self._objects = Objects(retention_seconds)
         self._task = ProcessorTask(self._send_block, self._wait_for_place)
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
@@ -101,6 +101,7 @@ class ProcessorLoop:
     def _receive(self) -> bytes:
         if not self._running and not self._is_readable(IDLE_COLLECT_SECONDS):
             gc.collect()
+            self._objects.forget_unused(time.monotonic())
         data = self._end.recv(channel.RECEIVE_BYTES)
         if not data:
             os._exit(0)  # the agent wants us gone, or is gone itself: nobody is left to be told anything

@@ -26,6 +26,7 @@ _PRELOAD = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+)\s*(?P<arguments>\(.
 class ProcessorOptions:
     preload: str = ""  #: "module.sub:function(arguments)", called once before the first task
     logging: LoggingOptions | None = None
+    object_retention_seconds: float = 3600.0
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
@@ -37,7 +38,7 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     _seed_numpy()
     gc.collect()
     gc.freeze()
-    ProcessorLoop(end, page, slot).run()
+    ProcessorLoop(end, page, slot, options.object_retention_seconds).run()
 
 
 def _use_streams() -> None:

@@ -1,0 +1,27 @@
+"""`scaler_cluster -n 4 tcp://127.0.0.1:2345`"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from scaler_protocol.process import run_command, setup_logging
+from scaler_worker.cluster import Cluster
+from scaler_worker.config import parse_arguments
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command("scaler_cluster", lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    config = parse_arguments(arguments)
+    setup_logging(config.logging)
+    # There is one loop, and it is a poller of our own: the line is what operators know from every command.
+    logging.info("use event loop: builtin")
+    return Cluster(config).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

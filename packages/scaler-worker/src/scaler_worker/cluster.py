@@ -1,0 +1,173 @@
+"""The cluster command: one warm process that forks the workers, buries them, and starts those that broke again.
+
+Everything is imported before the first fork, so the workers share that memory. The process itself has one thread and no
+ZeroMQ context, and does nothing but wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scaler_protocol.process import PARENT_VARIABLE, die_with_parent
+from scaler_worker.config import ClusterConfig
+from scaler_worker.core.deaths import describe_exit
+from scaler_worker.service import EXIT_DONE, EXIT_GIVEN_UP, run_agent
+
+logger = logging.getLogger("scaler.cluster")
+
+BACKOFF_SECONDS = 0.5
+BACKOFF_LIMIT_SECONDS = 30.0
+STEADY_SECONDS = 60.0
+"""A worker that lived this long starts again at once: whatever broke it, it is not its start."""
+STOP_MARGIN_SECONDS = 5.0
+"""What workers get beyond the grace of their tasks before they are killed."""
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class _Worker:
+    name: str
+    process_id: int = 0  #: 0 while it does not run
+    started_at: float = 0.0
+    start_at: float = 0.0  #: when to start it, while it does not run
+    failures: int = 0
+    exit_code: int | None = None  #: set when it has ended for good
+
+
+class Cluster:
+    def __init__(self, config: ClusterConfig, run_worker: Callable[[ClusterConfig, str], int] = run_agent) -> None:
+        self._config = config
+        self._run_worker = run_worker
+        self._workers = [_Worker(name) for name in config.worker_names]
+        self._stop_count = 0
+        self._kill_at: float | None = None
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._parent = _parent_descriptor()
+
+    def run(self) -> int:
+        """Until every worker has ended for good: 0 when all did so in order."""
+        logger.info(
+            "ClusterProcess: starting %d workers, heartbeat_interval_seconds=%g, object_retention_seconds=%g",
+            len(self._workers), self._config.heartbeat_seconds, self._config.object_retention_seconds,
+        )  # fmt: skip
+        self._listen_to_signals()
+        while any(worker.exit_code is None for worker in self._workers):
+            now = time.monotonic()
+            self._start_due(now)
+            self._wait(now)
+            self._bury(time.monotonic())
+            self._stop_workers(time.monotonic())
+        failed = [worker for worker in self._workers if worker.exit_code]
+        logger.info("ClusterProcess: all workers have ended")
+        return 1 if failed and not self._stop_count else 0
+
+    def _listen_to_signals(self) -> None:
+        self._wake_writer.setblocking(False)
+        self._wake_reader.setblocking(False)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in _STOP_SIGNALS:
+            signal.signal(number, lambda received, _frame: self._on_stop(received))
+
+    def _on_stop(self, number: int) -> None:
+        self._stop_count += 1
+        logger.info("ClusterProcess: received %s, shutting down", signal.Signals(number).name)
+
+    def _start_due(self, now: float) -> None:
+        for worker in self._workers:
+            if worker.exit_code is None and not worker.process_id and now >= worker.start_at and not self._stop_count:
+                worker.started_at = now
+                worker.process_id = self._fork(worker.name)
+
+    def _fork(self, name: str) -> int:
+        cluster_id = os.getpid()
+        process_id = os.fork()
+        if process_id:
+            return process_id
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the cluster's to handle
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            # Told to stop, not killed: it may still hand back its queue.
+            die_with_parent(cluster_id, signal.SIGTERM)
+            self._wake_reader.close()
+            self._wake_writer.close()
+            code = self._run_worker(self._config, name)
+        finally:
+            os._exit(code)
+
+    def _wait(self, now: float) -> None:
+        poller = select.poll()
+        poller.register(self._wake_reader, select.POLLIN)
+        if self._parent is not None:
+            poller.register(self._parent, select.POLLIN)
+        dues = [w.start_at for w in self._workers if w.exit_code is None and not w.process_id and not self._stop_count]
+        if self._kill_at is not None:
+            dues.append(self._kill_at)
+        timeout = max(0.0, min(dues) - now) * 1000 + 1 if dues else None
+        ready = {descriptor for descriptor, _ in poller.poll(timeout)}
+        if self._wake_reader.fileno() in ready:
+            self._wake_reader.recv(4096)
+        if self._parent is not None and self._parent in ready:
+            logger.info("ClusterProcess: the process that started this one has ended")
+            os.close(self._parent)
+            self._parent = None
+            self._stop_count += 1
+
+    def _bury(self, now: float) -> None:
+        for worker in self._workers:
+            if not worker.process_id:
+                continue
+            buried_id, status = os.waitpid(worker.process_id, os.WNOHANG)
+            if buried_id:
+                worker.process_id = 0
+                self._after_exit(worker, os.waitstatus_to_exitcode(status), now)
+
+    def _after_exit(self, worker: _Worker, exit_code: int, now: float) -> None:
+        if exit_code in (EXIT_DONE, EXIT_GIVEN_UP) or self._stop_count:
+            worker.exit_code = exit_code
+            logger.info("Worker[%s] ended", worker.name)
+            return
+        worker.failures = 1 if now - worker.started_at > STEADY_SECONDS else worker.failures + 1
+        delay = min(BACKOFF_SECONDS * 2 ** min(worker.failures - 1, 10), BACKOFF_LIMIT_SECONDS)
+        worker.start_at = now + delay
+        logger.error("Worker[%s] %s; starting it again in %g s", worker.name, describe_exit(exit_code), delay)
+
+    def _stop_workers(self, now: float) -> None:
+        """The first signal asks, the second does not wait for tasks, and time runs out for those that do not hear."""
+        if not self._stop_count:
+            return
+        for worker in self._workers:
+            if not worker.process_id and worker.exit_code is None:
+                worker.exit_code = 0  # waiting to be started again: now it is not
+        if self._kill_at is None:
+            self._kill_at = now + self._config.grace_seconds + STOP_MARGIN_SECONDS
+            self._signal_workers(signal.SIGTERM)
+        elif self._stop_count > 1 or now >= self._kill_at:
+            self._signal_workers(signal.SIGKILL)
+
+    def _signal_workers(self, number: int) -> None:
+        for worker in self._workers:
+            if worker.process_id:
+                os.kill(worker.process_id, number)
+
+
+def _parent_descriptor() -> int | None:
+    """Readable when the process ends whose id the environment names. A thread would do as well, but we fork."""
+    text = os.environ.pop(PARENT_VARIABLE, "")
+    if not text.isdecimal() or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(int(text))
+    except OSError:
+        return None

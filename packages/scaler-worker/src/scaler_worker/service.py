@@ -1,0 +1,323 @@
+"""The agent's shell: one thread, one poller, no user code.
+
+A round: wait until something can be read or is due, turn all of it into events, end the round, perform what the core
+asks for. While a processor works through many tiny tasks it is not looked at for a millisecond at a time, so that
+hundreds of results cost one wake-up and leave as one message; everything else is served at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import signal
+import socket
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import zmq
+
+from scaler_protocol import codec
+from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
+from scaler_protocol.ids import new_peer_id
+from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
+from scaler_protocol.software import this_software
+from scaler_protocol.transport import DealerEndpoint, zmq_context
+from scaler_worker import channel, zygote
+from scaler_worker.channel import SignalPage, channel_pair, pack_order
+from scaler_worker.config import ClusterConfig
+from scaler_worker.core import AgentCore, Settings, actions, events
+from scaler_worker.core.processors import State
+from scaler_worker.links import ProcessorLink
+from scaler_worker.processor import ProcessorOptions, run_processor
+from scaler_worker.status import StatusReader
+from scaler_worker.zygote import ZygoteClient, fork_zygote
+
+logger = logging.getLogger("scaler.worker")
+
+EXIT_DONE = 0
+EXIT_GIVEN_UP = 1  # no scheduler, or one that will not have us: starting again would change nothing
+EXIT_BROKEN = 70  # anything else: worth another start
+
+REST_SECONDS = 0.001
+"""How long a processor that is busy with tiny tasks is left alone: the price in latency of a large batch."""
+REST_FROM_SECONDS = 0.002
+"""How much work its slice must still hold for that."""
+TINY_SECONDS = 0.0005
+
+
+class Agent:
+    def __init__(self, config: ClusterConfig, name: str, zygote_client: ZygoteClient, page: SignalPage) -> None:
+        self._config = config
+        self._name = name
+        self._zygote = zygote_client
+        self._page = page
+        self._free_slots = list(range(slot_count(config)))
+        settings = Settings(name, codec.encode_task_error, config.queue_size, config.max_processors)
+        self.core = AgentCore(settings)
+        self._links: dict[int, ProcessorLink] = {}  #: by processor number
+        self._by_descriptor: dict[int, ProcessorLink] = {}  #: those that are polled
+        self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
+        self._status = StatusReader()
+        self._status_at = math.inf
+        self._configuration = pack_order(channel.CONFIGURE, config.address, "", Limits().inline_bytes)
+        self._exit_code: int | None = None
+        self._signal_reader, self._signal_writer = socket.socketpair()
+        self._stop_count = 0
+        self._poller = zmq.Poller()
+        self._endpoint = self._dial()
+        self._socket = self._endpoint.socket
+        for readable in (self._socket, self._zygote.control, self._signal_reader):
+            self._poller.register(readable, zmq.POLLIN)
+        self._perform_by_kind: dict[type, Callable[[Any], None]] = {
+            actions.Send: lambda action: self._endpoint.send(action.message),
+            actions.HandOver: lambda action: self._links[action.processor].hand_over(action.tasks),
+            actions.StartProcessor: self._start_processor,
+            actions.Resume: lambda action: self._links[action.processor].send(pack_order(channel.RESUME)),
+            actions.Interrupt: self._interrupt,
+            actions.Reclaim: self._reclaim,
+            actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
+            actions.StopProcessor: lambda action: self._links[action.processor].leave(),
+            actions.Log: self._log,
+            actions.Finish: self._finish,
+        }
+
+    def _dial(self) -> DealerEndpoint:
+        credit = self.core.credit(0.0)
+        hello = Hello(
+            version_min=PROTOCOL_VERSION_MIN,
+            version_max=PROTOCOL_VERSION_MAX,
+            role=ROLE_WORKER,
+            peer_id=new_peer_id(),
+            timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
+            software=this_software("scaler-worker"),
+            worker=WorkerOffer(self._name, self._config.capabilities, credit.limit, credit.nested_reserve),
+        )
+        dialer = SessionDialer(
+            hello=hello, server_name="scheduler", give_up_seconds=self._config.death_timeout_seconds
+        )  # fmt: skip
+        return DealerEndpoint(self._config.address, dialer)
+
+    # ------------------------------------------------------------ rounds
+
+    def run(self) -> int:
+        """Until drained, given up or broken: the exit code."""
+        self._signal_writer.setblocking(False)
+        self._signal_reader.setblocking(False)
+        signal.set_wakeup_fd(self._signal_writer.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._on_stop_signal)
+        self._handle(events.Started(), time.monotonic())
+        must_poll_again = False
+        while self._exit_code is None:
+            ready = {key for key, _ in self._poller.poll(0 if must_poll_again else self._timeout())}
+            must_poll_again = self._round(ready, time.monotonic())
+        return self._exit_code
+
+    def _timeout(self) -> int | None:
+        """Milliseconds until something is due."""
+        deadlines = [link.look_at for link in self._resting]
+        deadlines += [
+            deadline for deadline in (self.core.next_deadline(), self._endpoint.next_deadline(), self._status_at)
+            if deadline is not None
+        ]  # fmt: skip
+        due = min(deadlines, default=math.inf)
+        return None if due == math.inf else max(0, math.ceil((due - time.monotonic()) * 1000))
+
+    def _round(self, ready: set[Any], now: float) -> bool:
+        for event in self._endpoint.poll(now):
+            self._on_session(event, now)
+        if self._endpoint.socket is not self._socket:
+            self._change_socket()
+        for link in self._readable_links(ready, now):
+            self._read(link, now)
+        if self._zygote.control in ready or self._zygote.control.fileno() in ready:
+            self._read_zygote(now)
+        if self._stop_count:
+            self._stop(now)
+        self._handle(events.RoundEnded(), now)
+        if now >= self._status_at:
+            self._endpoint.send(self._status.read(self.core))
+            self._status_at = now + self._config.heartbeat_seconds
+        return self._endpoint.settle(now)
+
+    def _readable_links(self, ready: set[Any], now: float) -> list[ProcessorLink]:
+        for link in [link for link in self._resting if link.look_at <= now]:
+            self._resting.discard(link)
+            self._watch(link)
+            ready.add(link.descriptor)
+        return [self._by_descriptor[key] for key in ready if type(key) is int and key in self._by_descriptor]
+
+    def _handle(self, event: events.Event, now: float) -> None:
+        for action in self.core.handle(event, now):
+            self._perform_by_kind[type(action)](action)
+
+    # ------------------------------------------------------------ the scheduler
+
+    def _on_session(self, event: SessionEvent, now: float) -> None:
+        if isinstance(event, Received):
+            self._handle(event, now)
+        elif isinstance(event, Opened):
+            self._on_opened(event, now)
+        elif isinstance(event, Lost):
+            logger.warning("Worker[%s] lost the scheduler: %s", self._name, event.text)
+            self._status_at = math.inf
+            self._handle(event, now)
+            self._endpoint.redial()
+        elif isinstance(event, Rejected):
+            logger.error("Worker[%s]: %s", self._name, event.text)
+            self._exit_code = EXIT_GIVEN_UP
+        elif isinstance(event, Complained):
+            logger.warning("Worker[%s]: the scheduler complained: %s (%s)", self._name, event.text, event.clause)
+
+    def _on_opened(self, event: Opened, now: float) -> None:
+        logger.info("Worker[%s] connected to the scheduler at %s", self._name, self._config.address)
+        welcome = event.welcome
+        storage_address = self._config.storage_address or welcome.storage_address
+        inline_bytes = welcome.limits.inline_bytes
+        self._configuration = pack_order(channel.CONFIGURE, self._config.address, storage_address, inline_bytes)
+        for link in self._links.values():
+            link.send(self._configuration)
+        self._status_at = now
+        self._handle(event, now)
+
+    def _change_socket(self) -> None:
+        self._poller.unregister(self._socket)
+        self._socket = self._endpoint.socket
+        self._poller.register(self._socket, zmq.POLLIN)
+
+    # ------------------------------------------------------------ the processors
+
+    def _read(self, link: ProcessorLink, now: float) -> None:
+        if link.has_unsent:
+            link.flush()
+        has_ends = False
+        for event in link.read():
+            has_ends = has_ends or type(event) is events.TasksEnded
+            self._handle(event, now)
+        if link.is_closed:
+            # Dying, or cut off by its own user code; in both cases of no more use, and its exit comes from the zygote.
+            self._unwatch(link)
+            self._zygote.kill(link.number)
+        elif has_ends and self._is_busy_with_tiny_tasks(link):
+            self._unwatch(link)
+            link.look_at = now + REST_SECONDS
+            self._resting.add(link)
+        else:
+            self._watch(link)
+
+    def _is_busy_with_tiny_tasks(self, link: ProcessorLink) -> bool:
+        processor = self.core.tables.processors[link.number]
+        return (
+            processor.state is State.RUNNING
+            and processor.outstanding_seconds > REST_FROM_SECONDS
+            and processor.slice[0].estimate_seconds < TINY_SECONDS
+        )
+
+    def _watch(self, link: ProcessorLink) -> None:
+        self._by_descriptor[link.descriptor] = link
+        self._poller.register(link.descriptor, zmq.POLLIN | zmq.POLLOUT if link.has_unsent else zmq.POLLIN)
+
+    def _unwatch(self, link: ProcessorLink) -> None:
+        self._resting.discard(link)
+        if self._by_descriptor.pop(link.descriptor, None) is not None:
+            self._poller.unregister(link.descriptor)
+
+    def _read_zygote(self, now: float) -> None:
+        try:
+            notices = self._zygote.read()
+        except EOFError:
+            logger.error("Worker[%s]: the process that forks its processors has died", self._name)
+            self._exit_code = EXIT_BROKEN
+            return
+        for notice in notices:
+            if notice.kind == zygote.EXITED:
+                self._bury(notice, now)
+
+    def _bury(self, notice: zygote.Notice, now: float) -> None:
+        link = self._links[notice.processor]
+        for event in link.read(until_empty=True):
+            self._handle(event, now)
+        self._unwatch(link)
+        link.end.close()
+        del self._links[link.number]
+        self._free_slots.append(link.slot)
+        self._handle(events.ProcessorExited(notice.processor, notice.value, notice.extra), now)
+
+    # ------------------------------------------------------------ actions
+
+    def _start_processor(self, action: actions.StartProcessor) -> None:
+        agent_end, processor_end = channel_pair()
+        slot = self._free_slots.pop()
+        self._page.write(slot, 0, 0)
+        self._zygote.spawn(action.processor, slot, processor_end)
+        processor_end.close()
+        link = ProcessorLink(action.processor, slot, agent_end)
+        self._links[action.processor] = link
+        link.send(self._configuration)
+        self._watch(link)
+
+    def _interrupt(self, action: actions.Interrupt) -> None:
+        link = self._links[action.processor]
+        link.interrupt_number = action.number
+        self._signal(link)
+
+    def _reclaim(self, action: actions.Reclaim) -> None:
+        link = self._links[action.processor]
+        link.reclaim_serial = action.serial
+        link.send(pack_order(channel.RECLAIM, action.serial))
+        self._signal(link)
+
+    def _signal(self, link: ProcessorLink) -> None:
+        self._page.write(link.slot, link.interrupt_number, link.reclaim_serial)
+        self._zygote.signal(link.number)
+
+    def _log(self, action: actions.Log) -> None:
+        logger.log(logging.WARNING if action.is_warning else logging.INFO, "Worker[%s]: %s", self._name, action.text)
+
+    def _finish(self, action: actions.Finish) -> None:
+        logger.log(logging.ERROR if action.is_failure else logging.INFO, "Worker[%s] %s", self._name, action.text)
+        self._exit_code = EXIT_BROKEN if action.is_failure else EXIT_DONE
+
+    # ------------------------------------------------------------ the end
+
+    def _on_stop_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop_count += 1
+
+    def _stop(self, now: float) -> None:
+        try:
+            self._signal_reader.recv(4096)
+        except BlockingIOError:
+            pass
+        if self._stop_count > 1:
+            self._exit_code = EXIT_DONE
+        elif not self.core.tables.is_draining:
+            self._handle(events.DrainRequested(self._config.grace_seconds), now)
+
+    def close(self) -> None:
+        """Say Bye, take the zygote and with it all processors down."""
+        self._endpoint.close()
+        self._zygote.close()
+        zmq_context().term()
+
+
+def slot_count(config: ClusterConfig) -> int:
+    """One for each processor, and some for those that have exited and are not buried yet."""
+    return config.max_processors * 2 + 16
+
+
+def run_agent(config: ClusterConfig, name: str) -> int:
+    """The life of a worker, in a process without threads: the exit code."""
+    page = SignalPage(slot_count(config))
+    options = ProcessorOptions(config.preload, config.logging, config.object_retention_seconds)
+    zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
+    logger.info("Worker[%s] started", name)
+    agent = Agent(config, name, zygote_client, page)
+    try:
+        return agent.run()
+    except Exception:
+        logger.exception("Worker[%s] failed", name)
+        return EXIT_BROKEN
+    finally:
+        agent.close()

@@ -1,0 +1,49 @@
+"""What a worker says of itself every heartbeat (WRK-12): for people and the monitor."""
+
+from __future__ import annotations
+
+import psutil
+
+from scaler_protocol.messages import NO_TASK, ProcessorStatus, WorkerStatus
+from scaler_worker.core import AgentCore
+from scaler_worker.core.processors import Processor, State
+
+
+class StatusReader:
+    """Keeps one psutil handle for each process: shares of a core are measured from one call to the next."""
+
+    def __init__(self) -> None:
+        self._agent = psutil.Process()
+        self._processors: dict[int, psutil.Process] = {}
+
+    def read(self, core: AgentCore) -> WorkerStatus:
+        processors = tuple(self._processor(p) for p in core.tables.processors.values() if p.process_id)
+        alive = {processor.process_id for processor in processors}
+        self._processors = {pid: handle for pid, handle in self._processors.items() if pid in alive}
+        cpu, rss_bytes = _usage(self._agent)
+        return WorkerStatus(
+            agent_cpu=cpu,
+            agent_rss_bytes=rss_bytes,
+            host_free_bytes=psutil.virtual_memory().available,
+            queued_count=len(core.tables.queue),
+            blocked_count=sum(p.is_waiting for p in core.tables.processors.values()),
+            processors=processors,
+        )
+
+    def _processor(self, processor: Processor) -> ProcessorStatus:
+        handle = self._processors.get(processor.process_id)
+        try:
+            if handle is None:
+                handle = self._processors[processor.process_id] = psutil.Process(processor.process_id)
+            cpu, rss_bytes = _usage(handle)
+        except psutil.Error:
+            cpu, rss_bytes = 0.0, 0  # it has exited, and we are about to hear of it
+        state = State.BLOCKED if processor.state is State.RESUMING else processor.state
+        first = processor.first
+        task_id = first.id if first is not None else NO_TASK
+        return ProcessorStatus(processor.process_id, int(state), cpu, rss_bytes, task_id)
+
+
+def _usage(handle: psutil.Process) -> tuple[float, int]:
+    with handle.oneshot():
+        return handle.cpu_percent(None) / 100, handle.memory_info().rss
