@@ -75,3 +75,12 @@ FUNCTION_UNREADABLE = 506
 RESULT_UNREADABLE = 507
 TOO_DEEP = 508
 QUEUE_FULL = 509
+
+_ERROR_NAMES = {
+    value: name for name, value in list(globals().items()) if name == "OK" or (type(value) is int and value >= 100)
+}
+
+
+def error_code_name(code: int) -> str:
+    """How logs and people call an error: BAD_BATCH. A newer peer's code has no name here. (ERR-5)"""
+    return _ERROR_NAMES.get(code, f"error {code}")

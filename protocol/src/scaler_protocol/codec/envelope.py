@@ -8,7 +8,7 @@ from typing import Any
 
 from scaler_protocol import codes
 from scaler_protocol.codec.checks import check
-from scaler_protocol.codec.errors import CodecError
+from scaler_protocol.codec.errors import CodecError, reason
 from scaler_protocol.codec.framing import NESTING_MAX, WORD_BYTES, split_segments, traversal_limit
 from scaler_protocol.codec.registry import MemberPlan, Registry, registry
 from scaler_protocol.messages import Buffer, Limits, Message
@@ -37,7 +37,8 @@ def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
     try:
         envelope = _build(known, member, message, seq, ack)
     except Exception as error:  # noqa: BLE001  pycapnp's errors have no common base
-        raise ValueError(f"this {type(message).__name__} does not fit the schema: {first_line(error)}") from None
+        told = str(error).split("\n", 1)[0]  # what follows is a C++ stack
+        raise ValueError(f"this {type(message).__name__} does not fit the schema: {told}") from None
     if member.payload_frames:
         return [envelope, message.payload]  # type: ignore[union-attr]
     return [envelope]
@@ -81,7 +82,7 @@ def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = D
     except CodecError as error:
         raise CodecError(error.code, error.text, error.clause, seq) from None
     except Exception as error:  # noqa: BLE001  pycapnp's errors have no common base, and bad Text is a UnicodeError
-        text = f"the envelope cannot be read: {first_line(error)}"
+        text = f"the envelope cannot be read: {reason(error)}"
         raise CodecError(codes.BAD_ENVELOPE, text, "FRM-8", seq) from None
 
 
@@ -121,8 +122,3 @@ def _check_payload_frames(member: MemberPlan, promised: int, frames: Sequence[Bu
         if len(frame) > limits.payload_frame_bytes:
             text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
             raise CodecError(codes.TOO_LARGE, text, "FRM-5")
-
-
-def first_line(error: Exception) -> str:
-    """KjException carries a C++ stack behind its first line, and a source position before the text."""
-    return str(error).split("\n", 1)[0].split("failed: ", 1)[-1]

@@ -19,3 +19,18 @@ class CodecError(Exception):
 
     def __str__(self) -> str:
         return f"{self.text} ({self.clause})"
+
+
+_REASONS = {
+    "traversal limit": "its pointers lead to more than it holds",
+    "nesting": "its structs are nested too deeply",
+    "NUL": "a text in it does not end with NUL",
+}
+
+
+def reason(error: Exception) -> str:
+    """What was wrong, for people: pycapnp tells of C++ expressions and stacks, and quotes the bytes it met."""
+    if isinstance(error, UnicodeError):
+        return "a text in it is not UTF-8"
+    told = str(error)
+    return next((text for word, text in _REASONS.items() if word in told), "a pointer in it leads nowhere")

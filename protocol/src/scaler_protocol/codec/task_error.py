@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol import codes
-from scaler_protocol.codec.envelope import first_line
-from scaler_protocol.codec.errors import CodecError
+from scaler_protocol.codec.errors import CodecError, reason
 from scaler_protocol.codec.framing import NESTING_MAX, split_segments, traversal_limit
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.messages import TaskError
@@ -27,5 +26,5 @@ def decode_task_error(data: bytes) -> TaskError:
     except CodecError:
         raise
     except Exception as error:  # noqa: BLE001  as in envelope.py
-        text = f"the task error cannot be read: {first_line(error)}"
+        text = f"the task error cannot be read: {reason(error)}"
         raise CodecError(codes.BAD_ENVELOPE, text, "FRM-8") from None
