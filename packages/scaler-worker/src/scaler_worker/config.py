@@ -50,7 +50,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
         object_retention_seconds=parsed.object_retention_seconds,
         max_processors=parsed.max_processors,
         storage_address=_address(parsed.object_storage_address) if parsed.object_storage_address else "",
-        preload=parsed.preload,
+        preload=parsed.preload or "",
         logging=logging_options(parsed),
     )
 
@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--preload",
         type=_preload,
-        default="",
+        default=None,
         metavar="MODULE:FUNCTION(ARGUMENTS)",
         help="call this once in every new processor, before its first task",
     )
