@@ -1,6 +1,6 @@
 """Holds the specification to its own rules.
 
-    python protocol/tools/spec.py check              everything below, as `make check` does
+    python protocol/tools/spec.py check              everything below; tests/spec runs it
     python protocol/tools/spec.py tables --write     renew the state tables in the chapters from states.toml
     python protocol/tools/spec.py accept SCH-1 …     the new wording of these clauses is meant (--all: of all)
     python protocol/tools/spec.py list               all clauses as JSON, for conformance tools
