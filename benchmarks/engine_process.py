@@ -72,6 +72,17 @@ class EngineProcess:
         except psutil.NoSuchProcess:
             return []
 
+    def scheduler(self) -> int | None:
+        """The process that schedules, by the command it was started with, where there is one."""
+        for process in self.processes():
+            try:
+                words = process.cmdline()
+            except psutil.Error:
+                continue
+            if any(word.endswith("scaler_scheduler") for word in words):
+                return process.pid
+        return None
+
     def cpu_seconds(self) -> dict[int, float]:
         """CPU time so far of each of its processes."""
         found = {}

@@ -78,7 +78,7 @@ def described(records: Records, options: argparse.Namespace) -> str:
     versions = "; ".join(f"{name}: {version}" for name, version in records.versions.items())
     return (
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {options.workers} workers each, "
-        f"{options.rounds} rounds, medians, {sizes}. {versions}. The columns with × say how many times better Scaler is."
+        f"{options.rounds} rounds, medians, {sizes}. {versions}. Columns with × say how many times better Scaler is."
     )
 
 
@@ -158,7 +158,7 @@ class Round:
     def _start(self, engine: EngineProcess) -> None:
         answer = engine.ask(START_SECONDS, do="start", workers=self._options.workers)
         figures = figures_of(answer)
-        engine.scheduler_id = answer["scheduler_id"]
+        engine.scheduler_id = answer["scheduler_id"] or engine.scheduler()
         figures["rest_mib"] = engine.memory_bytes(with_client=False) / MIB
         self._records.add(self._name, LIFE, figures)
         self._records.versions[self._name] = f"{answer['version']} Python {answer['python']}".strip()
