@@ -95,11 +95,15 @@ class Calls:
         collector: Collector,
     ) -> Submission:
         if self.serializer is not None:
-            parts = self._separate(arguments, keywords)
-        else:
-            parts = self._packed(arguments, keywords)
-        header = self.header(options, keywords=tuple(keywords) if self.serializer is not None else ())
-        return self.submission(header, function_id, task_id, parts, collector)
+            header = self.header(options, keywords=tuple(keywords))
+            return self.submission(header, function_id, task_id, self._separate(arguments, keywords), collector)
+        header = self.header(options)
+        parts = self._packed(arguments, keywords)
+        if len(parts) > 1 or parts[0].size > self.connection.inline_bytes:
+            return self.submission(header, function_id, task_id, parts, collector)
+        part = parts[0]
+        payload = values.join(part.pieces)
+        return Submission(header, function_id, (task_id,), payload, (part.size,), collector, self.owner)
 
     def submission(
         self,

@@ -109,7 +109,7 @@ class Client(concurrent.futures.Executor):
         connection.post(Submitted(calls.single(function, args, kwargs, options, future.task_id, future)))
         return future
 
-    def map(  # a list, as it has always been here; a list can be iterated over
+    def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
         self,
         fn: Callable[..., Any],
         *iterables: Iterable[Any],

@@ -131,7 +131,7 @@ class GraphRun:
         dependencies = dict.fromkeys(
             self._ids[one.key] for one in arguments if type(one) is Key and one.key in self._ids
         )
-        return replace(submission, dependencies=tuple(dependencies))
+        return submission._replace(dependencies=tuple(dependencies))
 
     def _packed(self, node: Hashable, arguments: tuple[Any, ...]) -> list[Part]:
         extra: list[Part] = []

@@ -295,6 +295,8 @@ class ClientCore:
             if count:
                 statuses, kinds = bytes((status,)) * count, bytes((codes.KIND_NONE,)) * count
                 self._end(entry, Outcomes(ended, statuses, kinds, (0,) * count, error=error), actions)
+        if not pending:
+            self._give_up_at = None
         return actions
 
     def _end(self, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:

@@ -32,5 +32,5 @@ def check(core: ClientCore) -> None:
 
     if core._is_open:
         assert core._give_up_at is None, "nobody gives up on a scheduler that is there"
-    elif table.pending:
-        assert core._give_up_at is not None, "what waits for a scheduler does so for a bounded time"
+    else:
+        assert (core._give_up_at is not None) == bool(table.pending), "what waits for a scheduler waits a bounded time"

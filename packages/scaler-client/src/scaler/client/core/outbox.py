@@ -116,6 +116,8 @@ def narrowed(submission: Submission, pending: Container[TaskId]) -> Submission:
 
 def _submit(header: TaskHeader, parts: list[Submission], batch: list[Entry], pending: Container[TaskId]) -> Submit:
     """One message. Empty columns mean the default for every task, and most columns of most messages are. (BAT-2)"""
+    if len(parts) == 1 and batch[0].graph is None and not parts[0].part_counts:
+        return _submit_one(header, parts[0])
     functions, function_indexes = _functions(parts)
     return Submit(
         header=header,
@@ -130,6 +132,18 @@ def _submit(header: TaskHeader, parts: list[Submission], batch: list[Entry], pen
         dependencies=columns.join_ids(chain.from_iterable([part.dependencies for part in parts])),
         task_flags=_task_flags(batch, pending) if batch[0].graph is not None else b"",
         is_graph_sealed=batch[-1].is_graph_sealed,
+    )
+
+
+def _submit_one(header: TaskHeader, part: Submission) -> Submit:
+    """The most frequent message by far needs none of the joining."""
+    return Submit(
+        header=header,
+        functions=part.function,
+        ids=columns.join_ids(part.ids),
+        payload=part.payload,
+        part_sizes=columns.join_u32(part.part_sizes),
+        part_kinds=part.part_kinds,
     )
 
 

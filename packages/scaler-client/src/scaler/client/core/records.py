@@ -31,9 +31,11 @@ class Collector(Protocol):
     def complete(self, outcomes: Outcomes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Submission:
-    """Tasks that share header, function and collector: a single call, a slice of a map, or one node of a graph."""
+class Submission(NamedTuple):
+    """Tasks that share header, function and collector: a single call, a slice of a map, or one node of a graph.
+
+    A tuple, because every call makes one and a frozen dataclass takes four times as long to make.
+    """
 
     header: TaskHeader
     function: ObjectId
