@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
     StorageStatusRequest,
     Value,
 )
+from scaler_protocol.objects.buffers import new_buffer
 
 Request = Put | Get | Duplicate | Release | StorageStatusRequest
 Reply = Value | ObjectReply | StorageStatus
@@ -191,7 +192,9 @@ class GetOperation(Operation):
             self.fail(_nonsense(f"bytes {value.offset} to {reached} where {request.offset} to {end} were asked for"))
             return
         assert self.value is not None
-        self.value[value.offset : reached] = payload
+        # Through a view: to assign to a slice of a bytearray makes a copy of what is assigned first.
+        with memoryview(self.value) as view:
+            view[value.offset : reached] = payload
         self._missing_bytes -= payload.nbytes
         if reached < end:
             # The storage answers with what it has in one piece; pieces need not be ours. (STO-13)
@@ -201,8 +204,8 @@ class GetOperation(Operation):
 
     def _allocate(self, first: Value) -> bool:
         try:
-            self.value = bytearray(first.total_bytes)
-        except (MemoryError, OverflowError):
+            self.value = new_buffer(first.total_bytes)
+        except MemoryError:
             self.fail(StorageError(f"object {self._object_id.hex()} of {first.total_bytes} bytes does not fit here"))
             return False
         self._missing_bytes = first.total_bytes
