@@ -58,6 +58,11 @@ _WORKERS = {
     "trim_memory_threshold_bytes": "--trim-memory-threshold-bytes",
     "worker_task_queue_size": "--worker-task-queue-size",
 }
+_EVERYBODY = {
+    "event_loop": "--event-loop",
+    "logging_level": "--logging-level",
+    "logging_config_file": "--logging-config-file",
+}
 
 
 def storage_command(options: Options) -> Command:
@@ -96,11 +101,12 @@ def _changed(options: Options, names: dict[str, str]) -> Command:
 
 
 def _common(options: Options) -> Command:
-    command = ["--event-loop", options.event_loop, "--logging-level", options.logging_level]
-    command += ["--logging-paths", *options.logging_paths]
-    if options.logging_config_file:
-        command += ["--logging-config-file", options.logging_config_file]
+    command = _changed(options, _EVERYBODY)
+    if options.logging_paths != _defaults["logging_paths"]:
+        command += ["--logging-paths", *options.logging_paths]
     return command
 
 
-_defaults = {name: getattr(Options(0, "", "", ""), name) for name in (*_SCHEDULER, *_WORKERS)}
+_defaults = {
+    name: getattr(Options(0, "", "", ""), name) for name in (*_SCHEDULER, *_WORKERS, *_EVERYBODY, "logging_paths")
+}

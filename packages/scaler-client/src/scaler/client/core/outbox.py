@@ -41,6 +41,7 @@ class Outbox:
     def clear(self) -> None:
         self._groups = {}
         self._last_header = None
+        self._last_group = []  # not to keep what has been sent
 
     def take(self, limits: Limits, pending: Container[TaskId]) -> list[Submit]:
         """Everything as messages, in order; each entry is SENT afterwards. Tasks no longer pending are left out."""
