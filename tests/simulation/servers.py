@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Dispatch, Hello, Results
-from scaler_protocol.session import Complained, Lost, Opened, Rejected, SessionServer
+from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Results
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
 from scaler_scheduler.core.workers import Worker
@@ -91,7 +91,9 @@ class SchedulerNode(ServerNode):
             if isinstance(stored, (Lost, Rejected)):
                 self._storage.dialer.redial()
             elif isinstance(stored, Opened):
-                self.world.note_event("scheduler", "has a session with the storage")
+                self.core.handle(scheduling.StorageOpened(), now)
+            elif isinstance(stored, Received) and isinstance(stored.message, ObjectReply):
+                self.core.handle(scheduling.StorageReplied(stored.message.request_id), now)
         held_before = {peer_id: len(worker.held) for peer_id, worker in self.core.tables.workers.items()}
         for action in self.core.handle(scheduling.Settled(), now):
             if isinstance(action, scheduling.Send):
@@ -126,9 +128,7 @@ class SchedulerNode(ServerNode):
         self.world.law(worker.limit + reserve > 0, f"{worker.name} was given a task without any credit")
 
     def next_deadline(self) -> float | None:
-        return earliest(
-            self.server.next_deadline(), self._storage.dialer.next_deadline(), self.core.next_deadline()
-        )
+        return earliest(self.server.next_deadline(), self._storage.dialer.next_deadline(), self.core.next_deadline())
 
     def check(self) -> None:
         scheduler_invariants.check(self.core)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from scaler_protocol.codes import (
     CANCEL_CANCELED,
@@ -22,6 +23,7 @@ from scaler_protocol.messages import (
     Capability,
     Dispatch,
     Hello,
+    Limits,
     Message,
     Recall,
     Results,
@@ -71,10 +73,18 @@ class Story:
     def client(self, name: str) -> None:
         self.handle(Opened(peer(name), Hello(1, 1, ROLE_CLIENT, peer(name)), WELCOME))
 
-    def worker(self, name: str, credit: int = 10, reserve: int = 1, capabilities: dict[str, int] | None = None) -> None:
+    def worker(
+        self,
+        name: str,
+        credit: int = 10,
+        reserve: int = 1,
+        capabilities: dict[str, int] | None = None,
+        payload_limit: int = Limits().payload_frame_bytes,
+    ) -> None:
         offered = tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
         offer = WorkerOffer(name=name, capabilities=offered, credit=credit, nested_reserve=reserve)
-        self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), WELCOME))
+        welcome = replace(WELCOME, limits=Limits(payload_frame_bytes=payload_limit))
+        self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome))
 
     def lost(self, name: str, *, is_orderly: bool = False) -> None:
         self.handle(Lost(peer(name), 205, "silent for too long", is_orderly))
@@ -83,10 +93,10 @@ class Story:
         self._seq += 1
         self.handle(Received(peer(name), self._seq, message))
 
-    def submit(self, client: str, tasks: Sequence[object], **header: object) -> None:
-        sizes = join_u32([len(str(name)) for name in tasks])
+    def submit(self, name: str, tasks: Sequence[object], /, **header: object) -> None:
+        sizes = join_u32([len(str(one)) for one in tasks])
         payload = "".join(map(str, tasks)).encode()
-        self.receive(client, Submit(TaskHeader(**header), FUNCTION, ids(tasks), payload, sizes))  # type: ignore[arg-type]
+        self.receive(name, Submit(TaskHeader(**header), FUNCTION, ids(tasks), payload, sizes))  # type: ignore[arg-type]
 
     def submit_graph(
         self, client: str, graph: dict[str, Sequence[str]], *, unwanted: Iterable[str] = (), sealed: bool = True

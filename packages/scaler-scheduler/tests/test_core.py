@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.support.scheduler_story import Story, peer, task
 
+from scaler_protocol.codec import decode_task_error, encode_task_error
 from scaler_protocol.codes import (
+    BAD_BATCH,
     BAD_GRAPH,
+    DEPENDENCY_FAILED,
     DUPLICATE_TASK,
     KIND_OBJECT,
+    SESSION_REPLACED,
     STATUS_FAILED,
     STATUS_PROCESSOR_DIED,
+    TASK_RAISED,
 )
 from scaler_protocol.ids import result_object_id
 from scaler_protocol.messages import (
+    Cancel,
     Capability,
     Credit,
     Dispatch,
     Release,
+    ReleaseOwner,
+    Results,
     Returned,
     Shutdown,
     ShutdownReply,
     SnapshotRequest,
+    TaskError,
 )
-from scaler_scheduler.core import Policy, Send, SendStatus, SendToStorage, Stop
+from scaler_protocol.session import Lost
+from scaler_scheduler.core import Policy, Send, SendStatus, SendToStorage, Stop, StorageOpened, StorageReplied
+from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import TRANSITIONS, IllegalMove, Move, State, target
 
 
@@ -243,7 +256,11 @@ def test_a_lost_worker_confirms_a_cancel_by_its_absence(story: Story) -> None:
     story.settle()
     story.cancel("c", ["t"])
     story.lost("w")
-    assert story.settle() == ["c <- Results t canceled", "c <- CancelReply t canceled"]
+    assert story.settle() == [
+        "storage <- Release of c 1 objects",
+        "c <- Results t canceled",
+        "c <- CancelReply t canceled",
+    ]
 
 
 def test_children_end_with_their_parent(story: Story) -> None:
@@ -314,7 +331,7 @@ def test_a_failure_ends_everything_that_waited_for_it(story: Story) -> None:
     story.submit_graph("c", {"a": [], "b": ["a"], "e": ["b"], "other": []}, unwanted=["a", "b"])
     story.settle()
     story.results("w", ["a"], status=STATUS_FAILED)
-    assert story.settle() == ["c <- Results a failed, b failed, e failed"]
+    assert story.settle() == ["c <- Results a failed, b refused, e refused"]
     story.results("w", ["other"])
     assert story.settle() == ["c <- Results other"]
 
@@ -341,6 +358,87 @@ def test_an_unsealed_graph_keeps_results_for_the_batches_to_come(story: Story) -
     story.results("w", ["b"])
     story.settle()
     assert not story.core.tables.dependencies.kept
+
+
+def test_a_late_batch_of_a_graph_hears_of_an_early_failure(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": []}, sealed=False)
+    story.settle()
+    story.results("w", ["a"], status=STATUS_FAILED)
+    assert story.settle() == ["c <- Results a failed"]
+    story.submit_graph("c", {"b": ["a"], "e": ["b"], "fine": []})
+    assert story.settle() == ["w <- Dispatch fine", "c <- Results b refused, e refused"]
+
+
+def test_a_refused_dependent_is_told_the_story_of_its_cause(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": [], "b": ["a"]})
+    story.settle()
+    cause = TaskError(code=TASK_RAISED, type_name="ValueError", message="no", text="Traceback …", serialized=b"pickle")
+    story.results("w", ["a"], status=STATUS_FAILED, value=encode_task_error(cause))
+    (send,) = story.actions()
+    assert isinstance(send, Send) and isinstance(send.message, Results)
+    _, refused = rows(send.message)
+    assert decode_task_error(bytes(refused.value)) == replace(cause, code=DEPENDENCY_FAILED)
+
+
+def test_inputs_too_large_for_one_dispatch_are_refused_with_advice(story: Story) -> None:
+    story.worker("w", payload_limit=100)
+    story.submit_graph("c", {"a": [], "b": [], "sum": ["a", "b"]}, unwanted=["a", "b"])
+    story.settle()
+    story.results("w", ["a", "b"], value=b"x" * 60)
+    assert story.settle() == ["c <- Results sum refused"]
+    assert not story.core.tables.dependencies.kept
+
+
+def test_a_client_that_came_back_under_another_id_takes_its_tasks_over(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["running", "queued"])
+    story.settle()
+    story.client("d")
+    story.submit("d", ["running", "queued"])
+    assert story.settle() == ["w <- Cancel running", "c <- Results queued canceled"]
+    story.canceled("w", ["running"])
+    assert story.settle() == ["w <- Dispatch queued"]
+    story.results("w", ["queued"])
+    assert story.settle() == ["w <- Dispatch running attempt [2]", "d <- Results queued"]
+
+
+def test_nobody_submits_in_the_name_of_another(story: Story) -> None:
+    story.submit("c", ["t"], client=peer("d"))
+    assert story.settle() == [f"c <- Error {BAD_BATCH} (SCH-4)"]
+
+
+def test_a_second_cancel_is_answered_too(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["t"])
+    story.settle()
+    story.cancel("c", ["t"])
+    story.cancel("c", ["t"])
+    story.settle()
+    story.canceled("w", ["t"])
+    assert story.settle()[1:] == ["c <- CancelReply t canceled"] * 2
+
+
+def test_cancel_of_all_of_nothing_is_answered(story: Story) -> None:
+    story.receive("c", Cancel(is_all=True))
+    assert story.settle() == ["c <- CancelReply "]
+
+
+def test_a_gone_owner_is_named_again_until_the_storage_has_answered(story: Story) -> None:
+    story.lost("c")
+    (first,) = story.actions()
+    story.handle(StorageOpened())
+    assert story.actions() == [first]
+    assert isinstance(first, SendToStorage) and isinstance(first.message, ReleaseOwner)
+    story.handle(StorageReplied(first.message.request_id))
+    story.handle(StorageOpened())
+    assert story.actions() == []
+
+
+def test_the_objects_of_a_replaced_session_pass_to_the_next(story: Story) -> None:
+    story.handle(Lost(peer("c"), SESSION_REPLACED, "another session", False))
+    assert story.settle() == []
 
 
 def test_cancelling_a_dependency_cancels_what_waits_for_it(story: Story) -> None:

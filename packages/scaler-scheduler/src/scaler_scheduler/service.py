@@ -19,12 +19,13 @@ from scaler_protocol.codes import (
     ROLE_WORKER,
 )
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import ClusterStatus, Count, Hello
+from scaler_protocol.messages import ClusterStatus, Count, Hello, ObjectReply
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import (
     Complained,
     Lost,
     Opened,
+    Received,
     Rejected,
     SessionDialer,
     SessionEvent,
@@ -34,7 +35,18 @@ from scaler_protocol.session import (
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint
 from scaler_scheduler.config import Config
-from scaler_scheduler.core import ALLOWED_MESSAGES, SchedulerCore, Send, SendStatus, SendToStorage, Settled, Stop
+from scaler_scheduler.core import (
+    ALLOWED_MESSAGES,
+    Action,
+    SchedulerCore,
+    Send,
+    SendStatus,
+    SendToStorage,
+    Settled,
+    Stop,
+    StorageOpened,
+    StorageReplied,
+)
 from scaler_scheduler.monitor_socket import MonitorSocket
 from scaler_scheduler.storage_process import StorageProcess, answers
 
@@ -150,7 +162,10 @@ class SchedulerService:
             if not isinstance(event, Rejected):
                 self._log(event)
                 self._core.handle(event, now)
-        for action in self._core.handle(Settled(), now):
+        self._perform(self._core.handle(Settled(), now), now)
+
+    def _perform(self, actions: list[Action], now: float) -> None:
+        for action in actions:
             if type(action) is Send:
                 self._router.send(action.peer_id, action.message)
             elif type(action) is SendToStorage:
@@ -163,8 +178,12 @@ class SchedulerService:
 
     def _on_storage(self, events: list[SessionEvent], now: float) -> None:
         for event in events:
-            if isinstance(event, Opened):
+            if isinstance(event, Received) and isinstance(event.message, ObjectReply):
+                self._core.handle(StorageReplied(event.message.request_id), now)
+            elif isinstance(event, Opened):
                 self._storage_is_open.set()
+                self._core.handle(StorageOpened(), now)
+                self._perform(self._core.handle(Settled(), now), now)
                 logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
             elif isinstance(event, (Lost, Rejected)):
                 logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)

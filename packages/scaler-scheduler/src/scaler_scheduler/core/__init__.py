@@ -1,7 +1,14 @@
 """The scheduler's decisions: pure, without sockets, clocks or threads."""
 
 from scaler_scheduler.core.actions import Action, Send, SendStatus, SendToStorage, Stop
-from scaler_scheduler.core.core import ALLOWED_MESSAGES, Event, SchedulerCore, Settled
+from scaler_scheduler.core.core import (
+    ALLOWED_MESSAGES,
+    Event,
+    SchedulerCore,
+    Settled,
+    StorageOpened,
+    StorageReplied,
+)
 from scaler_scheduler.core.tables import Policy
 
 __all__ = [
@@ -15,4 +22,6 @@ __all__ = [
     "SendToStorage",
     "Settled",
     "Stop",
+    "StorageOpened",
+    "StorageReplied",
 ]

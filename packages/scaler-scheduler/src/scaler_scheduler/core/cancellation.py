@@ -16,13 +16,13 @@ from scaler_scheduler.core.workers import Worker
 
 
 def cancel(tables: Tables, client: Client, message: Cancel) -> None:
-    """Unknown ids, and other clients' tasks, are answered UNKNOWN."""
+    """Unknown ids, and other clients' tasks, are answered UNKNOWN. `is_all` of nothing has an empty answer (CAN-3)."""
     ids = list(unfinished_ids(tables, client)) if message.is_all else list(map(TaskId, split_ids(message.ids)))
     running: dict[Worker, list[TaskId]] = {}
     outcomes: list[tuple[TaskId, int]] = []
     for task_id in dict.fromkeys(ids):
         place = tables.where.get(task_id)
-        chunk = place.held[task_id] if isinstance(place, Worker) else place
+        chunk = None if place is None else tables.chunk_of(task_id)
         if chunk is None or chunk.client is not client:
             # With is_all, a dependent of a task cancelled just before has ended with it.
             outcomes.append((task_id, CANCEL_CANCELED if message.is_all else CANCEL_UNKNOWN))
@@ -33,7 +33,7 @@ def cancel(tables: Tables, client: Client, message: Cancel) -> None:
             endings.end_unstarted(tables, task_id, chunk)
             outcomes.append((task_id, CANCEL_CANCELED))
     endings.tell_workers(tables, running, message.grace_seconds)
-    if outcomes:
+    if outcomes or not ids:
         reply = CancelReply(ids=b"".join([task_id for task_id, _ in outcomes]), outcomes=bytes(o for _, o in outcomes))
         tables.tell(client.peer_id, reply)
 
@@ -66,7 +66,7 @@ def answered(tables: Tables, worker: Worker, message: CancelReply) -> None:
         if outcome != CANCEL_UNKNOWN or task_id not in worker.held:
             continue
         chunk = tables.take_back(worker, task_id)
-        if chunk.client.is_gone:
+        if task_id in tables.abandoned:
             endings.end_abandoned(tables, task_id)
         else:
             endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)

@@ -70,6 +70,10 @@ class Chunk:
         ids = split_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
         return tuple(dict.fromkeys(map(TaskId, ids)))
 
+    def part_bytes(self, index: int) -> int:
+        first, behind = self._part_starts[index], self._part_starts[index + 1]
+        return self._byte_starts[behind] - self._byte_starts[first]
+
     def function_id(self, index: int) -> bytes:
         indexes = self.batch.function_indexes
         position = int.from_bytes(indexes[2 * index : 2 * index + 2], "little") if indexes else 0

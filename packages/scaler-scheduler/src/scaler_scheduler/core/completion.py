@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
 
-from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Results
@@ -21,6 +21,8 @@ from scaler_scheduler.core.results import Row, rows
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
+
+_MOVES = {STATUS_SUCCESS: Move.SUCCEED, STATUS_CANCELED: Move.CONFIRM, STATUS_REFUSED: Move.REFUSE}
 
 
 def results(tables: Tables, worker: Worker, message: Results) -> None:
@@ -46,12 +48,19 @@ def _plain_client(
         return None
     client = None
     for chunk in owners:
-        if chunk is None or not chunk.is_plain or chunk.header.parent_task or chunk.client.is_gone:
+        if chunk is None or not chunk.is_plain or chunk.header.parent_task:
             return None
         if client is not None and chunk.client is not client:
             return None
         client = chunk.client
-    sparse = (tables.attempts, tables.lost_workers, tables.canceling, tables.children, tables.dependencies.users)
+    sparse = (
+        tables.attempts,
+        tables.lost_workers,
+        tables.canceling,
+        tables.abandoned,
+        tables.children,
+        tables.dependencies.users,
+    )
     return client if all(table.keys().isdisjoint(ids) for table in sparse if table) else None
 
 
@@ -71,12 +80,13 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     chunk = worker.held.get(row.task_id)
-    if chunk is None or (not chunk.client.is_gone and tables.attempt(row.task_id) != row.attempt):
+    is_abandoned = row.task_id in tables.abandoned
+    if chunk is None or (not is_abandoned and tables.attempt(row.task_id) != row.attempt):
         _drop_stale(tables, chunk, row)
         return
     tables.take_back(worker, row.task_id)
     worker.completed_count += 1
-    if chunk.client.is_gone:
+    if is_abandoned:
         endings.end_abandoned(tables, row.task_id)
     elif _may_retry(tables, chunk, row):
         tables.retried[row.task_id] = tables.retried.get(row.task_id, 0) + 1
@@ -91,8 +101,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
 def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:
     """A result of an attempt that is not current, or of a task this worker does not hold (SCH-6)."""
     if chunk is None:
-        place = tables.where.get(row.task_id)
-        chunk = place.held[row.task_id] if isinstance(place, Worker) else place
+        chunk = tables.chunk_of(row.task_id) if row.task_id in tables.where else None
     if chunk is not None:
         tables.release_unused(chunk, row)
 
@@ -104,6 +113,4 @@ def _may_retry(tables: Tables, chunk: Chunk, row: Row) -> bool:
 
 
 def _move_of(row: Row) -> Move:
-    if row.status == STATUS_SUCCESS:
-        return Move.SUCCEED
-    return Move.CONFIRM if row.status == STATUS_CANCELED else Move.FAIL
+    return _MOVES.get(row.status, Move.FAIL)

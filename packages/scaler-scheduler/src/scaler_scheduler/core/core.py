@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_WORKER
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -28,7 +28,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
 from scaler_scheduler.core import cancellation, completion, membership, monitor, placement, submission
-from scaler_scheduler.core.actions import Action, SendStatus, Stop
+from scaler_scheduler.core.actions import Action, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -45,7 +45,19 @@ class Settled:
     """All that had arrived was handed in: place tasks, and let out what came of it."""
 
 
-Event = Opened | Received | Complained | Lost | Settled
+@dataclass(frozen=True, slots=True)
+class StorageOpened:
+    """A new session with the object storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageReplied:
+    """The object storage has answered a request of ours, in whatever way."""
+
+    request_id: int
+
+
+Event = Opened | Received | Complained | Lost | StorageOpened | StorageReplied | Settled
 
 
 class SchedulerCore:
@@ -57,6 +69,8 @@ class SchedulerCore:
             Received: self._received,  # type: ignore[dict-item]
             Complained: lambda event, now: None,  # the shell logs it
             Lost: self._lost,  # type: ignore[dict-item]
+            StorageOpened: self._storage_opened,  # type: ignore[dict-item]
+            StorageReplied: self._storage_replied,  # type: ignore[dict-item]
             Settled: self._settled,  # type: ignore[dict-item]
         }
         self._from_client: dict[type, Callable[[Client, int, Message], None]] = {
@@ -90,14 +104,21 @@ class SchedulerCore:
         if event.hello.role == ROLE_CLIENT:
             membership.client_joined(self.tables, event.peer_id, event.hello)
         elif event.hello.role == ROLE_WORKER:
-            membership.worker_joined(self.tables, event.peer_id, event.hello, now)
+            membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
 
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
         if client is not None:
-            membership.client_left(self.tables, client)
+            membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
         elif worker is not None:
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
+
+    def _storage_opened(self, event: StorageOpened, now: float) -> None:
+        for request in self.tables.gone_owners.unconfirmed():
+            self.tables.act(SendToStorage(request))
+
+    def _storage_replied(self, event: StorageReplied, now: float) -> None:
+        self.tables.gone_owners.confirmed(event.request_id)
 
     # ------------------------------------------------------------ messages
 
@@ -130,7 +151,7 @@ class SchedulerCore:
 
     def _task_log(self, worker: Worker, message: TaskLog) -> None:
         chunk = worker.held.get(message.task_id)
-        if chunk is not None and not chunk.client.is_gone:
+        if chunk is not None and message.task_id not in self.tables.abandoned:
             self.tables.tell(chunk.client.peer_id, message)
 
     def _worker_status(self, worker: Worker, message: WorkerStatus) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scaler_protocol.codes import KIND_OBJECT
+from scaler_protocol.codes import KIND_OBJECT, STATUS_SUCCESS
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_scheduler.core.chunk import Chunk, Inputs
 
@@ -23,12 +23,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The result of a task that succeeded."""
+    """The result of a task that has ended. Of one that did not succeed only while its graph may grow."""
 
     chunk: Chunk
     kind: int
     value: bytes
     is_wanted: bool
+    status: int = STATUS_SUCCESS
 
 
 def previous_life(task_id: TaskId) -> TaskId:
@@ -47,9 +48,6 @@ class Dependencies:
         self.kept: dict[TaskId, Kept] = {}
         #: graphs of which more batches may follow -> their kept results
         self.open_graphs: dict[GraphId, dict[TaskId, None]] = {}
-
-    def is_kept(self, task_id: TaskId) -> bool:
-        return task_id in self.kept
 
     def add(self, task_id: TaskId, chunk: Chunk, index: int, missing: list[TaskId]) -> None:
         for other in chunk.dependencies(index):
@@ -83,6 +81,17 @@ class Dependencies:
                 del self.waiting[dependent]
                 ready.append((waiting.chunk, waiting.index))
         return ready
+
+    def keep_failure(self, task_id: TaskId, kept: Kept) -> None:
+        """While its graph may grow, tasks may come that depend on it: they are to hear why they end (SCH-19)."""
+        graph = self.open_graphs.get(kept.chunk.header.graph_id)
+        if graph is not None:
+            graph[task_id] = None
+            self.kept[task_id] = kept
+
+    def has_failed(self, task_id: TaskId) -> bool:
+        kept = self.kept.get(task_id)
+        return kept is not None and kept.status != STATUS_SUCCESS
 
     def failed(self, task_id: TaskId) -> list[tuple[TaskId, Chunk, int]]:
         """The tasks that waited for it directly, taken out of `waiting`: they end the same way."""
@@ -135,6 +144,9 @@ class Dependencies:
         del self.kept[task_id]
         if kept.kind == KIND_OBJECT and not kept.is_wanted:
             yield kept.chunk, ObjectId(kept.value)
+
+    def input_bytes(self, chunk: Chunk, index: int) -> int:
+        return sum(len(self.kept[other].value) for other in chunk.dependencies(index))
 
     def inputs(self, chunk: Chunk, indexes: Iterable[int]) -> Inputs:
         """Each distinct dependency of these tasks once (SCH-17)."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS, TASK_UNWANTED
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Cancel, CancelReply
+from scaler_protocol.messages import Cancel, CancelReply, TaskError
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept
-from scaler_scheduler.core.results import Row, canceled_row
+from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
@@ -22,12 +22,18 @@ DEFAULT_GRACE_SECONDS = Cancel().grace_seconds
 def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
     """A DISPATCHED or CANCELING task, which no worker has any longer, ends as `row` says."""
     task_id = row.task_id
-    asked = tables.canceling.pop(task_id, None)
-    tables.move(State.DISPATCHED if asked is None else State.CANCELING, move)
+    replies = tables.canceling.pop(task_id, None)
+    tables.move(State.DISPATCHED if replies is None else State.CANCELING, move)
     _end(tables, chunk, row)
-    if asked:
-        outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
+    outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
+    for _ in range(replies or 0):
         tables.tell(chunk.client.peer_id, CancelReply(ids=task_id, outcomes=bytes([outcome])))
+
+
+def refuse_queued(tables: Tables, task_id: TaskId, chunk: Chunk, error: TaskError) -> None:
+    """A QUEUED task that has left the queue cannot be given to anybody (PAY-4)."""
+    tables.move(State.QUEUED, Move.REFUSE)
+    _end(tables, chunk, refused_row(task_id, tables.attempt(task_id), error))
 
 
 def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
@@ -47,7 +53,7 @@ def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
     if row.status == STATUS_SUCCESS:
         _succeed(tables, chunk, row, is_wanted)
     else:
-        _fail_dependents(tables, row)
+        _fail_dependents(tables, chunk, row)
     tables.forget(row.task_id, chunk)
     cancel_children(tables, row.task_id)
 
@@ -55,7 +61,7 @@ def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
 def _succeed(tables: Tables, chunk: Chunk, row: Row, is_wanted: bool) -> None:
     dependencies = tables.dependencies
     if row.task_id in dependencies.users or chunk.header.graph_id in dependencies.open_graphs:
-        resume_waiting(tables, dependencies.succeeded(row.task_id, Kept(chunk, row.kind, bytes(row.value), is_wanted)))
+        resume_waiting(tables, dependencies.succeeded(row.task_id, _kept(chunk, row)))
     elif not is_wanted:
         tables.release_unused(chunk, row)
 
@@ -67,16 +73,34 @@ def resume_waiting(tables: Tables, ready: Sequence[tuple[Chunk, int]]) -> None:
     tables.move(State.WAITING, Move.DEPENDENCIES_MET, len(ready))
 
 
-def _fail_dependents(tables: Tables, row: Row) -> None:
-    """Everything that waited for it, directly or not, ends with the same error (SCH-19)."""
-    doomed = tables.dependencies.failed(row.task_id)
+def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
+    """Everything that waited for it, directly or not, ends with the error that began it (SCH-19)."""
+    dependencies = tables.dependencies
+    dependencies.keep_failure(row.task_id, _kept(chunk, row))
+    doomed = dependencies.failed(row.task_id)
+    if not doomed:
+        return
+    row = row_of_dependent(row)
     move = Move.CANCEL if row.status == STATUS_CANCELED else Move.DEPENDENCY_FAILED
     while doomed:
         task_id, chunk, _ = doomed.pop()
-        doomed += tables.dependencies.failed(task_id)
+        row = row._replace(task_id=task_id, attempt=tables.attempt(task_id))
+        doomed += dependencies.failed(task_id)
+        dependencies.keep_failure(task_id, _kept(chunk, row))
         tables.move(State.WAITING, move)
-        tables.deliver(chunk.client, row._replace(task_id=task_id, attempt=tables.attempt(task_id), profile=b""))
+        tables.deliver(chunk.client, row)
         tables.forget(task_id, chunk)
+
+
+def fail_dependents_of(tables: Tables, task_id: TaskId) -> None:
+    """Of a task that ended earlier without success, and is kept because its graph is open."""
+    kept = tables.dependencies.kept[task_id]
+    _fail_dependents(tables, kept.chunk, Row(task_id, 1, kept.status, kept.kind, kept.value, b""))
+
+
+def _kept(chunk: Chunk, row: Row) -> Kept:
+    is_wanted = not chunk.flags(chunk.index_of[row.task_id]) & TASK_UNWANTED
+    return Kept(chunk, row.kind, bytes(row.value), is_wanted, row.status)
 
 
 def cancel_children(tables: Tables, parent_task: TaskId) -> None:
@@ -93,12 +117,12 @@ def cancel_children(tables: Tables, parent_task: TaskId) -> None:
 
 
 def abandon(tables: Tables, task_id: TaskId, worker: Worker) -> None:
-    """A task of a client that went: only its worker still knows of it, and is told to end it (SCH-22)."""
+    """Its client went, or took it over under another id: only its worker still knows of it (SCH-8, SCH-22)."""
     chunk = worker.held[task_id]
     if tables.canceling.pop(task_id, None) is None:
         tables.move(State.DISPATCHED, Move.CANCEL)
     tables.abandoned[task_id] = tables.attempt(task_id)
-    _fail_dependents(tables, canceled_row(task_id, 1))
+    _fail_dependents(tables, chunk, canceled_row(task_id, 1))
     tables.forget(task_id, chunk)
     cancel_children(tables, task_id)
 
@@ -113,7 +137,7 @@ def end_abandoned(tables: Tables, task_id: TaskId) -> None:
 def mark_canceling(tables: Tables, task_id: TaskId, *, is_asked: bool) -> None:
     if task_id not in tables.canceling:
         tables.move(State.DISPATCHED, Move.CANCEL)
-    tables.canceling[task_id] = is_asked or tables.canceling.get(task_id, False)
+    tables.canceling[task_id] = tables.canceling.get(task_id, 0) + is_asked
 
 
 def tell_workers(tables: Tables, running: dict[Worker, list[TaskId]], grace_seconds: float) -> None:

@@ -6,7 +6,7 @@ from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import PeerId, TaskId, result_object_id
-from scaler_protocol.messages import Hello, ReleaseOwner, Returned, TaskError
+from scaler_protocol.messages import Hello, Limits, Returned, TaskError
 from scaler_scheduler.core import cancellation, endings
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.chunk import Chunk
@@ -20,19 +20,20 @@ def client_joined(tables: Tables, peer_id: PeerId, hello: Hello) -> None:
     tables.clients[peer_id] = Client(peer_id, hello.software)
 
 
-def client_left(tables: Tables, client: Client) -> None:
-    """By Bye or by silence: its tasks end, its objects go (SCH-22, OWN-4)."""
+def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
+    """By Bye or by silence: its tasks end, its objects go (SCH-22, OWN-9). A replaced session's pass to the next."""
     client.is_gone = True
     del tables.clients[client.peer_id]
     cancellation.abandon_all(tables, client)
     for graph_id in client.graphs:
         tables.release(tables.dependencies.seal(graph_id))
     tables.forget_peer(client.peer_id)
-    tables.act(SendToStorage(ReleaseOwner(request_id=0, owner=client.peer_id)))
+    if not is_replaced:
+        tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))
 
 
-def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, now: float) -> None:
-    worker = tables.workers[peer_id] = Worker(peer_id, hello.worker, hello.software, now)
+def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> None:
+    worker = tables.workers[peer_id] = Worker(peer_id, hello, limits, now)
     for index in tables.load_indexes.values():
         index.join(worker)
 
@@ -45,9 +46,10 @@ def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) 
     tables.forget_peer(worker.peer_id)
     for task_id in reversed(list(worker.held)):
         chunk = tables.take_back(worker, task_id)
-        if chunk.client.is_gone:
+        if task_id in tables.abandoned:
             endings.end_abandoned(tables, task_id)
         elif task_id in tables.canceling:
+            _release_attempt(tables, task_id, chunk)
             endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
         else:
             _lose(tables, worker, task_id, chunk, text, is_counted=not is_orderly)
@@ -55,8 +57,7 @@ def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) 
 
 def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: str, *, is_counted: bool) -> None:
     attempt = tables.attempt(task_id)
-    # The lost worker may have stored a large result that it never reported: its id is known all the same (OWN-6).
-    tables.release([(chunk, result_object_id(task_id, attempt))])
+    _release_attempt(tables, task_id, chunk)
     if is_counted:
         lost = tables.lost_workers.setdefault(task_id, [])
         lost.append(f"{worker.name}: {text}")
@@ -67,6 +68,11 @@ def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: s
     tables.move(State.DISPATCHED, Move.LOSE_WORKER)
     tables.requeue(task_id, chunk)
     endings.cancel_children(tables, task_id)
+
+
+def _release_attempt(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
+    """The worker may have stored a large result that it never reported: its id is known all the same (OWN-6, OWN-7)."""
+    tables.release([(chunk, result_object_id(task_id, tables.attempt(task_id)))])
 
 
 def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:
@@ -81,7 +87,7 @@ def returned(tables: Tables, worker: Worker, message: Returned) -> None:
         if task_id not in worker.held:
             continue
         chunk = tables.take_back(worker, task_id)
-        if chunk.client.is_gone:
+        if task_id in tables.abandoned:
             endings.end_abandoned(tables, task_id)
         elif task_id in tables.canceling:
             endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from scaler_protocol.codes import TOO_LARGE
 from scaler_protocol.columns import join_ids, join_u16
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Recall
+from scaler_protocol.messages import Recall, TaskError
+from scaler_scheduler.core import endings
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.ready import ReadyClass
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
-#: A dispatch with inputs is kept small: each input may be as large as the inline limit.
+#: A dispatch with inputs is kept small, so that what became ready together is not all on one worker.
 DEPENDENT_TASKS_PER_DISPATCH = 64
 LOAD_INDEXES_LIMIT = 256
 
@@ -44,10 +46,35 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
     if chunk.has_dependencies:
-        for start in range(0, len(indexes), DEPENDENT_TASKS_PER_DISPATCH):
-            _dispatch_one_message(tables, worker, chunk, indexes[start : start + DEPENDENT_TASKS_PER_DISPATCH])
+        _dispatch_dependent(tables, worker, chunk, indexes)
     else:
         _dispatch_one_message(tables, worker, chunk, indexes)
+
+
+def _dispatch_dependent(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
+    """Each task may bring the results of thousands of others along, so messages are cut by size too (PAY-4)."""
+    group: list[int] = []
+    group_bytes = 0
+    for index in indexes:
+        size = chunk.part_bytes(index) + tables.dependencies.input_bytes(chunk, index)
+        if size > worker.payload_limit:
+            endings.refuse_queued(tables, chunk.ids[index], chunk, _too_large(size, worker.payload_limit))
+            continue
+        if group and (len(group) == DEPENDENT_TASKS_PER_DISPATCH or group_bytes + size > worker.payload_limit):
+            _dispatch_one_message(tables, worker, chunk, group)
+            group, group_bytes = [], 0
+        group.append(index)
+        group_bytes += size
+    if group:
+        _dispatch_one_message(tables, worker, chunk, group)
+
+
+def _too_large(size: int, limit: int) -> TaskError:
+    text = (
+        f"the results it depends on take {size} bytes and a worker accepts {limit} with one task: "
+        "merge them in several steps, or let the tasks return larger values, which travel as objects"
+    )
+    return TaskError(code=TOO_LARGE, type_name="ValueError", message=text, text=text)
 
 
 def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from scaler_protocol.codes import KIND_NONE, STATUS_CANCELED
+from scaler_protocol.codec import CodecError, decode_task_error, encode_task_error
+from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, KIND_NONE, STATUS_CANCELED, STATUS_REFUSED
 from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Buffer, Results
+from scaler_protocol.messages import Buffer, Results, TaskError
 
 PROFILE_BYTES = 24
 #: One message to a client is not made larger than this by joining; a single worker's message may be.
@@ -26,6 +28,28 @@ class Row(NamedTuple):
 
 def canceled_row(task_id: TaskId, attempt: int) -> Row:
     return Row(task_id, attempt, STATUS_CANCELED, KIND_NONE, b"", b"")
+
+
+def refused_row(task_id: TaskId, attempt: int, error: TaskError) -> Row:
+    return Row(task_id, attempt, STATUS_REFUSED, KIND_INLINE, encode_task_error(error), b"")
+
+
+def row_of_dependent(row: Row) -> Row:
+    """How a task ends that waited for the one that ended like this: the error keeps the story of its cause (SCH-19)."""
+    if row.status == STATUS_CANCELED:
+        return row._replace(profile=b"")
+    error = replace(_error_of(row), code=DEPENDENCY_FAILED)
+    return row._replace(status=STATUS_REFUSED, kind=KIND_INLINE, value=encode_task_error(error), profile=b"")
+
+
+def _error_of(row: Row) -> TaskError:
+    """A worker may send what is no TaskError; then its dependents are told at least that much."""
+    try:
+        return decode_task_error(bytes(row.value))
+    except CodecError as error:
+        return TaskError(
+            code=DEPENDENCY_FAILED, message=f"a task it depends on failed, without a readable error: {error}"
+        )
 
 
 def rows(message: Results) -> Iterator[Row]:

@@ -28,6 +28,7 @@ class State(Enum):
     FAILED = "failed"
     CANCELED = "canceled"
     LOST = "worker_lost"
+    REFUSED = "refused"
 
 
 class Move(Enum):
@@ -41,6 +42,7 @@ class Move(Enum):
     GIVE_BACK = "the worker returned it, not begun"
     SUCCEED = "the worker reported success"
     FAIL = "the worker reported a failure"
+    REFUSE = "it was never run: its worker could not, or its inputs are too large"
     RETRY = "it failed and may be tried again"
     CANCEL = "the client, or its end, asked to cancel"
     CONFIRM = "the worker confirmed the cancel, or is gone"
@@ -52,13 +54,15 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.NEW, Move.SUBMIT_READY): State.QUEUED,
     (State.NEW, Move.SUBMIT_WAITING): State.WAITING,
     (State.WAITING, Move.DEPENDENCIES_MET): State.QUEUED,
-    (State.WAITING, Move.DEPENDENCY_FAILED): State.FAILED,
+    (State.WAITING, Move.DEPENDENCY_FAILED): State.REFUSED,
     (State.WAITING, Move.CANCEL): State.CANCELED,
     (State.QUEUED, Move.DISPATCH): State.DISPATCHED,
     (State.QUEUED, Move.CANCEL): State.CANCELED,
+    (State.QUEUED, Move.REFUSE): State.REFUSED,
     (State.DISPATCHED, Move.GIVE_BACK): State.QUEUED,
     (State.DISPATCHED, Move.SUCCEED): State.SUCCESS,
     (State.DISPATCHED, Move.FAIL): State.FAILED,
+    (State.DISPATCHED, Move.REFUSE): State.REFUSED,
     (State.DISPATCHED, Move.RETRY): State.QUEUED,
     (State.DISPATCHED, Move.CANCEL): State.CANCELING,
     (State.DISPATCHED, Move.CONFIRM): State.CANCELED,
@@ -66,11 +70,12 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.DISPATCHED, Move.GIVE_UP): State.LOST,
     (State.CANCELING, Move.SUCCEED): State.SUCCESS,
     (State.CANCELING, Move.FAIL): State.FAILED,
+    (State.CANCELING, Move.REFUSE): State.REFUSED,
     (State.CANCELING, Move.CONFIRM): State.CANCELED,
 }
 
 UNFINISHED = (State.WAITING, State.QUEUED, State.DISPATCHED, State.CANCELING)
-FINISHED = (State.SUCCESS, State.FAILED, State.CANCELED, State.LOST)
+FINISHED = (State.SUCCESS, State.FAILED, State.CANCELED, State.LOST, State.REFUSED)
 
 
 class IllegalMove(AssertionError):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
+from scaler_protocol.codes import BAD_BATCH, BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Error, Submit
+from scaler_scheduler.core import endings
 from scaler_scheduler.core.chunk import Chunk, contiguous
 from scaler_scheduler.core.dependencies import previous_life
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
 
 
 def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
@@ -20,6 +22,7 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
         code, text, clause = error
         tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
         return
+    _take_over(tables, chunk)
     _register(tables, chunk)
     if chunk.has_dependencies or (tables.abandoned and not tables.abandoned.keys().isdisjoint(chunk.ids)):
         _admit_one_by_one(tables, chunk)
@@ -30,27 +33,43 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
 
 
 def _refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
-    if not tables.where.keys().isdisjoint(chunk.ids):
-        known = next(task_id for task_id in chunk.ids if task_id in tables.where)
-        text = (
-            f"task {known.hex()} is already here and unfinished; nothing of this batch was accepted: use new task ids"
-        )
-        return DUPLICATE_TASK, text, "SCH-2"
-    if chunk.has_dependencies:
-        own = set(chunk.ids)
-        for index, task_id in enumerate(chunk.ids):
-            for other in chunk.dependencies(index):
-                if other == task_id or not (
-                    other in own or other in tables.where or tables.dependencies.is_kept(other)
-                ):
-                    text = (
-                        f"task {task_id.hex()} depends on {other.hex()}, which is neither unfinished nor kept for its "
-                        "graph; nothing of this batch was accepted: submit a graph in one batch, or leave it unsealed"
-                    )
-                    return BAD_GRAPH, text, "SCH-16"
-        if _has_cycle(chunk, own):
-            return BAD_GRAPH, "the dependencies of this batch form a cycle; nothing of it was accepted", "SCH-16"
+    named, own = chunk.batch.header.client, chunk.client.peer_id
+    if named and named != own:
+        text = f"the header names client {named.hex()} and this session is that of {own.hex()}: leave it empty"
+        return BAD_BATCH, text, "SCH-4"
+    for task_id in _known(tables, chunk):
+        if tables.chunk_of(task_id).client is chunk.client:
+            text = f"task {task_id.hex()} is here already and has not ended: nothing of this batch was accepted"
+            return DUPLICATE_TASK, text, "SCH-2"
+    return _graph_refusal(tables, chunk) if chunk.has_dependencies else None
+
+
+def _known(tables: Tables, chunk: Chunk) -> list[TaskId]:
+    if tables.where.keys().isdisjoint(chunk.ids):
+        return []
+    return [task_id for task_id in chunk.ids if task_id in tables.where]
+
+
+def _graph_refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
+    own = set(chunk.ids)
+    for index, task_id in enumerate(chunk.ids):
+        for other in chunk.dependencies(index):
+            if other not in own and not _is_known_to(tables, chunk.client, other):
+                text = (
+                    f"task {task_id.hex()} depends on {other.hex()}, which is neither in the batch nor unfinished nor "
+                    "kept for its graph: submit a graph in one batch, or leave it unsealed until the last"
+                )
+                return BAD_GRAPH, text, "SCH-16"
+    if _has_cycle(chunk, own):
+        return BAD_GRAPH, "the dependencies of this batch run in a circle: nothing of it was accepted", "SCH-16"
     return None
+
+
+def _is_known_to(tables: Tables, client: Client, task_id: TaskId) -> bool:
+    if task_id in tables.where:
+        return tables.chunk_of(task_id).client is client
+    kept = tables.dependencies.kept.get(task_id)
+    return kept is not None and kept.chunk.client is client
 
 
 def _has_cycle(chunk: Chunk, own: set[TaskId]) -> bool:
@@ -72,6 +91,19 @@ def _has_cycle(chunk: Chunk, own: set[TaskId]) -> bool:
     return done < len(chunk.ids)
 
 
+def _take_over(tables: Tables, chunk: Chunk) -> None:
+    """Tasks of a client that came back under a new id before its former self was given up (SCH-8): they end there."""
+    running: dict[Worker, list[TaskId]] = {}
+    for task_id in _known(tables, chunk):
+        place = tables.where.get(task_id)
+        if isinstance(place, Worker):
+            endings.abandon(tables, task_id, place)
+            running.setdefault(place, []).append(task_id)
+        elif place is not None:
+            endings.end_unstarted(tables, task_id, place)
+    endings.tell_workers(tables, running, endings.DEFAULT_GRACE_SECONDS)
+
+
 def _register(tables: Tables, chunk: Chunk) -> None:
     client = chunk.client
     tables.where.update(dict.fromkeys(chunk.ids, chunk))
@@ -83,9 +115,12 @@ def _register(tables: Tables, chunk: Chunk) -> None:
 
 def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
     """A task waits for its unfinished dependencies; and one submitted again waits for its own earlier life (SCH-8)."""
-    ready = []
+    ready: list[int] = []
+    failed: dict[TaskId, None] = {}
+    has_failed = tables.dependencies.has_failed
     for index, task_id in enumerate(chunk.ids):
-        missing = [other for other in chunk.dependencies(index) if other in tables.where]
+        missing = [other for other in chunk.dependencies(index) if other in tables.where or has_failed(other)]
+        failed.update(dict.fromkeys(filter(has_failed, missing)))
         if task_id in tables.abandoned:
             missing.append(previous_life(task_id))
             tables.attempts[task_id] = tables.abandoned[task_id] + 1
@@ -96,6 +131,8 @@ def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
     tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
     for run in contiguous(ready) if ready else ():
         tables.enqueue(chunk, run)
+    for task_id in failed:
+        endings.fail_dependents_of(tables, task_id)
 
 
 def _track_graph(tables: Tables, client: Client, batch: Submit) -> None:

@@ -21,6 +21,7 @@ from scaler_protocol.messages import Message, Release, Results, Software
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.dependencies import Dependencies
+from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, merge, pack
 from scaler_scheduler.core.states import Move, State, target
@@ -68,12 +69,13 @@ class Tables:
         self.lost_workers: dict[TaskId, list[str]] = {}
         #: runs that ended by the task's own error and were tried again
         self.retried: dict[TaskId, int] = {}
-        #: tasks in state CANCELING -> whether the client waits for a reply
-        self.canceling: dict[TaskId, bool] = {}
-        #: tasks of clients that went, still held by a worker -> the attempt it runs
+        #: tasks in state CANCELING -> how many replies their client waits for (CAN-8)
+        self.canceling: dict[TaskId, int] = {}
+        #: held tasks whose client went, or took them over under another id -> the attempt that the worker runs
         self.abandoned: dict[TaskId, int] = {}
         #: task -> unfinished tasks that it submitted itself (CAN-7)
         self.children: dict[TaskId, dict[TaskId, None]] = {}
+        self.gone_owners = GoneOwners()
         self.counts: Counter[State] = Counter()
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
         self._out: dict[PeerId, list[Message]] = {}
@@ -91,6 +93,11 @@ class Tables:
 
     def attempt(self, task_id: TaskId) -> int:
         return self.attempts.get(task_id, 1)
+
+    def chunk_of(self, task_id: TaskId) -> Chunk:
+        """Of an unfinished task."""
+        place = self.where[task_id]
+        return place.held[task_id] if isinstance(place, Worker) else place
 
     def enqueue(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
         self.ready.add(chunk, indexes, at_front=at_front)

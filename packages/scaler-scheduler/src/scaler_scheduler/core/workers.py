@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Capability, Software, WorkerOffer, WorkerStatus
+from scaler_protocol.messages import Capability, Hello, Limits, WorkerStatus
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import Requirement
 
@@ -23,16 +23,18 @@ class Worker:
         "limit",
         "name",
         "nested_reserve",
+        "payload_limit",
         "peer_id",
         "recalling",
         "software",
         "status",
     )  # fmt: skip
 
-    def __init__(self, peer_id: PeerId, offer: WorkerOffer, software: Software, now: float) -> None:
+    def __init__(self, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> None:
+        offer = hello.worker
         self.peer_id = peer_id
         self.name = offer.name
-        self.software = software
+        self.software = hello.software
         self.capabilities: dict[str, int] = {item.name: item.amount for item in offer.capabilities}
         #: what is left of counted capabilities while tasks that need them are held
         self.free_amounts: dict[str, int] = {name: amount for name, amount in self.capabilities.items() if amount >= 0}
@@ -45,6 +47,8 @@ class Worker:
         self.completed_count = 0
         self.status = WorkerStatus()
         self.heard_at = now
+        #: bytes of one payload frame that it takes
+        self.payload_limit = limits.payload_frame_bytes
         self.indexes: list[LoadIndex] = []
 
     def free(self, *, is_nested: bool) -> int:

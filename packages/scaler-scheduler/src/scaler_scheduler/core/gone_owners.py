@@ -1,0 +1,35 @@
+"""Clients that have gone, until the storage has confirmed that it released all they owned (OWN-9)."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import ReleaseOwner
+
+#: While no storage answers. One that comes back without its memory has nothing to release.
+GONE_OWNERS_LIMIT = 100_000
+
+
+class GoneOwners:
+    def __init__(self) -> None:
+        #: requests without an answer, oldest first
+        self._unconfirmed: dict[int, ReleaseOwner] = {}
+        self._request_ids = count(1)
+
+    def __len__(self) -> int:
+        return len(self._unconfirmed)
+
+    def add(self, owner: PeerId) -> ReleaseOwner:
+        request = ReleaseOwner(request_id=next(self._request_ids), owner=owner)
+        self._unconfirmed[request.request_id] = request
+        if len(self._unconfirmed) > GONE_OWNERS_LIMIT:
+            del self._unconfirmed[next(iter(self._unconfirmed))]
+        return request
+
+    def confirmed(self, request_id: int) -> None:
+        self._unconfirmed.pop(request_id, None)
+
+    def unconfirmed(self) -> list[ReleaseOwner]:
+        """What has to be said again in a new session: the answer, or the request, may be lost with the old one."""
+        return list(self._unconfirmed.values())
