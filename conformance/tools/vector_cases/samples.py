@@ -1,0 +1,233 @@
+"""Messages to make vectors of: for each kind a small one, and one with every field set."""
+
+from __future__ import annotations
+
+import struct
+
+from conformance.tools.vector_cases.case import an_id
+
+from scaler_protocol import codes
+from scaler_protocol.columns import join_u16, join_u32
+from scaler_protocol.messages import (
+    Acknowledge,
+    Bye,
+    Cancel,
+    CancelReply,
+    Capability,
+    ClientEntry,
+    ClusterStatus,
+    Count,
+    Credit,
+    Dispatch,
+    Duplicate,
+    Error,
+    Get,
+    Hello,
+    Limits,
+    Message,
+    ObjectReply,
+    Ping,
+    Pong,
+    ProcessorStatus,
+    Put,
+    Recall,
+    Reject,
+    Release,
+    ReleaseOwner,
+    Results,
+    Resume,
+    Returned,
+    Shutdown,
+    ShutdownReply,
+    SnapshotRequest,
+    Software,
+    StorageStatus,
+    StorageStatusRequest,
+    Submit,
+    TaskError,
+    TaskHeader,
+    TaskLog,
+    Timers,
+    Value,
+    Welcome,
+    WorkerEntry,
+    WorkerOffer,
+    WorkerStatus,
+)
+
+PEER, SERVER, OBJECT, TASK, OTHER_TASK = an_id(0xC1), an_id(0x5C), an_id(0x0B), an_id(1), an_id(2)
+SOFTWARE = Software("scaler-client", "0.1.0", "Python 3.11.7", "löwe", 4711)
+CAPABILITIES = (Capability("gpu", 2), Capability("linux"))
+BUSY = WorkerStatus(0.25, 2**33, 2**36, 7, 1, (ProcessorStatus(4712, 2, 1.0, 2**31, TASK), ProcessorStatus(4713, 1)))
+
+SMALL: list[Message] = [
+    Hello(1, 1, codes.ROLE_CLIENT, PEER),
+    Welcome(1, SERVER, 0, 1),
+    Reject(codes.VERSION_MISMATCH, 1, 1, ""),
+    Bye(),
+    Ping(),
+    Pong(),
+    Acknowledge(),
+    Error(codes.NO_SESSION),
+    Cancel(),
+    CancelReply(b""),
+    TaskLog(TASK, 1, ""),
+    Shutdown(),
+    ShutdownReply(False),
+    Credit(0),
+    Recall(b""),
+    Returned(b""),
+    WorkerStatus(),
+    Put(0, OBJECT, PEER, 0, 0, b""),
+    Get(0, OBJECT),
+    Value(0, 0, 0, b""),
+    Release(0, PEER, b""),
+    ReleaseOwner(0, PEER),
+    Duplicate(0, OBJECT, an_id(0x0C), PEER),
+    ObjectReply(0),
+    StorageStatusRequest(0),
+    StorageStatus(0),
+    SnapshotRequest(0),
+    ClusterStatus(),
+]
+
+# fmt: off
+FULL: list[Message] = [
+    Hello(
+        1, 2, codes.ROLE_WORKER, PEER, 8, ("graph", "object-spill"), Limits(1024, 2**33, 100, 2**20), Timers(0.05, 0.5),
+        SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA)), TASK,
+    ),
+    Welcome(
+        1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
+        "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True,
+    ),
+    Reject(codes.VERSION_MISMATCH, 2, 3, "the scheduler speaks versions 2 to 3, the client only 1: upgrade the client"),
+    Bye(codes.SHUTTING_DOWN, "good night"),
+    Ping(2**64 - 1),
+    Pong(2**64 - 1),
+    Error(codes.BAD_BATCH, 2**40, True, "columns disagree", "BAT-2"),
+    Cancel(TASK + OTHER_TASK, True, 0.25),
+    CancelReply(TASK + OTHER_TASK + an_id(3), bytes((0, 1, 2))),
+    TaskLog(TASK, 2, "größer als\nerwartet"),
+    Shutdown(30.5),
+    ShutdownReply(True, "stopping"),
+    Credit(1000, 4),
+    Recall(TASK + OTHER_TASK),
+    Returned(TASK, False),
+    BUSY,
+    Put(1, OBJECT, PEER, 2**40, 2**39, b"a chunk of the value"),
+    Get(2, OBJECT, 2**39, 2**23, 30.0),
+    Value(2, 2**40, 2**39, b"a chunk of the value"),
+    Release(3, PEER, OBJECT + an_id(0x0C)),
+    ReleaseOwner(4, PEER),
+    Duplicate(5, OBJECT, an_id(0x0C), PEER, 1.5),
+    ObjectReply(6, codes.NO_SUCH_OBJECT, "no object has this id"),
+    StorageStatusRequest(7),
+    StorageStatus(7, 10, 2, 2**34, 3),
+    SnapshotRequest(8),
+    ClusterStatus(
+        8, 99, SERVER, 3600.5, 0.5, 2**30, 2**35, 12,
+        task_counts=(Count("queued", 3), Count("success", 2**40)),
+        sent_counts=(Count("dispatch", 5),),
+        received_counts=(Count("submit", 6),),
+        function_counts=(Count(OBJECT.hex(), 3),),
+        clients=(ClientEntry(PEER, SOFTWARE, 3), ClientEntry(an_id(0xC2))),
+        workers=(WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY),),
+        rejected_count=1,
+    ),
+]
+
+FULL_HEADER = TaskHeader(
+    PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),
+    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96),
+)
+# fmt: on
+
+WORKED_SUBMIT = Submit(
+    # The worked example of chapter 8.
+    header=TaskHeader(call_format=codes.CALL_RAW),
+    functions=an_id(0xF0) + an_id(0xF1),
+    ids=an_id(1) + an_id(2) + an_id(3),
+    payload=b"hi" + OBJECT + b"!" + an_id(1),
+    part_sizes=join_u32([2, 16, 1, 16]),
+    function_indexes=join_u16([0, 1, 0]),
+    part_counts=join_u16([1, 2, 1]),
+    part_kinds=bytes((0, 1, 0, 2)),
+    dependency_counts=join_u16([0, 0, 1]),
+    dependencies=an_id(1),
+)
+
+FULL_DISPATCH = Dispatch(
+    header=FULL_HEADER,
+    functions=an_id(0xF0),
+    ids=an_id(3) + an_id(4),
+    payload=an_id(1) + b"four" + an_id(2) + b"HI" + an_id(0x99),
+    part_sizes=join_u32([16, 4, 16]),
+    function_indexes=join_u16([0, 0]),
+    part_counts=join_u16([1, 2]),
+    part_kinds=bytes((2, 0, 2)),
+    task_flags=bytes((1, 0)),
+    attempts=join_u16([1, 3]),
+    is_graph_sealed=False,
+    input_ids=an_id(1) + an_id(2),
+    input_kinds=bytes((0, 1)),
+    input_sizes=join_u32([2, 16]),
+)
+
+FULL_RESULTS = Results(
+    ids=b"".join(map(an_id, range(1, 10))),
+    payload=b"HI" + an_id(0x99) + b"e" * 6,
+    sizes=join_u32([2, 16, 0, 1, 1, 1, 1, 1, 1]),
+    attempts=join_u16([1, 1, 1, 2, 3, 1, 1, 1, 65_535]),
+    statuses=bytes((0, 0, 2, 1, 2, 3, 4, 5, 6)),
+    kinds=bytes((0, 1, 2, 0, 0, 0, 0, 0, 0)),
+    profiles=b"".join(struct.pack("<QQQ", 10**9 * i, 10**8 * i, 2**20 * i) for i in range(9)),
+    credit=1000,
+)
+
+
+FULL_TASK_ERROR = TaskError(
+    code=codes.PROCESSOR_DIED,
+    type_name="builtins.ZeroDivisionError",
+    message="division by zero",
+    text="Traceback (most recent call last): …",
+    serialized=b"\x80\x05.",
+    exit_code=-11,
+    peak_memory_bytes=2**33,
+    workers=("w1: exit -11", "w2: silent"),
+)
+
+
+def one_task(**changes: object) -> Submit:
+    fields: dict[str, object] = {
+        "header": TaskHeader(client=PEER),
+        "functions": an_id(0xF0),
+        "ids": TASK,
+        "payload": b"call",
+        "part_sizes": join_u32([4]),
+    }
+    return Submit(**(fields | changes))  # type: ignore[arg-type]
+
+
+def many_tasks(count: int) -> Submit:
+    sizes = [i % 5 for i in range(count)]
+    return one_task(
+        functions=an_id(0xF0) + an_id(0xF1) + an_id(0xF2),
+        ids=b"".join(struct.pack("<QQ", 0x5CA1E7, i) for i in range(count)),
+        payload=bytes(i % 251 for i in range(sum(sizes))),
+        part_sizes=join_u32(sizes),
+        function_indexes=join_u16([i % 3 for i in range(count)]),
+    )
+
+
+def one_result(**changes: object) -> Results:
+    fields: dict[str, object] = {"ids": TASK, "payload": b"value", "sizes": join_u32([5])}
+    return Results(**(fields | changes))  # type: ignore[arg-type]
+
+
+def many_results(count: int) -> Results:
+    return one_result(
+        ids=b"".join(struct.pack("<QQ", 0x5CA1E7, i) for i in range(count)),
+        payload=bytes(i % 251 for i in range(3 * count)),
+        sizes=join_u32([3] * count),
+    )
