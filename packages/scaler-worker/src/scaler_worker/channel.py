@@ -14,7 +14,7 @@ import marshal
 import mmap
 import socket
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 # To the processor. RUN: rows of (number, task id, attempt, context number, function, parts).
 RUN = 1
@@ -73,16 +73,9 @@ class OrderReader:
         return order
 
 
-class Report(NamedTuple):
-    """One frame from a processor."""
-
-    kind: int
-    status: int
-    value_kind: int
-    number: int
-    amount: int  #: nanoseconds of an ENDED, serial of a GAVE_BACK
-    profile: bytes
-    value: bytes
+Report = tuple[int, int, int, int, int, bytes, bytes]
+"""One frame from a processor: kind, status, value kind, task number, nanoseconds of an ENDED or serial of a GAVE_BACK,
+profile, value."""
 
 
 class ReportReader:
@@ -94,18 +87,19 @@ class ReportReader:
     def feed(self, data: bytes) -> list[Report]:
         if self._kept:
             data = self._kept + data
-        reports = []
-        position, size, unpack = 0, len(data), HEAD.unpack_from
-        while size - position >= HEAD.size:
+        reports: list[Report] = []
+        add, unpack, head_bytes = reports.append, HEAD.unpack_from, HEAD.size
+        position, size = 0, len(data)
+        while size - position >= head_bytes:
             length, kind, status, value_kind, profile_bytes, number, amount = unpack(data, position)
-            begin = position + HEAD.size
+            begin = position + head_bytes
             end = begin + length
-            if length > LARGEST_BODY or profile_bytes > length or kind > PRINTED:
+            if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= PRINTED:
                 raise ChannelError(f"a frame of kind {kind} and {length} bytes")
             if end > size:
                 break
             value_at = begin + profile_bytes
-            reports.append(Report(kind, status, value_kind, number, amount, data[begin:value_at], data[value_at:end]))
+            add((kind, status, value_kind, number, amount, data[begin:value_at], data[value_at:end]))
             position = end
         self._kept = data[position:]
         return reports

@@ -126,28 +126,25 @@ class ProcessorLink:
         events: list[Event] = []
         ends: list[TaskEnd] = []
         for report in reports:
-            if report.kind == channel.ENDED:
-                _, status, value_kind, number, busy_ns, profile, value = report
-                ends.append(TaskEnd(number, status, value_kind, busy_ns * 1e-9, value, profile))
+            kind, status, value_kind, number, amount, profile, value = report
+            if kind == channel.ENDED:
+                ends.append((number, status, value_kind, amount * 1e-9, value, profile))
                 continue
             if ends:
                 events.append(TasksEnded(self.number, ends))
                 ends = []
-            events.append(self._event(report))
+            events.append(self._event(kind, number, amount, status, value))
         if ends:
             events.append(TasksEnded(self.number, ends))
         return events
 
-    def _event(self, report: Report) -> Event:
-        if report.kind == channel.READY:
-            return ProcessorReady(self.number, report.number)
-        if report.kind == channel.BLOCKED:
-            return TaskBlocked(self.number, report.number)
-        if report.kind == channel.RESUME_WANTED:
+    def _event(self, kind: int, number: int, amount: int, status: int, value: bytes) -> Event:
+        if kind == channel.READY:
+            return ProcessorReady(self.number, number)
+        if kind == channel.BLOCKED:
+            return TaskBlocked(self.number, number)
+        if kind == channel.RESUME_WANTED:
             return ResumeWanted(self.number)
-        if report.kind == channel.GAVE_BACK:
-            return GaveBack(self.number, report.amount, report.number)
-        if report.kind == channel.PRINTED:
-            text = report.value.decode("utf-8", "replace")
-            return TaskPrinted(self.number, report.number, report.status, text)
-        return ProcessorBroken(self.number, f"wrote a frame of unknown kind {report.kind}")
+        if kind == channel.GAVE_BACK:
+            return GaveBack(self.number, amount, number)
+        return TaskPrinted(self.number, number, status, value.decode("utf-8", "replace"))

@@ -177,30 +177,28 @@ class AgentCore:
     def _on_tasks_ended(self, event: events.TasksEnded, now: float) -> None:
         tables = self.tables
         processor = tables.processors[event.processor]
-        slice_, add_duration = processor.slice, tables.durations.add
+        slice_, tasks = processor.slice, tables.tasks
+        add_duration, add_result = tables.durations.add, tables.results.append
         busy_seconds = 0.0
-        for end in event.ends:
-            if not slice_ or slice_[0].number != end.number:
+        for number, status, kind, seconds, value, profile in event.ends:
+            if not slice_ or slice_[0].number != number:
                 # After Lost its slice is gone, and what it still reports is of no use to anybody.
                 if processor.state is not State.STOPPING:
-                    self._break(processor, f"reported task {end.number}, which it is not running", now)
+                    self._break(processor, f"reported task {number}, which it is not running", now)
                 return
             task = slice_.popleft()
             processor.outstanding_seconds -= task.estimate_seconds
-            busy_seconds += end.busy_seconds
-            add_duration(task.function, end.busy_seconds)
-            self._end(task, end)
+            busy_seconds += seconds
+            add_duration(task.function, seconds)
+            if status == events.INTERRUPTED:
+                self._end_interrupted(task)
+                continue
+            del tasks[task.id]
+            add_result((task.id, task.attempt, status, kind, value, profile))
+            if task.stop is not None:
+                stopping.end_in_spite(tables, task)
         tables.durations.add_round(len(event.ends), busy_seconds)
         self._after_end(processor, now)
-
-    def _end(self, task: Task, end: events.TaskEnd) -> None:
-        if end.status == events.INTERRUPTED:
-            self._end_interrupted(task)
-            return
-        del self.tables.tasks[task.id]
-        self.tables.results.add(task.id, task.attempt, end.status, end.kind, end.value, end.profile)
-        if task.stop is not None:
-            stopping.end_in_spite(self.tables, task)
 
     def _end_interrupted(self, task: Task) -> None:
         if task.stop is not None:

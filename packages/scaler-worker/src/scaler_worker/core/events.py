@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from scaler_protocol.session import Lost, Opened, Received
 
-
-class TaskEnd(NamedTuple):
-    """How one task ended, as its processor says. A tuple, because there is one for every task."""
-
-    number: int
-    status: int  #: STATUS_SUCCESS, STATUS_FAILED or INTERRUPTED
-    kind: int
-    busy_seconds: float
-    value: bytes
-    profile: bytes = b""
-
+TaskEnd = tuple[int, int, int, float, bytes, bytes]
+"""How one task ended, as its processor says: number, status (SUCCESS, FAILED or INTERRUPTED), kind, busy seconds,
+value, profile. A bare tuple, because there is one for every task."""
 
 INTERRUPTED = 255
 """Between agent and processor only: the task gave way to an interrupt. Why it was interrupted, the agent knows."""

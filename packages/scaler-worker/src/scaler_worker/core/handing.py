@@ -8,8 +8,10 @@ never keeps them from running (WRK-6), and no more tasks than places compute at 
 from __future__ import annotations
 
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED, TOO_DEEP
-from scaler_protocol.messages import TaskError
+from scaler_protocol.ids import ObjectId
+from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_worker.core.actions import HandOver, Reclaim, Resume, StartProcessor, StopProcessor
+from scaler_worker.core.durations import Durations
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import Tables
@@ -92,25 +94,44 @@ def _hand_slice(tables: Tables, processor: Processor, limit: int, now: float) ->
 
 def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
     """Up to `SLICE_SECONDS` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
-    queue, estimate_of = tables.queue, tables.durations.estimate
-    taken: list[Task] = []
-    budget_seconds = SLICE_SECONDS - processor.outstanding_seconds
-    budget_bytes = SLICE_BYTES
-    while budget_seconds > 0 and budget_bytes > 0 and len(taken) < min(limit, SLICE_TASKS):
-        task = queue.first()
-        if task is None:
-            break
-        estimate = estimate_of(task.function)
-        goes_alone = estimate is None or task.header.timeout_seconds > 0
-        if goes_alone and (taken or processor.slice):
-            break
-        queue.pop()
-        task.estimate_seconds = SLICE_SECONDS if goes_alone or estimate is None else estimate
-        budget_seconds -= task.estimate_seconds
-        budget_bytes -= task.part_bytes
-        taken.append(task)
-    processor.outstanding_seconds = SLICE_SECONDS - budget_seconds
+    budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS))
+    taken = tables.queue.take(budget.accepts)
+    processor.outstanding_seconds = SLICE_SECONDS - budget.seconds
     return taken
+
+
+class _Budget:
+    """What may still go into a slice. `accepts` is called for every task, so it keeps what batches have in common."""
+
+    def __init__(self, durations: Durations, processor: Processor, limit: int) -> None:
+        self.seconds = SLICE_SECONDS - processor.outstanding_seconds
+        self._bytes = SLICE_BYTES
+        self._count = limit
+        self._is_empty = not processor.slice
+        self._estimate_of = durations.estimate
+        self._header: TaskHeader | None = None
+        self._function: ObjectId | None = None
+        self._estimate: float | None = None
+
+    def accepts(self, task: Task) -> bool:
+        if self.seconds <= 0 or self._bytes <= 0 or self._count <= 0:
+            return False
+        if task.function is not self._function or task.header is not self._header:
+            self._function, self._header = task.function, task.header
+            self._estimate = None if task.header.timeout_seconds > 0 else self._estimate_of(task.function)
+        if self._estimate is None:
+            if not self._is_empty:
+                return False
+            self.seconds = 0.0
+            task.estimate_seconds = SLICE_SECONDS
+        else:
+            self.seconds -= self._estimate
+            task.estimate_seconds = self._estimate
+        self._is_empty = False
+        self._count -= 1
+        parts = task.parts
+        self._bytes -= len(parts) if type(parts) is bytes else task.part_bytes
+        return True
 
 
 def _fall_back(tables: Tables, now: float) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskHeader
@@ -49,11 +50,22 @@ class TaskQueue:
     def first(self) -> Task | None:
         return next(iter(self._waiting[self._ranks[0]].values())) if self._ranks else None
 
-    def pop(self) -> Task:
-        rank = self._ranks[0]
-        _, task = self._waiting[rank].popitem(last=False)
-        self._shrink(rank)
-        return task
+    def take(self, accepts: Callable[[Task], bool]) -> list[Task]:
+        """Pop tasks for as long as they are accepted: in one go, because a slice may have hundreds."""
+        taken: list[Task] = []
+        while self._ranks:
+            rank = self._ranks[0]
+            waiting = self._waiting[rank]
+            before = len(taken)
+            taken += takewhile(accepts, waiting.values())
+            if len(taken) - before == len(waiting):
+                del self._waiting[rank], self._ranks[0]
+                continue
+            for task in taken[before:]:
+                del waiting[task.id]
+            break
+        self._count -= len(taken)
+        return taken
 
     def remove(self, task: Task) -> None:
         rank = _rank(task.header)

@@ -15,72 +15,65 @@ MESSAGE_BYTES = 16 * 1024 * 1024
 MESSAGE_TASKS = 16_384
 
 
+Row = tuple[TaskId, int, int, int, bytes, bytes]
+"""Task, attempt, status, kind, value, profile or nothing."""
+
+
 class ResultCollector:
     def __init__(self) -> None:
-        self._ids: list[TaskId] = []
-        self._attempts: list[int] = []
-        self._statuses = bytearray()
-        self._kinds = bytearray()
-        self._values: list[bytes] = []
-        self._profiles: dict[int, bytes] = {}  #: by position: few tasks are profiled
+        self._rows: list[Row] = []
+        self.append = self._rows.append
+        """Add one row: bound once, because it is called for every task."""
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._rows)
 
     def __contains__(self, task_id: TaskId) -> bool:
-        return task_id in self._ids
+        return any(row[0] == task_id for row in self._rows)
 
-    def add(self, task_id: TaskId, attempt: int, status: int, kind: int, value: bytes, profile: bytes = b"") -> None:
-        if profile:
-            self._profiles[len(self._ids)] = profile
-        self._ids.append(task_id)
-        self._attempts.append(attempt)
-        self._statuses.append(status)
-        self._kinds.append(kind)
-        self._values.append(value)
+    def add(self, task_id: TaskId, attempt: int, status: int, kind: int, value: bytes) -> None:
+        self.append((task_id, attempt, status, kind, value, b""))
 
     def add_without_value(self, task_id: TaskId, attempt: int, status: int) -> None:
-        self.add(task_id, attempt, status, KIND_NONE, b"")
+        self.append((task_id, attempt, status, KIND_NONE, b"", b""))
 
     def clear(self) -> None:
-        self.__init__()  # type: ignore[misc]
+        self._rows.clear()
 
     def take(self, credit: int) -> Iterator[Results]:
         """Everything gathered so far, as few messages as the limits allow."""
+        rows = self._rows[:]
+        self._rows.clear()
         start = 0
-        for end in self._ends():
-            yield self._message(start, end, credit)
+        for end in _ends(rows):
+            yield _message(rows[start:end], credit)
             start = end
-        self.clear()
 
-    def _ends(self) -> Iterator[int]:
-        start = size = 0
-        for position, value in enumerate(self._values):
-            if position > start and (size + len(value) > MESSAGE_BYTES or position - start == MESSAGE_TASKS):
-                yield position
-                start, size = position, 0
-            size += len(value)
-        if self._values:
-            yield len(self._values)
 
-    def _message(self, start: int, end: int, credit: int) -> Results:
-        """An empty column says "the default for all" (BAT-2): a batch of plain successes is ids and sizes."""
-        attempts = self._attempts[start:end]
-        statuses = bytes(self._statuses[start:end])
-        kinds = bytes(self._kinds[start:end])
-        values = self._values[start:end]
-        return Results(
-            ids=join_ids(self._ids[start:end]),
-            payload=b"".join(values),
-            sizes=join_u32([len(value) for value in values]),
-            attempts=b"" if attempts.count(1) == len(attempts) else join_u16(attempts),
-            statuses=statuses if any(statuses) else b"",
-            kinds=kinds if any(kinds) else b"",
-            profiles=self._profile_column(start, end),
-            credit=credit,
-        )
+def _ends(rows: list[Row]) -> Iterator[int]:
+    """Where to cut."""
+    if len(rows) <= MESSAGE_TASKS and sum(len(row[4]) for row in rows) <= MESSAGE_BYTES:
+        yield from (len(rows),) if rows else ()
+        return
+    start = size = 0
+    for position, row in enumerate(rows):
+        if position > start and (size + len(row[4]) > MESSAGE_BYTES or position - start == MESSAGE_TASKS):
+            yield position
+            start, size = position, 0
+        size += len(row[4])
+    yield len(rows)
 
-    def _profile_column(self, start: int, end: int) -> bytes:
-        if not any(start <= position < end for position in self._profiles):
-            return b""
-        return b"".join(self._profiles.get(position, bytes(PROFILE_BYTES)) for position in range(start, end))
+
+def _message(rows: list[Row], credit: int) -> Results:
+    """An empty column says "the default for all" (BAT-2): a batch of plain successes is ids and sizes."""
+    ids, attempts, statuses, kinds, values, profiles = zip(*rows, strict=True)
+    return Results(
+        ids=join_ids(ids),
+        payload=b"".join(values),
+        sizes=join_u32([len(value) for value in values]),
+        attempts=b"" if attempts.count(1) == len(attempts) else join_u16(attempts),
+        statuses=bytes(statuses) if any(statuses) else b"",
+        kinds=bytes(kinds) if any(kinds) else b"",
+        profiles=b"".join(p or bytes(PROFILE_BYTES) for p in profiles) if any(profiles) else b"",
+        credit=credit,
+    )
