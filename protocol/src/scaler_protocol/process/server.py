@@ -38,7 +38,6 @@ def run_server(main: ServerMain, logging_options: LoggingOptions, event_loop: st
     try:
         setup_logging(logging_options)
         logging.info("use event loop: %s", event_loop)
-        follow_parent()
         loop.run_until_complete(_until_signal(loop, main))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
@@ -61,6 +60,7 @@ async def _until_signal(loop: asyncio.AbstractEventLoop, main: ServerMain) -> No
 
     for number in (signal.SIGINT, signal.SIGTERM):
         _install(loop, number, on_signal)
+    follow_parent()  # now that its SIGTERM would be an orderly end
     await main(stop)
 
 

@@ -1,0 +1,255 @@
+"""What all commands share: arguments, log lines, loops, exit codes, and not outliving a parent."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from scaler_protocol.errors import ScalerError
+from scaler_protocol.process import (
+    ArgumentParser,
+    LoggingOptions,
+    StartupError,
+    UsageError,
+    add_event_loop_argument,
+    add_logging_arguments,
+    byte_count,
+    check_event_loop,
+    logging_options,
+    positive_int,
+    positive_seconds,
+    run_command,
+    setup_logging,
+)
+from scaler_protocol.process.logs import LineFormatter
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+def root_logger():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    yield root
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), ("1000000", 1000000), ("64k", 65536), ("512M", 512 << 20), ("4GiB", 4 << 30), ("1.5 GB", 3 << 29)],
+)
+def test_sizes(text, expected):
+    assert byte_count(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "much", "1x", "4Gi B", "nan"])
+def test_what_is_no_size(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        byte_count(text)
+
+
+def test_numbers():
+    assert positive_int("7") == 7 and positive_seconds("0.5") == 0.5
+    for kind, text in [(positive_int, "0"), (positive_int, "x"), (positive_seconds, "nan"), (positive_seconds, "inf")]:
+        with pytest.raises(argparse.ArgumentTypeError):
+            kind(text)
+
+
+def test_a_mistake_on_the_command_line_is_one_line(capsys):
+    parser = ArgumentParser(prog="scaler_thing")
+    add_event_loop_argument(parser)
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(["--event-loop", "none"])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("scaler_thing: error: ") and "builtin" in error and error.count("\n") == 1
+
+
+def test_shared_arguments():
+    parser = ArgumentParser(prog="scaler_thing")
+    parser.add_argument("address")
+    add_event_loop_argument(parser)
+    add_logging_arguments(parser)
+    defaults = parser.parse_args(["tcp://x:1"])
+    assert defaults.event_loop == "builtin" and logging_options(defaults) == LoggingOptions()
+    given = parser.parse_args(["tcp://x:1", "-el", "uvloop", "-lp", "/dev/stderr", "a.log", "-ll", "debug"])
+    assert given.event_loop == "uvloop"
+    assert logging_options(given) == LoggingOptions(("/dev/stderr", "a.log"), "DEBUG", None)
+
+
+@pytest.mark.parametrize(
+    ("level", "name"),
+    [(logging.INFO, "INFO"), (logging.WARNING, "WARN"), (logging.ERROR, "EROR"), (logging.DEBUG, "DEBG"), (50, "CTIC")],
+)
+def test_the_form_of_a_line(level, name):
+    line = LineFormatter().format(logging.LogRecord("any", level, "", 0, "%s left", ("w1",), None))
+    assert re.fullmatch(rf"\[{name}\]\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{{4}}: w1 left", line)
+
+
+def test_logging_to_several_paths(tmp_path, capsys, root_logger):
+    path = tmp_path / "log"
+    setup_logging(LoggingOptions(("/dev/stdout", str(path)), "WARNING"), path_suffix="-7")
+    logging.info("not this")
+    logging.error("but this")
+    written = (tmp_path / "log-7").read_text()
+    assert written == capsys.readouterr().out
+    assert written.count("\n") == 1 and "]" in written and written.endswith(": but this\n")
+
+
+def test_the_first_line_names_the_paths(capsys, root_logger):
+    setup_logging(LoggingOptions())
+    assert capsys.readouterr().out.endswith(": logging to ('/dev/stdout',)\n")
+
+
+def test_logging_from_a_configuration_file(tmp_path, capsys, root_logger):
+    path = tmp_path / "logging.conf"
+    path.write_text(
+        "[loggers]\nkeys=root\n[handlers]\nkeys=out\n[formatters]\nkeys=plain\n"
+        "[logger_root]\nlevel=INFO\nhandlers=out\n"
+        "[handler_out]\nclass=StreamHandler\nargs=(sys.stdout,)\nformatter=plain\n"
+        "[formatter_plain]\nformat=mine: %(message)s\n"
+    )
+    setup_logging(LoggingOptions(config_file=str(path)))
+    assert capsys.readouterr().out == f"mine: logging from {path}\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        LoggingOptions(("/nowhere/at/all/log",)),
+        LoggingOptions(level="LOUD"),
+        LoggingOptions(config_file="/nowhere/at/all.conf"),
+        LoggingOptions(config_file=__file__),
+    ],
+)
+def test_what_cannot_be_logged_to_is_a_usage_error(options, root_logger):
+    with pytest.raises(UsageError) as caught:
+        setup_logging(options)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_event_loop_that_is_not_there(monkeypatch):
+    check_event_loop("builtin")
+    with pytest.raises(UsageError, match="no event loop called 'none'"):
+        check_event_loop("none")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pip install uvloop"):
+        check_event_loop("uvloop")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UsageError("a"), 2), (StartupError("b"), 1), (ScalerError("c"), 1), (KeyboardInterrupt(), 130)]
+)
+def test_errors_become_exit_codes(error, code, capsys):
+    def fail() -> int:
+        raise error
+
+    assert run_command("scaler_thing", fail) == code
+    text = f"scaler_thing: error: {error}\n" if isinstance(error, ScalerError) else ""
+    assert capsys.readouterr().err == text
+
+
+def test_our_own_mistakes_are_not_hidden():
+    with pytest.raises(ZeroDivisionError):
+        run_command("scaler_thing", lambda: 1 // 0)
+
+
+# ---------------------------------------------------------------- processes
+
+SERVER = """
+import asyncio, sys
+from scaler_protocol.process import LoggingOptions, run_command, run_server
+async def main(stop):
+    print("ready", flush=True)
+    await stop.wait()
+    {last_words}
+sys.exit(run_command("server", lambda: run_server(main, LoggingOptions())))
+"""
+
+
+def start(code: str, **environment: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    return process
+
+
+def read_until(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if word in line:
+            return
+    pytest.fail(f"the process ended without saying {word!r}")
+
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to speak of")
+
+
+@posix_only
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_ends_in_order_on_a_signal(number):
+    with start(SERVER.format(last_words='print("goodbye", flush=True)')) as process:
+        read_until(process, "ready")
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0 and "goodbye" in output and number.name in output
+
+
+@posix_only
+def test_a_second_signal_ends_a_server_that_hangs():
+    with start(SERVER.format(last_words='print("hanging", flush=True); await asyncio.sleep(60)')) as process:
+        read_until(process, "ready")
+        process.send_signal(signal.SIGTERM)
+        read_until(process, "hanging")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=SECONDS)
+    assert process.returncode == -signal.SIGTERM
+
+
+@posix_only
+def test_a_server_follows_the_process_that_started_it():
+    """Started by a process that is then killed: it gets no chance to clean up, so the server must notice by itself."""
+    with start("import sys; print('ready', flush=True); sys.stdin.read()") as parent:
+        read_until(parent, "ready")
+        with start(SERVER.format(last_words="pass"), SCALER_PARENT_PID=str(parent.pid)) as process:
+            read_until(process, "ready")
+            parent.kill()
+            parent.wait(SECONDS)
+            process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has PR_SET_PDEATHSIG")
+def test_a_fork_dies_with_its_parent():
+    parent = start(
+        "import os, time\n"
+        "from scaler_protocol.process import die_with_parent\n"
+        "me = os.getpid()\n"
+        "if os.fork() == 0:\n"
+        "    die_with_parent(me)\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "    os._exit(0)\n"
+        "time.sleep(60)\n"
+    )
+    with parent:
+        read_until(parent, "ready")
+        parent.kill()
+        # The child holds the other end of this pipe: it is at its end when the child is.
+        parent.communicate(timeout=SECONDS)
+    assert parent.returncode == -signal.SIGKILL
