@@ -93,7 +93,7 @@ class Verdict(Enum):
     """What a Hello is to the session its peer has already."""
 
     RESUME = "resume"  # continue it on the new socket
-    REPEATED = "repeated"  # the Hello that opened it, on another socket, before anything was said: the same Welcome
+    REPEATED = "repeated"  # another attempt to open it, for nobody has used it yet: the same Welcome
     REPLACE = "replace"  # the peer knows nothing of it any more: lose it, open another
     STALE = "stale"  # older than the session: from a socket its peer has left, or a second peer with this id
 
@@ -112,11 +112,17 @@ def judge(hello: Hello, current: Hello, session_id: int, channel: Channel) -> Ve
         if resume.received_seq < channel.acknowledged_seq:
             return Verdict.STALE
         return Verdict.RESUME if channel.is_possible(resume.received_seq) else Verdict.REPLACE
-    if hello == current and channel.received_seq == 0 and channel.acknowledged_seq == 0:
-        return Verdict.REPEATED
-    # Naming a session before the present one, it was replaced without noticing. Giving way would let two peers with
-    # one id throw each other out for ever.
-    return Verdict.REPLACE if resume == Resume() else Verdict.STALE
+    if resume == Resume():
+        return Verdict.REPEATED if hello == current and _is_unused(channel) else Verdict.REPLACE
+    # It names a session before the present one. If nobody has used the present one yet, its Welcome may have missed
+    # the dialer, or it was a late Hello that opened it. If it is in use, giving way would let two peers with one id
+    # throw each other out for ever.
+    return Verdict.REPEATED if _is_unused(channel) else Verdict.STALE
+
+
+def _is_unused(channel: Channel) -> bool:
+    """The dialer has not shown that it knows of this session."""
+    return channel.received_seq == 0 and channel.acknowledged_seq == 0
 
 
 def agree_limits(ours: Limits, theirs: Limits) -> Limits:
