@@ -281,7 +281,8 @@ class AgentCore:
             self._do(Log(True, f"processor {processor.process_id} {describe_exit(event.exit_code)}"))
         self._take_back(processor)
         if processor.slice:
-            self._end_with_processor(processor.slice.popleft(), event, was_killed=before is State.STOPPING)
+            was_killed = before is State.STOPPING and not processor.is_broken
+            self._end_with_processor(processor.slice.popleft(), event, was_killed)
 
     def _end_with_processor(self, task: Task, event: events.ProcessorExited, was_killed: bool) -> None:
         tables = self.tables
@@ -314,6 +315,7 @@ class AgentCore:
     def _break(self, processor: Processor, text: str, now: float) -> None:
         """Its state and ours no longer agree. Its task ends as one whose processor died."""
         self._do(Log(True, f"processor {processor.process_id} broke the local channel and is killed: {text}"))
+        processor.is_broken = True
         if processor.state is not State.STOPPING:
             stopping.kill(self.tables, processor, now)
 

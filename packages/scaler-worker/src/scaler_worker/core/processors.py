@@ -88,6 +88,7 @@ class Processor:
     last_number: int = 0  #: of the last task handed over
     is_extra: bool = False  #: runs beyond the worker's places, because a deeper task had waited too long
     reclaim_serial: int = 0
+    is_broken: bool = False  #: killed because it broke the local channel, so that its first task is to blame
     is_reclaiming: bool = False  #: asked to give back what it has not begun, and has not answered
     kill_at: float | None = None  #: set while an interrupted first task is given its grace
     timeout_at: float | None = None  #: when the first task has run for its `timeout_seconds`
