@@ -194,7 +194,7 @@ class Calls:
         if not callable(function):
             raise TypeError(f"the first argument must be callable, got {type(function).__name__}")
         try:
-            pieces = [self.serializer.serialize(function)] if self.serializer is not None else values.dumps(function)
+            pieces = values.dumps(function if self.serializer is None else _BySerializer(self.serializer, function))
         except Exception as error:
             raise TypeError(f"the function {_name_of(function)} cannot be serialized: {error}") from error
         size = values.size_of(pieces)
@@ -275,6 +275,17 @@ class Calls:
         _log.warning(
             "%s has %.0f MiB when serialized: send what is used often once with send_object()", what, size / 2**20
         )
+
+
+class _BySerializer:
+    """Reads back as what the program's own serializer makes of a function, for whoever knows only the default one."""
+
+    def __init__(self, serializer: Serializer, value: Any) -> None:
+        self._deserialize = serializer.deserialize
+        self._data = serializer.serialize(value)
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return self._deserialize, (self._data,)
 
 
 def capabilities_of(wanted: dict[str, int] | Iterable[str] | None) -> tuple[Capability, ...]:

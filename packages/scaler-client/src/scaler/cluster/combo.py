@@ -109,10 +109,11 @@ class SchedulerClusterCombo:
     def _start(self, starts_storage: bool) -> None:
         if starts_storage:
             self._children.append(ChildProcess("object storage server", storage_command(self._options)))
-        self._children.append(ChildProcess("scheduler", scheduler_command(self._options)))
+        scheduler = ChildProcess("scheduler", scheduler_command(self._options))
+        self._children.append(scheduler)
         if self._options.n_workers:
             self._children.append(ChildProcess("workers", cluster_command(self._options)))
-        wait_until_ready(self._address, self._options.n_workers, self._children, START_SECONDS)
+        wait_until_ready(self._address, self._options.n_workers, scheduler, self._children, START_SECONDS)
 
     def get_address(self) -> str:
         """Where clients connect to, such as tcp://127.0.0.1:34567."""

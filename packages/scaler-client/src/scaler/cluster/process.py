@@ -49,6 +49,10 @@ class ChildProcess:
         self._reader = threading.Thread(target=self._pass_on, name=f"scaler-{name}", daemon=True)
         self._reader.start()
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def check(self) -> None:
         """Raise what the child said, if it has ended."""
         code = self._process.poll()

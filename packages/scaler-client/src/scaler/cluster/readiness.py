@@ -19,7 +19,9 @@ _ASK_SECONDS = 0.02
 """Between two questions how many workers are there: a status report tells no more than the count at its time."""
 
 
-def wait_until_ready(address: str, n_workers: int, children: Sequence[ChildProcess], timeout_seconds: float) -> None:
+def wait_until_ready(
+    address: str, n_workers: int, scheduler: ChildProcess, children: Sequence[ChildProcess], timeout_seconds: float
+) -> None:
     """Returns when the scheduler knows so many workers. Raises as soon as a child has ended, or the time is over."""
     end_at = time.monotonic() + timeout_seconds
     counts: list[int] = []
@@ -32,7 +34,7 @@ def wait_until_ready(address: str, n_workers: int, children: Sequence[ChildProce
                 found = f"it had {counts[-1]} of {n_workers} workers" if counts else "the scheduler did not answer"
                 raise ClusterStartError(f"the cluster at {address} did not start in {timeout_seconds:g} s: {found}")
             for event in endpoint.poll(now):
-                _handle(event, endpoint, counts)
+                _handle(event, endpoint, counts, scheduler.process_id)
             if endpoint.settle(now):
                 continue
             with selectors.DefaultSelector() as selector:
@@ -42,8 +44,11 @@ def wait_until_ready(address: str, n_workers: int, children: Sequence[ChildProce
                 endpoint.send(SnapshotRequest(request_id=1))
 
 
-def _handle(event: object, endpoint: DealerEndpoint, counts: list[int]) -> None:
+def _handle(event: object, endpoint: DealerEndpoint, counts: list[int], scheduler_id: int) -> None:
     if isinstance(event, Opened):
+        if event.welcome.software.process_id != scheduler_id:
+            # Ours could not listen there, or will say so in a moment.
+            raise ClusterStartError(f"another scheduler listens at {endpoint.address} already: give another address")
         endpoint.send(SnapshotRequest(request_id=1))
     elif isinstance(event, Received) and isinstance(event.message, ClusterStatus):
         counts.append(len(event.message.workers))
