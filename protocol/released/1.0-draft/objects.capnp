@@ -1,0 +1,70 @@
+@0x8ac3cfec1683d03f;
+# Object storage: values by id. Spec chapters 12 (STO) and 13 (OWN: who frees what).
+#
+# Every request carries a `requestId` chosen by the requester; every reply echoes it. Requests are idempotent, so a
+# requester that lost its session asks again. A value travels in chunks, each one frame of at most 8 MiB, asked for or
+# confirmed one by one, with at most 8 outstanding: memory stays bounded and heartbeats get through. (STO-6)
+
+struct Put @0xefe96fc6c869a255 {
+  # One chunk, in the one payload frame. The object exists once all its bytes are there, from any number of owners.
+  requestId @0 :UInt64;
+  objectId @1 :Data;     # 16 bytes
+  owner @2 :Data;        # 16 bytes: the client that keeps it alive, until Release or ReleaseOwner (OWN-1)
+  totalBytes @3 :UInt64;
+  offset @4 :UInt64;     # where this chunk begins. Chunks of one writer come in order.
+  # Putting an object that exists adds the owner and is answered OK at once: same id, same bytes. (STO-4)
+}
+
+struct Get @0xace6c0e939a95918 {
+  requestId @0 :UInt64;
+  objectId @1 :Data;
+  offset @2 :UInt64;
+  chunkBytes @3 :UInt32;      # at most this much in the reply; zero: the server's choice, at most 8 MiB
+  waitSeconds @4 :Float64 = 0;  # wait this long for the object to come into being; then NO_SUCH_OBJECT (STO-7)
+}
+
+struct Value @0xa4d3554ce3081e75 {
+  requestId @0 :UInt64;
+  totalBytes @1 :UInt64;
+  offset @2 :UInt64;      # the bytes are the one payload frame
+}
+
+struct Release @0xede3f34d673de22c {
+  # This owner needs these objects no longer. What has no owner left is deleted. Unknown ids are no error. (OWN-3)
+  requestId @0 :UInt64;  # zero: no reply wanted
+  owner @1 :Data;
+  ids @2 :Data;          # 16·n
+}
+
+struct ReleaseOwner @0xa7ed63227cebe03e {
+  # The owner is gone: release all it owns, and refuse later Puts in its name with OWNER_GONE. (OWN-4)
+  requestId @0 :UInt64;
+  owner @1 :Data;
+}
+
+struct Duplicate @0x8b0a90f48bd66f62 {
+  # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9)
+  requestId @0 :UInt64;
+  source @1 :Data;
+  target @2 :Data;
+  owner @3 :Data;
+  waitSeconds @4 :Float64 = 0;
+}
+
+struct ObjectReply @0xb411aee48cf0cf70 {
+  requestId @0 :UInt64;
+  code @1 :UInt16;  # zero: done. NO_SUCH_OBJECT, OWNER_GONE, STORAGE_FULL, BAD_CHUNK, …
+  text @2 :Text;
+}
+
+struct StorageStatusRequest @0x85b7cf3cba63fa11 {
+  requestId @0 :UInt64;
+}
+
+struct StorageStatus @0xd9f1c2fe7e5e5c3b {
+  requestId @0 :UInt64;
+  objectCount @1 :UInt64;
+  ownerCount @2 :UInt64;
+  memoryBytes @3 :UInt64;    # bytes of values held in memory
+  waiterCount @4 :UInt64;    # Gets and Duplicates that wait for an object
+}
