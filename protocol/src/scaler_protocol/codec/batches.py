@@ -22,6 +22,7 @@ PART_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_TASK))
 INPUT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT))
 RESULT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_NONE))
 STATUSES = bytes(range(codes.STATUS_SUCCESS, codes.STATUS_REFUSED + 1))
+_ID_SIZES = frozenset((ID_BYTES,))
 _IS_NONE = bytes(kind == codes.KIND_NONE for kind in range(256))
 _IS_OBJECT = bytes(kind == codes.KIND_OBJECT for kind in range(256))
 
@@ -32,8 +33,10 @@ def check_submit(batch: Submit, limits: Limits) -> None:
             refuse(f"{name} is a column of Dispatch, not of Submit", "BAT-5")
     count, sizes = _check_tasks(batch, limits)
     _check_payload(batch, sum(sizes))
-    dependency_counts = split_u16(batch.dependency_counts)
-    expect_length("dependencyCounts", batch.dependency_counts, 2, count, is_optional=True)
+    dependency_counts: tuple[int, ...] = ()
+    if batch.dependency_counts:
+        expect_length("dependencyCounts", batch.dependency_counts, 2, count)
+        dependency_counts = split_u16(batch.dependency_counts)
     expect_length("dependencies", batch.dependencies, ID_BYTES, sum(dependency_counts))
     if codes.KIND_TASK in batch.part_kinds:
         _check_task_parts(batch, sizes, dependency_counts)
@@ -66,7 +69,8 @@ def _check_tasks(batch: TaskBatch, limits: Limits) -> tuple[int, tuple[int, ...]
         highest = max(split_u16(batch.function_indexes))
         if highest >= function_count:
             refuse(f"function index {highest} is outside the table of {function_count} functions", "BAT-2")
-    expect_length("taskFlags", batch.task_flags, 1, count, is_optional=True)
+    if batch.task_flags:
+        expect_length("taskFlags", batch.task_flags, 1, count)
     part_count = _check_part_counts(batch, count)
     check_kinds("partKinds", batch.part_kinds, PART_KINDS, part_count)
     return count, check_sizes("partSizes", batch.part_sizes, batch.part_kinds, part_count)
@@ -117,7 +121,8 @@ def check_results(batch: Results, limits: Limits) -> None:
     check_kinds("kinds", batch.kinds, RESULT_KINDS, count)
     sizes = check_sizes("sizes", batch.sizes, batch.kinds.translate(_IS_OBJECT), count)
     _check_payload(batch, sum(sizes))
-    expect_length("profiles", batch.profiles, PROFILE_BYTES, count, is_optional=True)
+    if batch.profiles:
+        expect_length("profiles", batch.profiles, PROFILE_BYTES, count)
     if codes.KIND_NONE in batch.kinds:
         _check_absent_values(batch, sizes)
 
@@ -172,16 +177,15 @@ def check_sizes(name: str, column: bytes, is_id: bytes, count: int) -> tuple[int
     """The sizes; sixteen where `is_id` is not zero."""
     expect_length(name, column, 4, count)
     sizes = split_u32(column)
-    if not {ID_BYTES}.issuperset(compress(sizes, is_id)):
+    if is_id and not _ID_SIZES.issuperset(compress(sizes, is_id)):
         refuse(f"{name} gives an id a size other than {ID_BYTES}", "BAT-8")
     return sizes
 
 
-def expect_length(name: str, column: bytes, item_bytes: int, count: int, *, is_optional: bool = False) -> None:
-    if len(column) != item_bytes * count and (column or not is_optional):
-        refuse(
-            f"column {name} has {len(column)} bytes; {count} items of {item_bytes} are {item_bytes * count}", "BAT-2"
-        )
+def expect_length(name: str, column: bytes, item_bytes: int, count: int) -> None:
+    expected = item_bytes * count
+    if len(column) != expected:
+        refuse(f"column {name} has {len(column)} bytes; {count} items of {item_bytes} are {expected}", "BAT-2")
 
 
 def refuse(text: str, clause: str) -> NoReturn:
