@@ -330,6 +330,7 @@ def test_closing_ends_the_calls_of_other_threads(client):
     assert client.status().object_count == 0, "a closed client connects anew"
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12: it is
 def test_a_forked_child_has_a_connection_of_its_own(client):
     object_id = new_object_id()
     client.put(object_id, OWNER, [b"value"])

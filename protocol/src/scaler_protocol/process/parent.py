@@ -64,9 +64,6 @@ def _wait_for_exit(process_id: int) -> None:
             threading.Event().wait(_POLL_SECONDS)
         return
     try:
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
-        while not poller.poll():
-            pass
+        select.select([descriptor], [], [])
     finally:
         os.close(descriptor)
