@@ -479,9 +479,11 @@ def test_a_task_that_ends_without_unblocking_is_told_to_go_on(story: Story) -> N
 def test_a_deeper_task_that_waited_runs_beyond_the_places(story: Story) -> None:
     story.dispatch(1)
     story.dispatch(2, depth=1)
-    assert story.core.next_deadline() == story.now + FALLBACK_SECONDS
+    assert story.core.next_deadline() is None, "a processor is starting: that is what is waited for"
     story.step(ProcessorReady(2, 2))
+    assert story.core.next_deadline() == story.now + FALLBACK_SECONDS
     assert handed(story.step(after=FALLBACK_SECONDS)) == {2: [2]}
+    assert story.core.next_deadline() is None
     assert results(story.end(2, 2)) == {2: STATUS_SUCCESS}
 
 

@@ -32,8 +32,14 @@ def _deadlines(tables: Tables) -> Iterator[float]:
 
 
 def _waiting(tables: Tables) -> Iterator[float]:
-    """The first queued task, when it may be an unseen child of a running one, runs after a while in any case."""
+    """The first queued task, when it may be an unseen child of a running one, runs after a while in any case.
+
+    Only what can then be done is a deadline: while a processor starts, its being ready is what is waited for.
+    """
     task = tables.queue.first()
-    if task is not None and task.header.depth > 0 and tables.free_places() <= 0:
-        full = len(tables.processors) >= tables.settings.max_processors
-        yield task.queued_at + (handing.REFUSE_SECONDS if full else handing.FALLBACK_SECONDS)
+    if task is None or tables.free_places() > 0 or not handing.is_held_up(tables, task):
+        return
+    if len(tables.processors) >= tables.settings.max_processors:
+        yield task.queued_at + handing.REFUSE_SECONDS
+    elif not tables.count(State.STARTING):
+        yield task.queued_at + handing.FALLBACK_SECONDS

@@ -137,7 +137,7 @@ class _Budget:
 def _fall_back(tables: Tables, now: float) -> None:
     """Run a deeper task although no place is free: the running one may well be waiting for it without saying so."""
     task = tables.queue.first()
-    if task is None or now < task.queued_at + FALLBACK_SECONDS or not _is_held_up(tables, task):
+    if task is None or now < task.queued_at + FALLBACK_SECONDS or not is_held_up(tables, task):
         return
     idle = next((p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming), None)
     if idle is not None:
@@ -147,7 +147,7 @@ def _fall_back(tables: Tables, now: float) -> None:
         _refuse(tables, task)
 
 
-def _is_held_up(tables: Tables, task: Task) -> bool:
+def is_held_up(tables: Tables, task: Task) -> bool:
     """True when only shallower tasks compute, so that one of them may be its ancestor."""
     running = [p.slice[0] for p in tables.processors.values() if p.state is State.RUNNING]
     return task.header.depth > 0 and all(other.header.depth < task.header.depth for other in running)
@@ -176,7 +176,7 @@ def wanted_processors(tables: Tables) -> int:
     """Every free place has a processor that could take it at once; a deeper task that is held up has one more."""
     task = tables.queue.first()
     wanted = max(tables.free_places(), 0)
-    if task is not None and wanted == 0 and _is_held_up(tables, task):
+    if task is not None and wanted == 0 and is_held_up(tables, task):
         wanted = 1
     return wanted
 
@@ -214,7 +214,8 @@ def stop_surplus(tables: Tables, now: float) -> None:
     surplus = tables.count(State.IDLE) - tables.settings.places - SPARE_PROCESSORS
     if surplus <= 0:
         return
-    for processor in [p for p in tables.processors.values() if p.state is State.IDLE][-surplus:]:
+    idle = sorted((p for p in tables.processors.values() if p.state is State.IDLE), key=lambda p: p.since)
+    for processor in idle[:surplus]:
         if now >= processor.since + IDLE_SECONDS and not processor.is_reclaiming:
             processor.step(Step.STOP, now)
             tables.actions.append(StopProcessor(processor.number))
