@@ -261,6 +261,11 @@ class SessionDialer:
             text = f"{channel.backlog_bytes} bytes wait for the {self.server_name}: send less, or wait for answers"
             self._break_off(codes.OVERLOADED, text, "SES-14")
 
+    @property
+    def sent_seq(self) -> int:
+        """Of the last message that `send` took into the session: what a `Complained` about it will name."""
+        return self._channel.sent_seq
+
     def settle(self, now: float) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
         if self._state is State.OPEN:
