@@ -3,164 +3,64 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.client_core import (
+    FUNCTION,
+    FUNCTION_2,
+    GRAPH,
+    HEADER,
+    OBJECT,
+    OTHER,
+    SERVER,
+    TIMEOUT,
+    Told,
+    Waiter,
+    answered,
+    call,
+    completions,
+    ended,
+    lost,
+    names_in,
+    opened,
+    succeeded,
+    task,
+)
 
-from scaler.client.core import invariants
 from scaler.client.core.actions import (
-    Action,
     AnswerShutdown,
     Complete,
     Print,
     Redial,
     Release,
     Send,
-    StoreAgain,
 )
-from scaler.client.core.core import CANCEL_ANSWER_SECONDS, ClientCore
+from scaler.client.core.core import CANCEL_ANSWER_SECONDS
 from scaler.client.core.events import (
     FLUSH,
     TICKED,
     CancelRequested,
     Cleared,
-    Event,
     GraphSubmitted,
     Left,
+    Numbered,
     ShutdownRequested,
     Submitted,
+    Unneeded,
 )
-from scaler.client.core.records import Outcomes, Submission
+from scaler.client.core.records import Outcomes
 from scaler.client.core.states import IllegalMove, Move, State, after
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import (
     Cancel,
-    CancelReply,
-    Hello,
     Limits,
-    Results,
     Shutdown,
     ShutdownReply,
     Submit,
     TaskError,
     TaskHeader,
     TaskLog,
-    Welcome,
 )
-from scaler_protocol.session import Lost, Opened, Received, Rejected
-
-SERVER = PeerId(b"server".ljust(16, b"."))
-HELLO = Hello(1, 1, codes.ROLE_CLIENT, PeerId(b"client".ljust(16, b".")))
-HEADER = TaskHeader()
-OTHER = TaskHeader(priority=1)
-FUNCTION = ObjectId(b"function".ljust(16, b"."))
-FUNCTION_2 = ObjectId(b"function 2".ljust(16, b"."))
-OBJECT = ObjectId(b"object".ljust(16, b"."))
-GRAPH = GraphId(b"graph".ljust(16, b"."))
-TIMEOUT = 60.0
-
-
-def task(name: object) -> TaskId:
-    return TaskId(str(name).encode().ljust(16, b"."))
-
-
-class Waiter:
-    """A collector that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[Outcomes] = []
-
-    def complete(self, outcomes: Outcomes) -> None:
-        self.told.append(outcomes)
-
-
-def call(
-    *names: object,
-    header: TaskHeader = HEADER,
-    function: ObjectId = FUNCTION,
-    collector: Waiter | None = None,
-    owner: object = None,
-    objects: tuple[ObjectId, ...] = (),
-) -> Submission:
-    datas = [str(name).encode() for name in names]
-    return Submission(
-        header=header,
-        function=function,
-        ids=tuple(task(name) for name in names),
-        payload=b"".join(datas),
-        part_sizes=tuple(map(len, datas)),
-        collector=collector or Waiter(),
-        owner=owner,
-        objects=objects,
-    )
-
-
-def opened(limits: Limits | None = None) -> Opened:
-    return Opened(SERVER, HELLO, Welcome(1, SERVER, 1, 1, limits=limits or Limits()))
-
-
-def lost(code: int = codes.SHUTTING_DOWN, text: str = "", is_orderly: bool = False) -> Lost:
-    return Lost(SERVER, code, text, is_orderly)
-
-
-def succeeded(*names: object) -> Received:
-    """Each task returns its own name."""
-    datas = [str(name).encode() for name in names]
-    ids = columns.join_ids(map(task, names))
-    return Received(SERVER, 1, Results(ids, b"".join(datas), columns.join_u32([len(data) for data in datas])))
-
-
-def ended(name: object, status: int, kind: int = codes.KIND_NONE, data: bytes = b"") -> Received:
-    sizes = columns.join_u32([len(data)])
-    return Received(SERVER, 1, Results(task(name), data, sizes, statuses=bytes((status,)), kinds=bytes((kind,))))
-
-
-def answered(outcome: int, *names: object) -> Received:
-    return Received(SERVER, 1, CancelReply(columns.join_ids(map(task, names)), bytes((outcome,)) * len(names)))
-
-
-class Told:
-    """A core under the invariants, and the clock."""
-
-    def __init__(self, is_open: bool = True) -> None:
-        self.core = ClientCore(timeout_seconds=TIMEOUT)
-        self.now = 100.0
-        if is_open:
-            assert self(opened()) == []
-
-    def __call__(self, event: Event) -> list[Action]:
-        actions = self.core.handle(event, self.now)
-        invariants.check(self.core)
-        return actions
-
-    def sent(self) -> list[Submit]:
-        actions = self(FLUSH)
-        messages = [action.message for action in actions if isinstance(action, Send)]
-        assert len(messages) == len(actions)
-        assert all(isinstance(message, Submit) for message in messages)
-        return messages  # type: ignore[return-value]
-
-    def submit(self, *submissions: Submission) -> None:
-        for submission in submissions:
-            assert self(Submitted(submission)) == []
-
-
-def names_in(submit: Submit) -> list[str]:
-    return [one.rstrip(b".").decode() for one in columns.split_ids(submit.ids)]
-
-
-def completions(actions: list[Action]) -> dict[TaskId, int]:
-    """Task -> status, of everything that was completed."""
-    found: dict[TaskId, int] = {}
-    for action in actions:
-        if isinstance(action, Complete):
-            statuses = action.outcomes.statuses or bytes(len(action.outcomes.ids))
-            for task_id, status in zip(action.outcomes.ids, statuses, strict=True):
-                assert task_id not in found, "each task is told exactly once"
-                found[task_id] = status
-    return found
-
+from scaler_protocol.session import Complained, Received, Rejected
 
 # ---------------------------------------------------------------- submitting
 
@@ -327,7 +227,7 @@ def test_a_successor_gets_what_is_unfinished_under_the_same_ids() -> None:
     told(succeeded("b"))
     assert told(lost()) == [Redial()]
     assert told(FLUSH) == []
-    assert told(opened()) == [StoreAgain((FUNCTION,))]
+    assert told(opened()) == []
     (again,) = told.sent()
     assert names_in(first[0]) == ["a", "b", "c", "d"]
     assert names_in(again) == ["a", "c", "d"]
@@ -404,6 +304,22 @@ def test_a_goodbye_is_an_answer_to_shutdown(is_orderly: bool) -> None:
     assert told(lost(text="bye", is_orderly=is_orderly)) == [Redial(), AnswerShutdown(is_orderly, "bye")]
 
 
+def test_a_refused_batch_has_ended() -> None:
+    told = Told()
+    told.submit(call("a", "b", objects=(OBJECT,)), call("c", header=OTHER))
+    first, second = told.sent()
+    told(Numbered(1, first.ids))
+    told(Numbered(2, second.ids))
+    told(succeeded("a"))
+    actions = told(Complained(SERVER, codes.BAD_BATCH, 1, "columns disagree", "BAT-2"))
+    assert completions(actions) == {task("b"): codes.STATUS_REFUSED}
+    assert actions[0].outcomes.error == TaskError(codes.BAD_BATCH, "refused", "columns disagree")  # type: ignore[union-attr]
+    assert actions[1] == Release((OBJECT,))
+    assert told(Complained(SERVER, codes.BAD_BATCH, 1, "again", "")) == []
+    assert told(Complained(SERVER, codes.OK, 77, "about nothing we know", "")) == []
+    assert told.core.pending_count == 1
+
+
 # ---------------------------------------------------------------- graphs
 
 
@@ -454,6 +370,16 @@ def test_the_rest_of_a_failed_graph_is_canceled() -> None:
     assert told.core.is_idle
 
 
+def test_a_result_object_that_others_of_its_graph_may_need_is_released_with_the_graph() -> None:
+    told = Told()
+    told(graph(("a", "", True), ("b", "a", True)))
+    told.sent()
+    told(ended("a", codes.STATUS_SUCCESS, codes.KIND_OBJECT, OBJECT))
+    assert told(Unneeded((OBJECT,))) == []
+    assert told(succeeded("b"))[-1] == Release((OBJECT,))
+    assert told(Unneeded((OBJECT,))) == [Release((OBJECT,))], "of no graph: at once"
+
+
 def test_canceling_one_node_cancels_the_graph() -> None:
     told = Told()
     told(graph(("a", "", False), ("b", "a", True), ("c", "a", True)))
@@ -496,104 +422,3 @@ def test_a_graph_that_ended_is_not_sent_though_it_waits() -> None:
 def test_an_illegal_move_is_our_own_mistake() -> None:
     with pytest.raises(IllegalMove, match="ENDED cannot SEND"):
         after(State.ENDED, Move.SEND)
-
-
-# ---------------------------------------------------------------- any order of events
-
-
-class AnyOrder(RuleBasedStateMachine):
-    """Whatever happens in whatever order: every task ends exactly once, and everything is derivable."""
-
-    @initialize()
-    def start(self) -> None:
-        self.told = Told()
-        self.count = 0
-        self.unfinished: set[TaskId] = set()
-        self.at_scheduler: list[TaskId] = []
-        self.is_open = True
-
-    def _apply(self, event: Event) -> None:
-        actions = self.told(event)
-        for task_id in completions(actions):
-            assert task_id in self.unfinished, "ends once"
-            self.unfinished.remove(task_id)
-        for action in actions:
-            if isinstance(action, Send) and isinstance(action.message, Submit):
-                for task_id in columns.split_ids(action.message.ids):
-                    assert task_id not in self.at_scheduler, "sent once in each session"
-                    self.at_scheduler.append(TaskId(task_id))
-
-    @rule(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), is_other=st.booleans())
-    def submit(self, sizes: list[int], is_other: bool) -> None:
-        for size in sizes:
-            names = [f"t{self.count + index}" for index in range(size)]
-            self.count += size
-            self.unfinished.update(map(task, names))
-            self._apply(Submitted(call(*names, header=OTHER if is_other else HEADER)))
-
-    @rule(data=st.data(), size=st.integers(1, 5))
-    def submit_graph(self, data: st.DataObject, size: int) -> None:
-        header = TaskHeader(graph_id=GraphId(f"g{self.count}".encode().ljust(16, b".")))
-        submissions: list[Submission] = []
-        for index in range(size):
-            one = call(f"t{self.count + index}", header=header)
-            if submissions:
-                one = one._replace(dependencies=(data.draw(st.sampled_from(submissions)).ids[0],))
-            is_wanted = index == size - 1 or data.draw(st.booleans())
-            submissions.append(one if is_wanted else one._replace(collector=None))
-            if is_wanted:
-                self.unfinished.add(one.ids[0])
-        self.count += size
-        self._apply(GraphSubmitted(header.graph_id, tuple(submissions)))
-
-    @rule()
-    def flush(self) -> None:
-        self._apply(FLUSH)
-
-    @precondition(lambda self: self.is_open and self.at_scheduler)
-    @rule(data=st.data(), status=st.sampled_from([0, 0, 0, codes.STATUS_FAILED, codes.STATUS_CANCELED]))
-    def end(self, data: st.DataObject, status: int) -> None:
-        task_id = data.draw(st.sampled_from(self.at_scheduler))
-        self._apply(ended(task_id.rstrip(b".").decode(), status))
-
-    @precondition(lambda self: self.unfinished)
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        self._apply(CancelRequested((data.draw(st.sampled_from(sorted(self.unfinished))),)))
-
-    @precondition(lambda self: self.is_open and self.at_scheduler)
-    @rule(data=st.data(), outcome=st.integers(0, 2))
-    def answer(self, data: st.DataObject, outcome: int) -> None:
-        self._apply(answered(outcome, data.draw(st.sampled_from(self.at_scheduler)).rstrip(b".").decode()))
-
-    @precondition(lambda self: self.is_open)
-    @rule(code=st.sampled_from([codes.SHUTTING_DOWN, codes.LEASE_EXPIRED, codes.SESSION_REPLACED]))
-    def lose(self, code: int) -> None:
-        self.is_open = False
-        self.at_scheduler = []
-        self._apply(lost(code))
-
-    @precondition(lambda self: not self.is_open)
-    @rule()
-    def open(self) -> None:
-        self.is_open = True
-        self._apply(opened())
-
-    @rule(seconds=st.sampled_from([0.1, 1.0, 35.0, 61.0]))
-    def let_time_pass(self, seconds: float) -> None:
-        self.told.now += seconds
-        self._apply(TICKED)
-
-    @invariant()
-    def nothing_is_forgotten(self) -> None:
-        pending = self.told.core._table.pending
-        assert self.unfinished == {one for one, entry in pending.items() if not entry.is_unwanted}
-
-    def teardown(self) -> None:
-        self._apply(Left())
-        assert not self.unfinished
-        assert self.told.core.is_idle and self.told.core.next_deadline() is None
-
-
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestAnyOrder = AnyOrder.TestCase

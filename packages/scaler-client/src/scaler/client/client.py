@@ -238,7 +238,7 @@ class Client(concurrent.futures.Executor):
     @property
     def identity(self) -> bytes:
         """Who this client is to the scheduler."""
-        return bytes(self._ready().connection.peer_id)
+        return self._ready().connection.identity
 
     @property
     def _max_workers(self) -> int:

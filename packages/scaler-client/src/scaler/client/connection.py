@@ -23,18 +23,19 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from scaler.client import errors
 from scaler.client.background import Background
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
-from scaler.client.core.records import Outcomes
+from scaler.client.core.records import Outcomes, result_objects
 from scaler.client.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
-from scaler_protocol.messages import NO_TASK, Hello, Timers, Welcome
+from scaler_protocol.messages import NO_TASK, Hello, Submit, Timers, Welcome
 from scaler_protocol.session import Opened, Rejected, SessionDialer
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint
@@ -58,14 +59,21 @@ class Connection:
         self.address = address
         #: a forked child inherits this object, but not the thread that serves it
         self.process_id = os.getpid()
+        #: who we are to the scheduler now; another one after a session was lost
         self.peer_id: PeerId = new_peer_id()
+        self.identity = bytes(self.peer_id)
         self.callbacks = Background("scaler-callbacks")
         self.new_task_ids = task_id_source()
         self.welcome: Welcome | None = None
         self._timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address)
-        self._endpoint = DealerEndpoint(address, _dialer(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task))
+        self._hello = _hello(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
+        self._dialer = SessionDialer(hello=self._hello, server_name="scheduler")
+        self._endpoint = DealerEndpoint(address, self._dialer)
+        #: of sessions that are over: they say goodbye when what they own is ours under our new name
+        self._retired: list[DealerEndpoint] = []
+        self._may_retire = False
         self._lock = threading.Lock()
         self._inbox: deque[events.ProgramEvent] = deque()
         self._garbage: deque[tuple[ObjectId, ...]] = deque()
@@ -80,7 +88,8 @@ class Connection:
         self._is_woken = False
         self._wake_receiver, self._wake_sender = _wake_pair()
         self._selector = selectors.DefaultSelector()
-        self._generation = -1
+        #: endpoint and generation of the socket that the IO thread watches
+        self._watched: tuple[DealerEndpoint | None, int] = (None, 0)
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         _open_connections.add(self)
 
@@ -149,8 +158,7 @@ class Connection:
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
             object_id = ObjectId(bytes(outcomes.payload))
             data = self._storage.get(object_id)
-            self.release_later((object_id,))
-            self._collect_garbage()
+            self.post(events.Unneeded((object_id,)), is_batch=True)
             return deserialize(data)
         return deserialize(outcomes.payload)
 
@@ -184,23 +192,24 @@ class Connection:
             return False
         try:
             self._drive(is_readable=False)
-            is_same_socket = self._endpoint.generation == self._generation
+            is_same_socket = self._is_watching()
         finally:
             self._lock.release()
         return not self._inbox and is_same_socket
 
     def _drive(self, is_readable: bool) -> None:
         """With the lock: everything posted into the core, everything that comes out of it on its way."""
-        core, endpoint, inbox = self._core, self._endpoint, self._inbox
+        core, inbox = self._core, self._inbox
         if self._is_closed:
             self._refuse()
             return
         while True:
             now = time.monotonic()
+            endpoint = self._endpoint
             if is_readable:
-                for received in endpoint.poll(now):
-                    self._note(received)
-                    self._perform(core.handle(received, now))
+                self._receive(endpoint, now)
+            if self._garbage:
+                inbox.append(self._collected_garbage())
             while inbox:
                 self._perform(core.handle(inbox.popleft(), now))
             if core.has_queued:
@@ -208,11 +217,16 @@ class Connection:
             deadline = core.next_deadline()
             if deadline is not None and deadline <= now:
                 self._perform(core.handle(events.TICKED, now))
-            is_readable = endpoint.settle(now)
+            is_readable = self._endpoint.settle(now) or self._endpoint is not endpoint
             if not is_readable and not inbox:
                 break
-        if self._garbage:
-            self._collect_garbage()
+
+    def _receive(self, endpoint: DealerEndpoint, now: float) -> None:
+        for received in endpoint.poll(now):
+            self._note(received)
+            self._perform(self._core.handle(received, now))
+            if self._endpoint is not endpoint:
+                return  # what else it says belongs to a life that is over
 
     def _refuse(self, text: str = "") -> None:
         """What was posted while the connection closed ends at once."""
@@ -230,27 +244,50 @@ class Connection:
         if type(event) is Opened:
             self.welcome = event.welcome
             self._storage.use(event.welcome.storage_address)
+            self._storage.take_over(then=self._retire_later)
             self._settled.set()
         elif type(event) is Rejected:
             self._rejected = event
             self._settled.set()
 
-    def _do_release(self, action: actions.Release) -> None:
-        self._garbage.append(action.ids)
+    def _do_send(self, action: actions.Send) -> None:
+        message = action.message
+        self._endpoint.send(message)
+        if type(message) is Submit:
+            self._core.handle(events.Numbered(self._dialer.sent_seq, message.ids), 0.0)
 
-    def _collect_garbage(self) -> None:
+    def _do_complete(self, action: actions.Complete) -> None:
+        if action.outcomes.kinds:
+            self._storage.hold(result_objects(action.outcomes))
+        action.collector.complete(action.outcomes)
+
+    def _do_release(self, action: actions.Release) -> None:
+        self._storage.release(action.ids)
+
+    def _collected_garbage(self) -> events.Unneeded:
         ids: list[ObjectId] = []
         while self._garbage:
             ids += self._garbage.popleft()
-        if ids:
-            self._storage.release(ids)
-
-    def _do_store_again(self, action: actions.StoreAgain) -> None:
-        self._storage.store_again(action.functions)
+        return events.Unneeded(tuple(ids))
 
     def _do_redial(self, action: actions.Redial) -> None:
-        if not self._endpoint.is_open:
-            self._endpoint.redial()
+        """Begin again as somebody else, who takes over what is stored. Only then the old one may leave. (CLI-8)"""
+        self._retired.append(self._endpoint)
+        self.peer_id = new_peer_id()
+        self._hello = replace(self._hello, peer_id=self.peer_id)
+        self._dialer = SessionDialer(hello=self._hello, server_name="scheduler")
+        self._endpoint = DealerEndpoint(self.address, self._dialer)
+        self._storage.rename(self.peer_id)
+
+    def _retire_later(self) -> None:
+        self._may_retire = True
+        self._wake()
+
+    def _retire(self) -> None:
+        self._may_retire = False
+        retired, self._retired = self._retired, []
+        for endpoint in retired:
+            endpoint.close()
 
     def _do_print(self, action: actions.Print) -> None:
         # Writing to a terminal or pipe may block: not here.
@@ -281,6 +318,8 @@ class Connection:
                     if self._is_leaving:
                         self._leave()
                         break
+                    if self._may_retire:
+                        self._retire()
                     self._drive(is_readable)
                     seconds = self._until_next_deadline()
                     self._watch_socket()
@@ -301,14 +340,18 @@ class Connection:
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _watch_socket(self) -> None:
-        """The endpoint has another socket after each redial."""
-        if self._generation == self._endpoint.generation:
+        """There is another socket after each dial."""
+        if self._is_watching():
             return
         for key in list(self._selector.get_map().values()):
             if key.fileobj is not self._wake_receiver:
                 self._selector.unregister(key.fileobj)
         self._selector.register(self._endpoint.fileno(), selectors.EVENT_READ)
-        self._generation = self._endpoint.generation
+        self._watched = self._endpoint, self._endpoint.generation
+
+    def _is_watching(self) -> bool:
+        endpoint, generation = self._watched
+        return endpoint is self._endpoint and generation == endpoint.generation
 
     def _leave(self) -> None:
         self._inbox.append(events.Left())
@@ -320,6 +363,7 @@ class Connection:
         with self._lock:
             self._is_closed = True
             self._refuse(text)
+            self._retire()
             self._endpoint.close()
             self._selector.close()
             self._wake_receiver.close()
@@ -331,10 +375,9 @@ class Connection:
 
 
 _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
-    actions.Send: lambda connection, action: connection._endpoint.send(action.message),
-    actions.Complete: lambda connection, action: action.collector.complete(action.outcomes),
+    actions.Send: Connection._do_send,
+    actions.Complete: Connection._do_complete,
     actions.Release: Connection._do_release,
-    actions.StoreAgain: Connection._do_store_again,
     actions.Redial: Connection._do_redial,
     actions.Print: Connection._do_print,
     actions.AnswerShutdown: Connection._do_answer_shutdown,
@@ -361,8 +404,8 @@ def _wake_pair() -> tuple[socket.socket, socket.socket]:
     return receiver, sender
 
 
-def _dialer(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> SessionDialer:
-    hello = Hello(
+def _hello(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> Hello:
+    return Hello(
         version_min=codes.PROTOCOL_VERSION_MIN,
         version_max=codes.PROTOCOL_VERSION_MAX,
         role=codes.ROLE_CLIENT,
@@ -371,4 +414,3 @@ def _dialer(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, p
         software=this_software("scaler-client"),
         parent_task=parent_task,
     )
-    return SessionDialer(hello=hello, server_name="scheduler")

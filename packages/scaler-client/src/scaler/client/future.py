@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.core.events import CancelRequested
-from scaler.client.core.records import Outcomes
+from scaler.client.core.records import Outcomes, result_objects
 from scaler.client.waiting import Waiters, yielding
 from scaler_protocol import codes
 from scaler_protocol.ids import TaskId
@@ -182,8 +182,8 @@ class ScalerFuture(concurrent.futures.Future[Any]):
     def __del__(self) -> None:
         # A large result that nobody has asked for lies in the storage; nobody can ask any more.
         outcomes = getattr(self, "_outcomes", None)
-        if outcomes is not None and outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
-            self._connection.release_later((outcomes.payload,))  # type: ignore[union-attr]
+        if outcomes is not None and outcomes.kinds and self._connection is not None:
+            self._connection.release_later(result_objects(outcomes))
 
 
 def _profile(data: bytes) -> ProfileResult:

@@ -13,11 +13,11 @@ from typing import Any
 from scaler.client import errors
 from scaler.client.calls import LARGE_BYTES, CallOptions, Calls
 from scaler.client.core.events import CancelRequested, Submitted
-from scaler.client.core.records import Outcomes, Submission
+from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.object_reference import ObjectReference
 from scaler.client.waiting import yielding
 from scaler_protocol import codes, values
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import TaskId
 
 FIRST_BATCH = 16
 LARGEST_BATCH = 2_048
@@ -54,9 +54,9 @@ class Gathering:
 
     def _release_objects(self, outcomes: Outcomes) -> None:
         """Nobody is interested any more: the map has failed."""
-        for status, kind, data in _each(outcomes):
-            if kind == codes.KIND_OBJECT and status == codes.STATUS_SUCCESS:
-                self.calls.connection.release_later((ObjectId(bytes(data)),))
+        ids = result_objects(outcomes)
+        if ids:
+            self.calls.connection.release_later(ids)
 
     # ------------------------------------------------------------ the caller
 

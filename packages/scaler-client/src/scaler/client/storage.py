@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from scaler.client.background import Background
@@ -14,6 +14,10 @@ from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, PeerId, content_id, new_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""How many bytes of stored objects are kept here as well, for a storage that has lost them. Only what cannot change
+meanwhile is kept: not the memory of the program's arrays."""
 
 _log = logging.getLogger("scaler")
 
@@ -29,8 +33,13 @@ class Storage:
         self._lock = threading.Lock()
         self._client: ObjectClient | None = None
         self._background = Background("scaler-storage")
-        #: what was stored by content, kept because a successor of the storage will need it again
-        self._functions: dict[ObjectId, Sequence[Buffer]] = {}
+        #: what is stored by content: functions and serializers
+        self._functions: set[ObjectId] = set()
+        #: all that the cluster keeps in our name, with its bytes as far as they are kept here
+        self._held: dict[ObjectId, Sequence[Buffer] | None] = {}
+        self._kept_bytes = 0
+        #: names under which we may still own what we hold
+        self._previous: list[PeerId] = []
 
     @property
     def address(self) -> str:
@@ -52,7 +61,7 @@ class Storage:
         object_id = content_id(bytes(content))
         if object_id not in self._functions:
             self._put(object_id, [content])
-            self._functions[object_id] = [content]
+            self._functions.add(object_id)
         return object_id
 
     def put(self, pieces: Sequence[Buffer]) -> ObjectId:
@@ -71,14 +80,48 @@ class Storage:
     def release(self, ids: Iterable[ObjectId]) -> None:
         """Never waits. An object that cannot be released now goes when this client leaves."""
         batch = list(ids)
+        for object_id in batch:
+            self._kept_bytes -= values.size_of(self._held.pop(object_id, None) or ())
         self._background.run(lambda: self._quietly_release(batch))
 
-    def store_again(self, functions: Iterable[ObjectId]) -> None:
-        """Never waits: workers wait for a function that is not there yet."""
-        for object_id in functions:
-            pieces = self._functions.get(object_id)
-            if pieces is not None:
-                self._background.run(partial(self._put, object_id, pieces))
+    def hold(self, ids: Iterable[ObjectId]) -> None:
+        """Results that workers have stored in our name."""
+        self._held.update(dict.fromkeys(ids))
+
+    def rename(self, owner: PeerId) -> None:
+        """The session is over, and its owner's name with it. (CLI-8)"""
+        self._previous.append(self._owner)
+        self._owner = owner
+
+    def take_over(self, then: Callable[[], None]) -> None:
+        """Own, under the new name, all that we had under earlier ones; then give up those. Never waits. (CLI-11)"""
+        previous, self._previous = self._previous, []
+        if previous:
+            self._background.run(partial(self._take_over, previous, self._owner, then))
+
+    def _take_over(self, previous: list[PeerId], owner: PeerId, then: Callable[[], None]) -> None:
+        held = list(self._held.items())
+        lost_count = sum(not self._adopt(object_id, owner, pieces) for object_id, pieces in held)
+        if lost_count:
+            _log.debug("%d objects are gone with the session: tasks that need them will fail", lost_count)
+        then()
+        try:
+            for old in previous:
+                self._connected().release(old, [object_id for object_id, _ in held], wait=False)
+        except (StorageError, ObjectStorageException) as error:
+            _log.debug("could not release what the old session owned: %s", error)
+
+    def _adopt(self, object_id: ObjectId, owner: PeerId, pieces: Sequence[Buffer] | None) -> bool:
+        """Own this object too; False when it is gone and we have not kept its bytes."""
+        try:
+            client = self._connected()
+            if pieces is None:
+                client.duplicate(object_id, object_id, owner)
+            else:
+                client.put(object_id, owner, pieces)
+        except (StorageError, ObjectStorageException):
+            return False
+        return True
 
     def close(self) -> None:
         with self._lock:
@@ -87,6 +130,13 @@ class Storage:
             client.close()
 
     def _put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> None:
+        # Held before it is there: a session that is lost in the middle moves it too.
+        size = values.size_of(pieces)
+        if size + self._kept_bytes <= KEPT_BYTES and all(type(piece) is bytes for piece in pieces):
+            self._held[object_id] = pieces
+            self._kept_bytes += size
+        else:
+            self._held[object_id] = None
         try:
             self._connected().put(object_id, self._owner, pieces)
         except StorageError as error:

@@ -30,15 +30,8 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreAgain:
-    """A successor's storage may lack these functions, and tasks that need them are about to be sent again. (CLI-8)"""
-
-    functions: tuple[ObjectId, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Redial:
-    """The session is over and nobody else will begin another."""
+    """The session is over: begin another, under a new peerId, with all that is stored in the old one's name. (CLI-8)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +48,4 @@ class AnswerShutdown:
     text: str
 
 
-Action = Send | Complete | Release | StoreAgain | Redial | Print | AnswerShutdown
+Action = Send | Complete | Release | Redial | Print | AnswerShutdown

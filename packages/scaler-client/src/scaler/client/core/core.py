@@ -15,9 +15,9 @@ from itertools import groupby, repeat
 from typing import Any
 
 from scaler.client.core import events
-from scaler.client.core.actions import Action, AnswerShutdown, Complete, Print, Redial, Release, Send, StoreAgain
+from scaler.client.core.actions import Action, AnswerShutdown, Complete, Print, Redial, Release, Send
 from scaler.client.core.outbox import Outbox
-from scaler.client.core.records import Collector, Entry, Graph, Outcomes
+from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result_objects
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
@@ -41,6 +41,9 @@ CANCEL_ANSWER_SECONDS = 30.0
 CANCEL_IDS = 65_536
 """Ids in one Cancel: a mebibyte, well below the limit of an envelope."""
 
+NUMBERED_BATCHES = 256
+"""A refusal comes within a round trip; so many batches are not on their way at once."""
+
 
 class ClientCore:
     def __init__(self, *, timeout_seconds: float) -> None:
@@ -56,6 +59,10 @@ class ClientCore:
         #: when what is pending fails; None while the session is open or nothing is pending
         self._give_up_at: float | None = None
         self._awaits_shutdown = False
+        #: seq -> ids of the latest batches of this session
+        self._numbered: dict[int, bytes] = {}
+        #: result objects of graphs that have not ended
+        self._graph_results: dict[ObjectId, Graph] = {}
         self.dropped_count = 0
         self._handlers: dict[type, Callable[[Any, float], list[Action]]] = {
             events.Submitted: self._on_submitted,
@@ -64,6 +71,8 @@ class ClientCore:
             events.Cleared: self._on_cleared,
             events.ShutdownRequested: self._on_shutdown_requested,
             events.Left: self._on_left,
+            events.Numbered: self._on_numbered,
+            events.Unneeded: self._on_unneeded,
             events.Flush: self._on_flush,
             events.Ticked: self._on_ticked,
             Opened: self._on_opened,
@@ -165,6 +174,20 @@ class ClientCore:
         self._outbox.clear()
         return self._complete_all(list(self._table.pending), codes.STATUS_CANCELED)
 
+    def _on_numbered(self, event: events.Numbered, now: float) -> list[Action]:
+        self._numbered[event.seq] = event.ids
+        if len(self._numbered) > NUMBERED_BATCHES:
+            del self._numbered[next(iter(self._numbered))]
+        return []
+
+    def _on_unneeded(self, event: events.Unneeded, now: float) -> list[Action]:
+        """Released at once, unless an unfinished node of the same graph may still take it. (CLI-14)"""
+        free: list[ObjectId] = []
+        for object_id in event.ids:
+            graph = self._graph_results.get(object_id)
+            (free if graph is None else graph.unneeded).append(object_id)
+        return [Release(tuple(free))] if free else []
+
     def _on_flush(self, event: events.Flush, now: float) -> list[Action]:
         if not self._is_open:
             return []
@@ -187,12 +210,12 @@ class ClientCore:
         self._is_dialing = False
         self._give_up_at = None
         self._limits = event.welcome.limits
-        functions = dict.fromkeys(entry.submission.function for entry in self._outbox)
-        return [StoreAgain(tuple(functions))] if functions else []
+        return []
 
     def _on_lost(self, event: Lost, now: float) -> list[Action]:
         """Nothing sent in this session counts any more: everything pending will be sent again. (CLI-8)"""
         self._is_open = False
+        self._numbered.clear()
         actions: list[Action] = [Redial()]
         self._is_dialing = True
         if self._awaits_shutdown:
@@ -215,7 +238,11 @@ class ClientCore:
         return self._give_up(event.text)
 
     def _on_complained(self, event: Complained, now: float) -> list[Action]:
-        return []
+        """A refused batch is refused as a whole, and no results follow for it. (CLI-10)"""
+        refused = self._numbered.pop(event.ref_seq, b"")
+        ids = [TaskId(task_id) for task_id in columns.split_ids(refused) if task_id in self._table.pending]
+        error = TaskError(code=event.code, type_name="refused", message=event.text)
+        return self._complete_all(ids, codes.STATUS_REFUSED, error)
 
     def _seek(self, now: float) -> list[Action]:
         """Something waits for a session: see that somebody dials, and that the wait is bounded."""
@@ -316,28 +343,30 @@ class ClientCore:
         graph.is_failed |= any(outcomes.statuses)
         if not entry.is_unwanted:
             graph.wanted_count -= 1
-        if graph.wanted_count or graph.graph_id not in self._table.graphs:
+        if graph.graph_id not in self._table.graphs:
             return
+        for object_id in result_objects(outcomes):
+            self._graph_results[object_id] = graph
+        if graph.wanted_count == 0:
+            self._end_graph(graph, actions)
+
+    def _end_graph(self, graph: Graph, actions: list[Action]) -> None:
         remaining = self._table.remove_graph(graph)
         sent = [task_id for task_id, state in remaining if state is State.SENT and task_id not in self._canceling]
         for task_id, _ in remaining:
             self._canceling.pop(task_id, None)
         if sent and graph.is_failed and self._is_open:
             actions.append(Send(Cancel(ids=columns.join_ids(sent))))
-        if graph.objects:
-            actions.append(Release(graph.objects))
+        self._graph_results = {one: other for one, other in self._graph_results.items() if other is not graph}
+        if graph.objects or graph.unneeded:
+            actions.append(Release((*graph.objects, *graph.unneeded)))
 
     def _drop(self, outcomes: Outcomes, actions: list[Action]) -> None:
         """Results of tasks that have ended here already. Their objects are ours to release all the same. (OWN-3)"""
         self.dropped_count += len(outcomes.ids)
-        offset = 0
-        ids: list[ObjectId] = []
-        for kind, size in zip(outcomes.kinds or bytes(len(outcomes.sizes)), outcomes.sizes, strict=True):
-            if kind == codes.KIND_OBJECT:
-                ids.append(ObjectId(bytes(outcomes.payload[offset : offset + size])))
-            offset += size
+        ids = result_objects(outcomes)
         if ids:
-            actions.append(Release(tuple(ids)))
+            actions.append(Release(ids))
 
 
 def _cut(

@@ -56,6 +56,20 @@ class Left:
     text: str = ""
 
 
+class Numbered(NamedTuple):
+    """A Submit has this place in the session. Only a refusal of it asks for that. (CLI-10)"""
+
+    seq: int
+    ids: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """Result objects that the program has read, or will never ask for. (OWN-10)"""
+
+    ids: tuple[ObjectId, ...]
+
+
 class Flush(NamedTuple):
     """Send what has piled up."""
 
@@ -64,7 +78,8 @@ class Ticked(NamedTuple):
     """It is `next_deadline()` or later."""
 
 
-ProgramEvent = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Flush | Ticked
+Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded
+ProgramEvent = Wish | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
 FLUSH = Flush()

@@ -30,6 +30,9 @@ def check(core: ClientCore) -> None:
         assert graph.wanted_count == sum(entry.unfinished_count for entry in wanted) > 0, "a graph ends with its wanted"
         assert graph.entries[-1].is_graph_sealed, "its last batch says that a graph is whole"
 
+    live = list(table.graphs.values())
+    assert all(graph in live for graph in core._graph_results.values()), "results are kept for unfinished graphs only"
+
     if core._is_open:
         assert core._give_up_at is None, "nobody gives up on a scheduler that is there"
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from scaler.client.core.states import State
+from scaler_protocol import codes
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import Buffer, TaskError, TaskHeader
 
@@ -23,6 +24,21 @@ class Outcomes(NamedTuple):
     #: 24 bytes per task, or empty: not measured
     profiles: bytes = b""
     error: TaskError | None = None
+
+
+def result_objects(outcomes: Outcomes) -> tuple[ObjectId, ...]:
+    """Where the values of successful tasks lie that are too large to ride along."""
+    if not outcomes.kinds:
+        return ()
+    found: list[ObjectId] = []
+    offset = 0
+    for status, kind, size in zip(
+        outcomes.statuses or bytes(len(outcomes.ids)), outcomes.kinds, outcomes.sizes, strict=True
+    ):
+        if kind == codes.KIND_OBJECT and status == codes.STATUS_SUCCESS:
+            found.append(ObjectId(bytes(outcomes.payload[offset : offset + size])))
+        offset += size
+    return tuple(found)
 
 
 class Collector(Protocol):
@@ -67,6 +83,8 @@ class Graph:
     objects: tuple[ObjectId, ...] = ()
     #: a wanted task did not succeed: what else runs is of no use
     is_failed: bool = False
+    #: objects of wanted results that the program needs no longer, while other nodes may (CLI-14)
+    unneeded: list[ObjectId] = field(default_factory=list)
     is_ended: bool = False
 
 

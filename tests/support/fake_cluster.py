@@ -131,10 +131,6 @@ class FakeCluster:
     def held_count(self) -> int:
         return sum(len(tasks) for _, _, tasks in self._held)
 
-    def forget_peers(self) -> None:
-        """As a scheduler that died and came back: its clients' sessions are gone."""
-        raise NotImplementedError
-
     def stop(self) -> None:
         self._stop = True
         self._wake_sender.send(b"!")
@@ -237,12 +233,22 @@ class FakeCluster:
         self.objects[object_id] = bytearray(data)
         return codes.STATUS_SUCCESS, codes.KIND_OBJECT, object_id
 
+    def _object(self, object_id: ObjectId) -> bytes:
+        """As workers do: what is not there yet may be on its way. (WRK-3)"""
+        end_at = time.monotonic() + 10
+        while object_id not in self.objects and time.monotonic() < end_at:
+            for event in self._storage.poll(time.monotonic()):
+                if type(event) is Received:
+                    self._on_storage(event.peer_id, event.message)
+            self._storage.settle(time.monotonic())
+        return bytes(self.objects[object_id])
+
     def _call(self, submit: Submit, task: Task) -> Any:
-        function = values.loads(bytes(self.objects[task.function]))
+        function = values.loads(self._object(task.function))
         datas = []
         for kind, data in task.parts:
             if kind == codes.KIND_OBJECT:
-                datas.append(bytes(self.objects[ObjectId(data)]))
+                datas.append(self._object(ObjectId(data)))
             elif kind == codes.KIND_TASK:
                 if data in self._errors:
                     raise RuntimeError("a task that this one depends on has failed")
@@ -250,7 +256,7 @@ class FakeCluster:
             else:
                 datas.append(data)
         if submit.header.call_format == codes.CALL_SEPARATE:
-            serializer = values.loads(bytes(self.objects[submit.header.serializer]))
+            serializer = values.loads(self._object(submit.header.serializer))
             arguments = [serializer.deserialize(data) for data in datas]
             names = submit.header.keywords
             by_position = len(arguments) - len(names)

@@ -1,0 +1,128 @@
+"""ClientCore under events in any order: every task ends exactly once."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.client_core import HEADER, OTHER, Told, answered, call, completions, ended, lost, opened, task
+
+from scaler.client.core.actions import (
+    Send,
+)
+from scaler.client.core.events import (
+    FLUSH,
+    TICKED,
+    CancelRequested,
+    Event,
+    GraphSubmitted,
+    Left,
+    Submitted,
+)
+from scaler.client.core.records import Submission
+from scaler_protocol import codes, columns
+from scaler_protocol.ids import GraphId, TaskId
+from scaler_protocol.messages import (
+    Submit,
+    TaskHeader,
+)
+
+# ---------------------------------------------------------------- any order of events
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Whatever happens in whatever order: every task ends exactly once, and everything is derivable."""
+
+    @initialize()
+    def start(self) -> None:
+        self.told = Told()
+        self.count = 0
+        self.unfinished: set[TaskId] = set()
+        self.at_scheduler: list[TaskId] = []
+        self.is_open = True
+
+    def _apply(self, event: Event) -> None:
+        actions = self.told(event)
+        for task_id in completions(actions):
+            assert task_id in self.unfinished, "ends once"
+            self.unfinished.remove(task_id)
+        for action in actions:
+            if isinstance(action, Send) and isinstance(action.message, Submit):
+                for task_id in columns.split_ids(action.message.ids):
+                    assert task_id not in self.at_scheduler, "sent once in each session"
+                    self.at_scheduler.append(TaskId(task_id))
+
+    @rule(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), is_other=st.booleans())
+    def submit(self, sizes: list[int], is_other: bool) -> None:
+        for size in sizes:
+            names = [f"t{self.count + index}" for index in range(size)]
+            self.count += size
+            self.unfinished.update(map(task, names))
+            self._apply(Submitted(call(*names, header=OTHER if is_other else HEADER)))
+
+    @rule(data=st.data(), size=st.integers(1, 5))
+    def submit_graph(self, data: st.DataObject, size: int) -> None:
+        header = TaskHeader(graph_id=GraphId(f"g{self.count}".encode().ljust(16, b".")))
+        submissions: list[Submission] = []
+        for index in range(size):
+            one = call(f"t{self.count + index}", header=header)
+            if submissions:
+                one = one._replace(dependencies=(data.draw(st.sampled_from(submissions)).ids[0],))
+            is_wanted = index == size - 1 or data.draw(st.booleans())
+            submissions.append(one if is_wanted else one._replace(collector=None))
+            if is_wanted:
+                self.unfinished.add(one.ids[0])
+        self.count += size
+        self._apply(GraphSubmitted(header.graph_id, tuple(submissions)))
+
+    @rule()
+    def flush(self) -> None:
+        self._apply(FLUSH)
+
+    @precondition(lambda self: self.is_open and self.at_scheduler)
+    @rule(data=st.data(), status=st.sampled_from([0, 0, 0, codes.STATUS_FAILED, codes.STATUS_CANCELED]))
+    def end(self, data: st.DataObject, status: int) -> None:
+        task_id = data.draw(st.sampled_from(self.at_scheduler))
+        self._apply(ended(task_id.rstrip(b".").decode(), status))
+
+    @precondition(lambda self: self.unfinished)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self._apply(CancelRequested((data.draw(st.sampled_from(sorted(self.unfinished))),)))
+
+    @precondition(lambda self: self.is_open and self.at_scheduler)
+    @rule(data=st.data(), outcome=st.integers(0, 2))
+    def answer(self, data: st.DataObject, outcome: int) -> None:
+        self._apply(answered(outcome, data.draw(st.sampled_from(self.at_scheduler)).rstrip(b".").decode()))
+
+    @precondition(lambda self: self.is_open)
+    @rule(code=st.sampled_from([codes.SHUTTING_DOWN, codes.LEASE_EXPIRED, codes.SESSION_REPLACED]))
+    def lose(self, code: int) -> None:
+        self.is_open = False
+        self.at_scheduler = []
+        self._apply(lost(code))
+
+    @precondition(lambda self: not self.is_open)
+    @rule()
+    def open(self) -> None:
+        self.is_open = True
+        self._apply(opened())
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 35.0, 61.0]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.told.now += seconds
+        self._apply(TICKED)
+
+    @invariant()
+    def nothing_is_forgotten(self) -> None:
+        pending = self.told.core._table.pending
+        assert self.unfinished == {one for one, entry in pending.items() if not entry.is_unwanted}
+
+    def teardown(self) -> None:
+        self._apply(Left())
+        assert not self.unfinished
+        assert self.told.core.is_idle and self.told.core.next_deadline() is None
+
+
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyOrder = AnyOrder.TestCase

@@ -1,0 +1,110 @@
+"""Client.map and starmap, against a fake cluster on the real wire."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import math
+import operator
+import threading
+from typing import Any
+
+import pytest
+from tests.support.fake_cluster import FakeCluster
+from tests.support.waiting import WAIT, eventually
+
+from scaler import Client
+
+
+def test_map_as_the_builtin(client: Client) -> None:
+    assert client.map(operator.mul, range(5), itertools.count()) == [0, 1, 4, 9, 16]
+    assert client.map(abs, []) == [] == client.map(abs, iter([]))
+    assert client.map(abs, range(-3, 0)) == [3, 2, 1] == client.map(abs, iter(range(-3, 0)))
+    assert client.map(len, {"ab": 1}) == [2]
+    assert client.map(str, [1, (2,)]) == ["1", "(2,)"]
+    with pytest.raises(TypeError, match="at least one iterable"):
+        client.map(abs)
+
+
+def test_map_over_tuples_unpacks_them_as_in_earlier_days(client: Client) -> None:
+    with pytest.warns(DeprecationWarning, match="starmap"):
+        results = client.map(math.sqrt, [(i,) for i in range(100)])
+    assert round(sum(results), 2) == 661.46
+    with pytest.warns(DeprecationWarning):
+        assert client.map(operator.sub, ((i, 1) for i in range(3))) == [-1, 0, 1]
+    with pytest.warns(DeprecationWarning), pytest.raises(TypeError, match="item 1"):
+        client.map(abs, iter([(1,), 2]))
+
+
+def test_starmap(client: Client) -> None:
+    assert client.starmap(pow, [(2, 3), [3, 2]]) == [8, 9]
+    assert client.starmap(pow, []) == []
+
+
+def test_map_makes_large_batches(client: Client, cluster: FakeCluster) -> None:
+    assert client.map(operator.neg, range(20_000)) == [-number for number in range(20_000)]
+    assert len(cluster.submits) < 20
+
+
+def test_map_reads_its_iterable_as_it_goes(client: Client, cluster: FakeCluster, monkeypatch: Any) -> None:
+    monkeypatch.setattr("scaler.client.mapping.WINDOW_TASKS", 100)
+    monkeypatch.setattr("scaler.client.mapping.LARGEST_BATCH", 20)
+    furthest = 0
+
+    def numbers() -> Any:
+        nonlocal furthest
+        for number in range(1000):
+            furthest = number
+            yield number
+
+    cluster.hold()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        mapped = pool.submit(client.map, operator.neg, numbers())
+        eventually(lambda: cluster.held_count() >= 100, "the window is full")
+        assert furthest < 200, "and nothing was read beyond it"
+        cluster.release()
+        assert mapped.result(WAIT) == [-number for number in range(1000)]
+
+
+def test_the_first_failing_item_raises_and_the_client_lives(client: Client, cluster: FakeCluster) -> None:
+    with pytest.raises(ValueError, match="math domain error"):
+        client.map(math.sqrt, [1, 4, -1, 9])
+    assert client.map(math.sqrt, [1, 4]) == [1, 2]
+
+
+def test_a_failing_map_cancels_its_other_items(client: Client, cluster: FakeCluster) -> None:
+    def numbers() -> Any:
+        yield from range(20)
+        cluster.hold()
+        yield from range(20, 40)
+        yield -1
+        cluster.is_holding = False
+
+    def fail_later() -> Any:
+        yield from numbers()
+        raise RuntimeError("the iterable failed")
+
+    with pytest.raises(RuntimeError, match="the iterable failed"):
+        client.map(math.sqrt, fail_later())
+    eventually(lambda: cluster.held_count() == 0, "what was held is canceled")
+    cluster.is_holding = False
+    assert client.submit(abs, -1).result(WAIT) == 1
+
+
+def test_map_names_the_item_that_cannot_be_serialized(client: Client) -> None:
+    with pytest.raises(TypeError, match="item 2"):
+        client.map(print, [1, 2, threading.Lock()])
+
+
+def test_map_with_large_items_and_references(client: Client) -> None:
+    reference = client.send_object([1, 2, 3])
+    assert client.map(operator.getitem, [reference] * 3, range(3)) == [1, 2, 3]
+    assert client.map(len, [bytes(200_000), b"1"]) == [200_000, 1]
+    assert [len(one) for one in client.map(bytes, [200_000, 1])] == [200_000, 1]
+
+
+def test_map_stops_waiting_at_its_timeout(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    with pytest.raises(TimeoutError, match="3 tasks"):
+        client.map(abs, range(3), timeout=0.05)
+    eventually(lambda: cluster.held_count() == 0, "its tasks are canceled")
