@@ -35,6 +35,7 @@ class Config:
     is_storage_given: bool
     advertised_storage_address: str
     monitor_address: str
+    is_insecure: bool
     policy: Policy
     timers: Timers
     event_loop: str
@@ -54,8 +55,9 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         address=options.address,
         storage_address=storage,
         is_storage_given=options.object_storage_address is not None,
-        advertised_storage_address=options.advertised_object_storage_address or storage,
+        advertised_storage_address=options.advertised_object_storage_address or _as_seen_from_afar(storage),
         monitor_address=monitor,
+        is_insecure=options.insecure,
         policy=Policy(
             uses_capabilities=options.allocate_policy == "capability",
             load_balance_seconds=options.load_balance_seconds,
@@ -65,6 +67,11 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         event_loop=options.event_loop,
         logging=logging_options(options),
     )
+
+
+def _as_seen_from_afar(storage: str) -> str:
+    """An address that means "every interface" names no place to dial: peers then derive it from ours (HSK-18)."""
+    return "" if parse_address(storage, is_bind=True).host in ("*", "0.0.0.0", "::") else storage
 
 
 def _check_addresses(options: argparse.Namespace) -> None:

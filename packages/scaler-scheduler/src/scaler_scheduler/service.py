@@ -123,9 +123,7 @@ class SchedulerService:
 
     def _start_storage_if_needed(self) -> None:
         if not self._config.is_storage_given and not answers(self._config.storage_address):
-            self._storage_process = StorageProcess(
-                self._config.storage_address, self._config.event_loop, self._config.logging
-            )
+            self._storage_process = StorageProcess(self._config)
 
     async def _until_storage_is_open(self) -> None:
         """Clients and workers are served meanwhile; what needs the storage waits for it on its own."""
@@ -185,7 +183,7 @@ class SchedulerService:
                 self._core.handle(StorageOpened(), now)
                 self._perform(self._core.handle(Settled(), now), now)
                 logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
-            elif isinstance(event, (Lost, Rejected)):
+            elif isinstance(event, (Lost, Rejected)) and not self._stop.is_set():
                 logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)
                 self._storage.redial()
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 from scaler_protocol.addresses import parse_address
-from scaler_protocol.process import PARENT_VARIABLE, LoggingOptions, StartupError
+from scaler_protocol.process import PARENT_VARIABLE, StartupError
+from scaler_scheduler.config import Config
 
 PROBE_SECONDS = 0.5
 STOP_SECONDS = 5.0
@@ -31,14 +32,17 @@ def answers(address: str) -> bool:
 class StorageProcess:
     """A storage server of our own: it ends when we do, however we end."""
 
-    def __init__(self, address: str, event_loop: str, log: LoggingOptions) -> None:
+    def __init__(self, config: Config) -> None:
+        address, log = config.storage_address, config.logging
         if importlib.util.find_spec("scaler_storage") is None:
             raise StartupError(
                 f"no object storage answers at {address} and none can be started here: "
                 "run `pip install scaler-storage`, or name a running one with --object-storage-address"
             )
-        command = [sys.executable, "-m", "scaler_storage", address, "--event-loop", event_loop]
+        command = [sys.executable, "-m", "scaler_storage", address, "--event-loop", config.event_loop]
         command += ["--logging-level", log.level, "--logging-paths", *log.paths]
+        if config.is_insecure:
+            command.append("--insecure")
         if log.config_file:
             command += ["--logging-config-file", log.config_file]
         logging.info("Scheduler: start an object storage server at %s", address)
