@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from scaler_protocol import codec, codes
 from scaler_protocol.codec.framing import SEGMENTS_MAX
 from scaler_protocol.codec.plans import LIST_ITEMS_MAX
 from scaler_protocol.codec.registry import registry
-from scaler_protocol.messages import Cancel, Error, Limits, Ping, Put, Shutdown, TaskError, TaskLog, WorkerStatus
+from scaler_protocol.messages import Cancel, Error, Hello, Limits, Ping, Put, Shutdown, TaskError, TaskLog, WorkerStatus
 
 SEQ_AT = 16
 """Where `seq` lies in an envelope as our encoder writes it: after the segment table and the root pointer."""
@@ -172,8 +173,16 @@ def test_lists_that_claim_more_than_they_have_cost_nothing() -> None:
         data += struct.pack("<II", count << 2, 0)  # its tag: so many structs of no words
         struct.pack_into("<I", data, 4, (len(data) - 8) // 8)
         error = refusal(bytes(data))
-        assert error.code in (codes.BAD_ENVELOPE, codes.TOO_LARGE)
+        assert error.code == codes.BAD_ENVELOPE
         assert error.seq == 9
+
+
+def test_lists_are_bounded_even_when_their_bytes_are_there() -> None:
+    message = Hello(1, 1, 1, b"p" * 16, features=("",) * LIST_ITEMS_MAX)
+    assert codec.decode(bytes(frame(message)), []).message == message
+    error = refusal(bytes(frame(replace(message, features=("",) * (LIST_ITEMS_MAX + 1)))))
+    assert (error.code, error.clause, error.seq) == (codes.BAD_ENVELOPE, "FRM-8", 9)
+    assert "a list has 65537 items" in error.text
 
 
 def test_pointers_to_the_same_bytes_cannot_multiply_them() -> None:

@@ -222,7 +222,7 @@ def _tuple_getter(names: list[str]) -> Any:
 
 def _bounded(items: Any) -> Any:
     if len(items) > LIST_ITEMS_MAX:
-        raise CodecError(codes.TOO_LARGE, f"a list has {len(items)} items, more than {LIST_ITEMS_MAX}", "FRM-8")
+        raise CodecError(codes.BAD_ENVELOPE, f"a list has {len(items)} items, more than {LIST_ITEMS_MAX}", "FRM-8")
     return items
 
 
