@@ -374,11 +374,27 @@ def test_silence_for_a_lease_is_a_loss_and_not_before() -> None:  # LIV-5, LIV-1
     server.say(ONE, Acknowledge())
     server.now += 9.9
     assert server.round() == []
-    deadline = server.core.next_deadline()
-    assert deadline == pytest.approx(25.0)
     server.now = 25.0
     assert [event.code for event in server.round() if isinstance(event, Lost)] == [codes.LEASE_EXPIRED]
     assert server.core.next_deadline() is None
+
+
+def test_a_silent_socket_is_probed_since_only_sending_shows_that_it_is_gone() -> None:  # LIV-6
+    server = Server(timers=Timers(1.0, 10.0))
+    server.opened()
+    probes = []
+    for _ in range(3):
+        deadline = server.core.next_deadline()
+        assert deadline is not None
+        probes.append(deadline - server.now)
+        server.now = deadline
+        assert server.round() == []
+        ((where, envelope),) = server.sent()
+        assert where == ONE and isinstance(envelope.message, Acknowledge)
+    assert probes == [1.5, 1.5, 1.5]
+    server.say(ONE, Acknowledge())
+    server.now += 1.4
+    assert server.round() == [] and server.sent() == [], "a peer that is heard is not asked"
 
 
 def test_a_socket_that_is_gone_shortens_the_lease_to_a_grace() -> None:  # LIV-6

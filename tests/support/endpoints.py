@@ -8,6 +8,7 @@ from collections.abc import Callable
 import zmq
 
 from scaler_protocol import codes
+from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Cancel, CancelReply, Hello, Timers
 from scaler_protocol.session import Received, SessionDialer, SessionEvent, SessionServer
@@ -50,6 +51,21 @@ class Bench:
         endpoint = make_server(address, **options)
         self.add(endpoint)
         return endpoint
+
+    def successor(self, address: str) -> RouterEndpoint:
+        """A server where another one has just closed: libzmq gives a port back in the background."""
+        made: list[RouterEndpoint] = []
+
+        def is_bound() -> bool:
+            try:
+                made.append(make_server(address))
+            except AddressError:
+                return False
+            return True
+
+        self.until(is_bound, f"{address} to be free")
+        self.add(made[0])
+        return made[0]
 
     def dialer(self, address: str, **options: object) -> DealerEndpoint:
         endpoint = make_dialer(address, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Which session's time is up next: a heap whose entries may be early, so that hearing from a peer costs nothing."""
+"""Which session is to be looked at next: a heap whose entries may be early, so hearing from a peer costs nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 class Deadlines:
-    """Every living session has an entry no later than its `expires_at()`. When an entry comes up and the session was
-    heard meanwhile, it goes back with its new time: one heap operation per session and lease, not per message."""
+    """Every living session has an entry no later than its `checks_at()`. When an entry comes up and the session was
+    heard meanwhile, it goes back with its new time: one heap operation per session and heartbeat, not per message."""
 
     __slots__ = ("_heap", "_order")
 
@@ -21,17 +21,17 @@ class Deadlines:
 
     def watch(self, session: ServerSession) -> None:
         self._order += 1
-        heapq.heappush(self._heap, (session.expires_at(), self._order, session))
+        heapq.heappush(self._heap, (session.checks_at(), self._order, session))
 
     def take_due(self, now: float) -> list[ServerSession]:
-        """Sessions that have been silent for too long. They are watched no longer."""
+        """Sessions that were silent until their check. They are watched no longer."""
         due: dict[ServerSession, None] = {}
         heap = self._heap
         while heap and heap[0][0] <= now:
             session = heapq.heappop(heap)[2]
             if session.is_over:
                 continue
-            if session.expires_at() > now:
+            if session.checks_at() > now:
                 self.watch(session)
             else:
                 due[session] = None

@@ -17,7 +17,7 @@ def check_server(server: SessionServer) -> None:
     for peer_id, session in by_peer.items():
         assert session.peer_id == peer_id and not session.is_over
         assert session.session_id != 0, "zero names no session (SES-19)"
-        assert watched[session.session_id] <= session.expires_at(), "every session is watched in time"
+        assert watched[session.session_id] <= session.checks_at(), "every session is watched in time"
         if session.pings:
             assert session in server._unsettled, "every Ping is answered at the next settle"
         session.channel.check()

@@ -213,7 +213,9 @@ class SessionServer:
         """Call only when nothing is left to read: what waits in the socket is a sign of life too."""
         for session in self._deadlines.take_due(now):
             late_seconds = now - session.expires_at()
-            if late_seconds > session.welcome.timers.heartbeat_seconds:
+            if late_seconds < 0:
+                self._probe(session, now)
+            elif late_seconds > session.welcome.timers.heartbeat_seconds:
                 # It is we who were away (stopped, or stuck in a handler): what this peer sent meanwhile may still be
                 # on its way through the kernel. It gets the time of a reconnect to show up.
                 session.heard_at = now - session.patience_seconds + self._grace(session)
@@ -363,6 +365,7 @@ class SessionServer:
             session.welcome = replace(session.welcome, resumed=True, received_seq=channel.received_seq)
         session.hello = hello
         session.attach(routing_id, now)
+        self._deadlines.watch(session)  # with a socket it is looked at sooner
         self._by_routing[routing_id] = session
         self._transmissions.append((routing_id, self._encode(session.welcome, 0, channel.received_seq)))
         self._transmissions.extend((routing_id, frames) for frames in channel.kept_frames())
@@ -413,6 +416,14 @@ class SessionServer:
         assert session.routing_id is not None, "a detached session has nothing to detach from"
         del self._by_routing[session.routing_id]
         session.detach(self._grace(session), now)
+        self._deadlines.watch(session)
+
+    def _probe(self, session: ServerSession, now: float) -> None:
+        """Only sending shows that a socket is gone. Without this the death of a peer that nobody sends anything to,
+        such as a worker in the middle of its tasks, would be found at the end of its lease (LIV-6)."""
+        assert session.routing_id is not None, "a detached session is only checked for its expiry"
+        session.probed_at = now
+        self._transmissions.append((session.routing_id, session.channel.acknowledge_now()))
         self._deadlines.watch(session)
 
     def _grace(self, session: ServerSession) -> float:

@@ -6,6 +6,9 @@ from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Hello, Welcome
 from scaler_protocol.session.channel import Channel
 
+#: A dialer that is well says something every heartbeat; at half a heartbeat more its socket is worth a question.
+_PROBE_HEARTBEATS = 1.5
+
 
 class ServerSession:
     """Attached while it has a routing id, detached while its peer is expected on another socket."""
@@ -18,6 +21,7 @@ class ServerSession:
         "is_over",
         "patience_seconds",
         "pings",
+        "probed_at",
         "routing_id",
         "session_id",
         "welcome",
@@ -40,6 +44,7 @@ class ServerSession:
         self.routing_id: RoutingId | None = routing_id
         self.heard_at = now
         self.patience_seconds = welcome.timers.lease_seconds  # of silence, from heard_at on
+        self.probed_at = now
         self.pings: list[int] = []  # nonces whose Pong is due when the role is done with what came before
         self.is_over = False
 
@@ -49,6 +54,13 @@ class ServerSession:
 
     def expires_at(self) -> float:
         return self.heard_at + self.patience_seconds
+
+    def checks_at(self) -> float:
+        """When to look at it again: to probe its socket, or to give it up."""
+        if self.routing_id is None:
+            return self.expires_at()
+        probe_seconds = _PROBE_HEARTBEATS * self.welcome.timers.heartbeat_seconds
+        return min(self.expires_at(), max(self.heard_at, self.probed_at) + probe_seconds)
 
     def attach(self, routing_id: RoutingId, now: float) -> None:
         self.routing_id = routing_id
