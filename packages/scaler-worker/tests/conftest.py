@@ -227,6 +227,20 @@ def fork_agent(config: ClusterConfig) -> int:
         os._exit(code)
 
 
+def wait_gone(processes: list[psutil.Process], what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Until all have exited, buried or not: whose children orphans become, and when that buries them, is its own."""
+    for process in processes:
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            continue
+        try:
+            readable, _, _ = select.select([descriptor], [], [], seconds)
+            assert readable, f"waited {seconds} s for {what}: {process}"
+        finally:
+            os.close(descriptor)
+
+
 def wait_exit(process_id: int, what: str, seconds: float = WAIT_SECONDS) -> int:
     """The exit code of a child, or minus its signal."""
     descriptor = os.pidfd_open(process_id)
@@ -247,6 +261,9 @@ class Worker:
         """Agent, zygote and processors."""
         agent = psutil.Process(self.process_id)
         return [agent, *agent.children(recursive=True)]
+
+    def wait_gone(self, processes: list[psutil.Process], what: str) -> None:
+        wait_gone(processes, what)
 
     def signal(self, number: int) -> None:
         os.kill(self.process_id, number)
@@ -279,8 +296,7 @@ def start_worker(cluster: FakeCluster) -> Iterator[Callable[..., Worker]]:
             family = worker.family()
             worker.signal(signal.SIGKILL)
             worker.wait_exit("the killed agent")
-            _, alive = psutil.wait_procs(family[1:], timeout=WAIT_SECONDS)
-            assert not alive, f"these outlived their agent: {alive}"
+            wait_gone(family[1:], "the agent's zygote and processors to die with it")
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ never keeps them from running (WRK-6), and no more tasks than places compute at 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED, TOO_DEEP
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskError, TaskHeader
@@ -58,8 +60,7 @@ def _grant_resumes(tables: Tables, now: float) -> None:
 
 
 def _fill_places(tables: Tables, now: float) -> None:
-    idle = [p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming]
-    for processor in idle:
+    for processor in list(_available(tables)):
         free = tables.free_places()
         if free <= 0 or not len(tables.queue):
             return
@@ -136,31 +137,44 @@ class _Budget:
 
 def _fall_back(tables: Tables, now: float) -> None:
     """Run a deeper task although no place is free: the running one may well be waiting for it without saying so."""
-    task = tables.queue.first()
-    if task is None or now < task.queued_at + FALLBACK_SECONDS or not is_held_up(tables, task):
+    due_at = fallback_at(tables)
+    if due_at is None or now < due_at:
         return
-    idle = next((p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming), None)
-    if idle is not None:
-        idle.is_extra = True
-        _hand_slice(tables, idle, 1, now)
-    elif len(tables.processors) >= tables.settings.max_processors and _must_refuse(tables, task, now):
-        _refuse(tables, task)
+    idle = next(_available(tables), None)
+    if idle is None:
+        _refuse_first(tables)
+        return
+    idle.is_extra = True
+    _hand_slice(tables, idle, 1, now)
 
 
-def is_held_up(tables: Tables, task: Task) -> bool:
+def fallback_at(tables: Tables) -> float | None:
+    """When the first queued task runs beyond the places, or is refused. None: something else must happen first."""
+    task = tables.queue.first()
+    if task is None or not _is_held_up(tables, task):
+        return None
+    if next(_available(tables), None) is not None:
+        return task.queued_at + FALLBACK_SECONDS if tables.free_places() <= 0 else None
+    if len(tables.processors) < tables.settings.max_processors:
+        return None  # one is being started for it
+    is_hopeless = all(processor.is_waiting for processor in tables.processors.values())
+    return task.queued_at + (FALLBACK_SECONDS if is_hopeless else REFUSE_SECONDS)
+
+
+def _available(tables: Tables) -> Iterator[Processor]:
+    return (p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming)
+
+
+def _is_held_up(tables: Tables, task: Task) -> bool:
     """True when only shallower tasks compute, so that one of them may be its ancestor."""
     running = [p.slice[0] for p in tables.processors.values() if p.state is State.RUNNING]
     return task.header.depth > 0 and all(other.header.depth < task.header.depth for other in running)
 
 
-def _must_refuse(tables: Tables, task: Task, now: float) -> bool:
-    if all(p.is_waiting for p in tables.processors.values()):
-        return True
-    return now >= task.queued_at + REFUSE_SECONDS
-
-
-def _refuse(tables: Tables, task: Task) -> None:
+def _refuse_first(tables: Tables) -> None:
     """Every processor waits for children and no more may be started: an error beats a hang (WRK-7)."""
+    task = tables.queue.first()
+    assert task is not None
     text = (
         f"task nested too deep: all {tables.settings.max_processors} processors of worker "
         f"{tables.settings.worker_name} are held by tasks that wait for their children; "
@@ -176,7 +190,7 @@ def wanted_processors(tables: Tables) -> int:
     """Every free place has a processor that could take it at once; a deeper task that is held up has one more."""
     task = tables.queue.first()
     wanted = max(tables.free_places(), 0)
-    if task is not None and wanted == 0 and is_held_up(tables, task):
+    if task is not None and wanted == 0 and _is_held_up(tables, task):
         wanted = 1
     return wanted
 
@@ -184,6 +198,7 @@ def wanted_processors(tables: Tables) -> int:
 def _start_processors(tables: Tables, now: float) -> None:
     if tables.is_draining or now < tables.start_not_before:
         return
+    tables.start_not_before = 0.0
     available = tables.count(State.IDLE, State.STARTING)
     room = tables.settings.max_processors - len(tables.processors)
     for _ in range(min(wanted_processors(tables) - available, room)):
@@ -211,14 +226,16 @@ def reclaim(tables: Tables, processor: Processor) -> None:
 
 def stop_surplus(tables: Tables, now: float) -> None:
     """Processors that deep nesting needed leave again when they have been idle for a while."""
-    surplus = tables.count(State.IDLE) - tables.settings.places - SPARE_PROCESSORS
-    if surplus <= 0:
-        return
-    idle = sorted((p for p in tables.processors.values() if p.state is State.IDLE), key=lambda p: p.since)
-    for processor in idle[:surplus]:
-        if now >= processor.since + IDLE_SECONDS and not processor.is_reclaiming:
+    for processor in surplus_processors(tables):
+        if now >= processor.since + IDLE_SECONDS:
             processor.step(Step.STOP, now)
             tables.actions.append(StopProcessor(processor.number))
+
+
+def surplus_processors(tables: Tables) -> list[Processor]:
+    """Those idle beyond the places and some spare ones: the longest idle first."""
+    idle = sorted(_available(tables), key=lambda processor: processor.since)
+    return idle[: max(len(idle) - tables.settings.places - SPARE_PROCESSORS, 0)]
 
 
 def note_start_failure(tables: Tables, now: float) -> None:

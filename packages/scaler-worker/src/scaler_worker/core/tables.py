@@ -38,7 +38,7 @@ class Tables:
     cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
     sent_credit: int = 0
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
-    start_not_before: float = 0.0
+    start_not_before: float = 0.0  #: after failures; zero when nothing is put off
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
 

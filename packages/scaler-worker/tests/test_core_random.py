@@ -1,0 +1,328 @@
+"""Random orders of events: whatever happens, every task dispatched ends or is given back, once, and nothing leaks.
+
+The model plays the scheduler and the processors. A model processor does what a real one may do in its state, so every
+sequence is legal; what the agent asked for (interrupts, reclaims, kills) is answered late, or overtaken by results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from scaler_protocol.codes import ROLE_WORKER, STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.columns import join_ids, join_u32, split_ids
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Credit,
+    Dispatch,
+    Hello,
+    Recall,
+    Results,
+    Returned,
+    TaskHeader,
+    Welcome,
+)
+from scaler_protocol.session import Lost, Opened, Received
+from scaler_worker.core import AgentCore, Settings, events, invariants
+from scaler_worker.core.actions import (
+    Finish,
+    HandOver,
+    Interrupt,
+    KillProcessor,
+    Log,
+    Reclaim,
+    Resume,
+    Send,
+    StartProcessor,
+    StopProcessor,
+)
+from scaler_worker.core.events import INTERRUPTED
+
+SCHEDULER = PeerId(b"s" * 16)
+OPENED = Opened(SCHEDULER, Hello(1, 1, ROLE_WORKER, PeerId(b"w" * 16)), Welcome(1, SCHEDULER, 1, 1))
+FUNCTIONS = [ObjectId(name.encode().ljust(16)) for name in ("tiny", "short", "long")]
+SECONDS = dict(zip(FUNCTIONS, (0.0001, 0.002, 0.5), strict=True))
+PLACES = 2
+
+
+class ModelProcessor:
+    """What a real processor would have: tasks in order, and orders it has not obeyed yet."""
+
+    def __init__(self) -> None:
+        self.is_ready = False
+        self.is_blocked = False
+        self.has_asked = False
+        self.tasks: deque[Any] = deque()
+        self.marks: list[int] = []  #: reclaims that were not answered
+        self.interrupted: set[int] = set()
+        self.is_dying = False
+        self.is_leaving = False
+
+
+class AgentMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = AgentCore(Settings("w", lambda error: b"error", queue_size=50, max_processors=6, places=PLACES))
+        self.now = 0.0
+        self.count = 0
+        self.is_open = False
+        self.processors: dict[int, ModelProcessor] = {}
+        self.held: set[TaskId] = set()  #: dispatched, and neither ended nor returned
+        self.unanswered: dict[TaskId, int] = {}  #: cancels not replied to
+        self.recalls = 0
+        self.limit = 0
+        self.handle(events.Started())
+
+    # ------------------------------------------------------------ the shell
+
+    def handle(self, event: events.Event) -> None:
+        for action in [*self.core.handle(event, self.now), *self.core.handle(events.RoundEnded(), self.now)]:
+            self.perform(action)
+
+    def perform(self, action: Any) -> None:
+        if isinstance(action, Send):
+            self.on_message(action.message)
+        elif isinstance(action, StartProcessor):
+            assert action.processor not in self.processors
+            self.processors[action.processor] = ModelProcessor()
+        elif isinstance(action, HandOver):
+            self.on_hand_over(action)
+        elif isinstance(action, Resume):
+            model = self.processors[action.processor]
+            model.is_blocked = model.has_asked = False
+        elif isinstance(action, Reclaim):
+            self.processors[action.processor].marks.append(action.serial)
+        elif isinstance(action, Interrupt):
+            self.processors[action.processor].interrupted.add(action.number)
+        elif isinstance(action, KillProcessor):
+            self.processors[action.processor].is_dying = True
+        elif isinstance(action, StopProcessor):
+            self.processors[action.processor].is_leaving = True
+        else:
+            # A model never breaks the channel and nobody drains: neither warnings of that kind nor an end.
+            assert isinstance(action, Log) and "broke" not in action.text and not isinstance(action, Finish)
+
+    def on_hand_over(self, action: HandOver) -> None:
+        model = self.processors[action.processor]
+        assert model.is_ready and not model.is_dying and not model.is_leaving and not model.is_blocked
+        assert all(task.id in self.held for task in action.tasks)
+        model.tasks.extend(action.tasks)
+
+    def on_message(self, message: Any) -> None:
+        assert self.is_open
+        if isinstance(message, Results):
+            self.limit = message.credit or self.limit
+            for task_id in split_ids(message.ids):
+                self.held.remove(TaskId(task_id))
+        elif isinstance(message, Returned):
+            self.recalls -= message.is_recall_answer
+            for task_id in split_ids(message.ids):
+                self.held.remove(TaskId(task_id))
+        elif isinstance(message, CancelReply):
+            for task_id in split_ids(message.ids):
+                self.unanswered[TaskId(task_id)] -= 1
+        else:
+            assert isinstance(message, Credit) and message.nested_reserve >= 1
+            self.limit = message.limit
+
+    # ------------------------------------------------------------ the scheduler
+
+    @precondition(lambda self: not self.is_open)
+    @rule()
+    def open(self) -> None:
+        self.is_open = True
+        self.handle(OPENED)
+
+    @precondition(lambda self: self.is_open)
+    @rule()
+    def lose(self) -> None:
+        self.is_open = False
+        self.held.clear()
+        self.unanswered.clear()
+        self.handle(Lost(SCHEDULER, 205, "lease expired", False))
+
+    @precondition(lambda self: self.is_open)
+    @rule(
+        count=st.integers(1, 30),
+        function=st.sampled_from(FUNCTIONS),
+        depth=st.integers(0, 2),
+        timeout_seconds=st.sampled_from([0.0, 0.0, 1.0]),
+    )
+    def dispatch(self, count: int, function: ObjectId, depth: int, timeout_seconds: float) -> None:
+        count = min(count, self.limit - len(self.held))
+        if count <= 0:
+            return
+        ids = [TaskId((self.count + index).to_bytes(16, "big")) for index in range(count)]
+        self.count += count
+        self.held.update(ids)
+        header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds)
+        self.receive(Dispatch(header, function, join_ids(ids), b"", join_u32([0] * count)))
+
+    @precondition(lambda self: self.is_open and self.held)
+    @rule(data=st.data(), grace_seconds=st.sampled_from([0.0, 1.0]))
+    def cancel(self, data: st.DataObject, grace_seconds: float) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self.held)))
+        self.unanswered[chosen] = self.unanswered.get(chosen, 0) + 1
+        self.receive(Cancel(chosen, grace_seconds=grace_seconds))
+
+    @precondition(lambda self: self.is_open)
+    @rule()
+    def recall(self) -> None:
+        self.recalls += 1
+        self.receive(Recall(join_ids(sorted(self.held))))
+        assert self.recalls == 0, "a recall is answered at once"
+
+    def receive(self, message: Any) -> None:
+        self.handle(Received(SCHEDULER, 1, message))
+
+    # ------------------------------------------------------------ the processors
+
+    def choose(self, data: st.DataObject, may: Any) -> tuple[int, ModelProcessor] | None:
+        able = [number for number, model in self.processors.items() if may(model)]
+        if not able:
+            return None
+        number = data.draw(st.sampled_from(able))
+        return number, self.processors[number]
+
+    @rule(data=st.data())
+    def become_ready(self, data: st.DataObject) -> None:
+        if chosen := self.choose(data, lambda model: not model.is_ready):
+            chosen[1].is_ready = True
+            self.handle(events.ProcessorReady(chosen[0], 1000 + chosen[0]))
+
+    @rule(data=st.data(), count=st.integers(1, 10), fails=st.booleans())
+    def end_tasks(self, data: st.DataObject, count: int, fails: bool) -> None:
+        chosen = self.choose(data, lambda model: model.tasks and not model.is_blocked)
+        if chosen is None:
+            return
+        number, model = chosen
+        ends: list[events.TaskEnd] = []
+        while model.tasks and len(ends) < count:
+            task = model.tasks.popleft()
+            status = INTERRUPTED if task.number in model.interrupted else STATUS_FAILED if fails else STATUS_SUCCESS
+            ends.append((task.number, status, 0, SECONDS[task.function], b"", b""))
+        self.handle(events.TasksEnded(number, ends))
+
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        chosen = self.choose(data, lambda model: model.marks and not model.has_asked)
+        if chosen is None:
+            return
+        number, model = chosen
+        serial = model.marks.pop(0)
+        first = model.tasks[0].number if model.tasks else 0
+        while len(model.tasks) > 1:
+            model.tasks.pop()
+        self.handle(events.GaveBack(number, serial, first))
+
+    @rule(data=st.data())
+    def block(self, data: st.DataObject) -> None:
+        chosen = self.choose(data, lambda model: model.tasks and not model.is_blocked)
+        if chosen is None:
+            return
+        number, model = chosen
+        while len(model.tasks) > 1:
+            model.tasks.pop()
+        model.is_blocked = True
+        self.handle(events.TaskBlocked(number, model.tasks[0].number))
+
+    @rule(data=st.data())
+    def ask_to_resume(self, data: st.DataObject) -> None:
+        chosen = self.choose(data, lambda model: model.is_blocked and not model.has_asked)
+        if chosen:
+            chosen[1].has_asked = True
+            self.handle(events.ResumeWanted(chosen[0]))
+
+    @rule(data=st.data(), is_sudden=st.booleans())
+    def exit(self, data: st.DataObject, is_sudden: bool) -> None:
+        chosen = self.choose(data, lambda model: is_sudden or model.is_dying or (model.is_leaving and not model.tasks))
+        if chosen:
+            del self.processors[chosen[0]]
+            self.handle(events.ProcessorExited(chosen[0], -9))
+
+    # ------------------------------------------------------------ time
+
+    @rule(seconds=st.sampled_from([0.001, 0.05, 0.5, 20.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.handle(events.RoundEnded())
+
+    @rule()
+    def wait_for_deadline(self) -> None:
+        deadline = self.core.next_deadline()
+        if deadline is not None and deadline > self.now:
+            self.now = deadline
+            self.handle(events.RoundEnded())
+
+    # ------------------------------------------------------------ laws
+
+    @invariant()
+    def indexes_agree(self) -> None:
+        invariants.check(self.core)
+
+    @invariant()
+    def what_is_held_is_what_was_dispatched(self) -> None:
+        assert set(self.core.tables.tasks) == self.held
+
+    @invariant()
+    def every_cancel_of_what_has_ended_was_answered(self) -> None:
+        assert all(count == 0 for task, count in self.unanswered.items() if task not in self.held)
+
+    @invariant()
+    def no_deadline_stays_in_the_past(self) -> None:
+        """Else the shell would spin."""
+        deadline = self.core.next_deadline()
+        assert deadline is None or deadline > self.now
+
+    @invariant()
+    def no_more_run_than_places_allow(self) -> None:
+        tables = self.core.tables
+        unwinding = [p for p in tables.processors.values() if p.slice and p.slice[0].stop is not None]
+        assert tables.free_places() + len(unwinding) >= 0
+
+    def teardown(self) -> None:
+        """Let everything end: then nothing may be left."""
+        if not self.is_open:
+            self.open()
+        for _ in range(2000):
+            if not self.held and not any(model.tasks for model in self.processors.values()):
+                break
+            for number, model in list(self.processors.items()):
+                self.finish_one(number, model)
+            self.now += 0.2
+            self.handle(events.RoundEnded())
+        assert not self.held, "with willing processors every task ends"
+        assert not any(self.unanswered.values())
+
+    def finish_one(self, number: int, model: ModelProcessor) -> None:
+        if model.is_dying or (model.is_leaving and not model.tasks):
+            del self.processors[number]
+            self.handle(events.ProcessorExited(number, -9))
+        elif not model.is_ready:
+            model.is_ready = True
+            self.handle(events.ProcessorReady(number, number))
+        elif model.is_blocked:
+            if not model.has_asked:
+                model.has_asked = True
+                self.handle(events.ResumeWanted(number))
+        elif model.marks:
+            serial = model.marks.pop(0)
+            first = model.tasks[0].number if model.tasks else 0
+            while len(model.tasks) > 1:
+                model.tasks.pop()
+            self.handle(events.GaveBack(number, serial, first))
+        elif model.tasks:
+            task = model.tasks.popleft()
+            self.handle(events.TasksEnded(number, [(task.number, 0, 0, SECONDS[task.function], b"", b"")]))
+
+
+AgentMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestAgent = AgentMachine.TestCase
