@@ -10,7 +10,7 @@ from conformance.tools.vector_cases.case import Case
 
 from scaler_protocol.codec.registry import registry
 
-PING_TAG, SUBMIT_TAG = 4, 8
+PING_TAG, RETURNED_TAG = 4, 18
 """Positions in the union, not `@` numbers."""
 
 
@@ -42,6 +42,10 @@ PING_AT_ONCE = words(struct_pointer(0, 1, 0), 7)
 
 
 def layout_cases() -> list[Case]:
+    return [*_segments(), *_other_versions(), _many_segments(), _member_left_out()]
+
+
+def _segments() -> list[Case]:
     ping = ROOT + envelope_words(PING_TAG)
     return [
         _ping("by-hand", stream(ping + PING_AT_ONCE), "The example of chapter 1, byte for byte", "FRM-6"),
@@ -70,6 +74,11 @@ def layout_cases() -> list[Case]:
             "Even the root pointer may be far",
             "FRM-7",
         ),
+    ]
+
+
+def _other_versions() -> list[Case]:
+    return [
         _ping(
             "newer-field",
             stream(ROOT + envelope_words(PING_TAG) + words(struct_pointer(0, 2, 1), 7, 99, 0)),
@@ -84,24 +93,24 @@ def layout_cases() -> list[Case]:
             "The envelope itself has grown",
             "EVO-2",
         ),
-        Case(
-            "Ping",
+        _ping(
             "older-sender",
-            (stream(ROOT + envelope_words(PING_TAG) + words(struct_pointer(-1 & 0x3FFFFFFF, 0, 0))),),
-            ("EVO-2",),
+            stream(ROOT + envelope_words(PING_TAG) + words(struct_pointer(-1 & 0x3FFFFFFF, 0, 0))),
             "A struct of no words: every field has its default",
-            is_encoded=False,
+            "EVO-2",
         ),
-        Case(
-            "Submit",
-            "many-segments",
-            _in_many_segments(),
-            ("FRM-7",),
-            "The worked example, with each of its columns in a segment of its own",
-            is_encoded=False,
-        ),
-        _member_left_out(),
     ]
+
+
+def _many_segments() -> Case:
+    return Case(
+        "Submit",
+        "many-segments",
+        _in_many_segments(),
+        ("FRM-7",),
+        "The worked example, with each of its columns in a segment of its own",
+        is_encoded=False,
+    )
 
 
 def _ping(name: str, envelope: bytes, note: str, *clauses: str) -> Case:
@@ -121,8 +130,7 @@ def _in_many_segments() -> tuple[bytes, ...]:
 
 def _member_left_out() -> Case:
     """A null pointer stands for a struct of defaults, so this is a Returned that gives nothing back."""
-    tag = 18
-    envelope = stream(ROOT + envelope_words(tag) + words(0))
+    envelope = stream(ROOT + envelope_words(RETURNED_TAG) + words(0))
     return Case("Returned", "null", (envelope,), ("EVO-2",), "The member is a null pointer", is_encoded=False)
 
 

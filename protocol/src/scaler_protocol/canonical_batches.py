@@ -130,7 +130,9 @@ def _join_tasks(document: Json) -> Json:
 def _expand_results(batch: Results) -> Json:
     ids = _hex_ids(batch.ids)
     count = len(ids)
-    profiles = [dict(zip(_PROFILE_NAMES, map(str, row), strict=True)) for row in _PROFILE.iter_unpack(batch.profiles)]
+    profiles: list[Json | None] = [
+        dict(zip(_PROFILE_NAMES, map(str, row), strict=True)) for row in _PROFILE.iter_unpack(batch.profiles)
+    ]
     rows = zip(
         ids,
         _or_default(split_u16(batch.attempts), 1, count),
