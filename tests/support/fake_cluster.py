@@ -19,6 +19,7 @@ from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, result_ob
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
+    Duplicate,
     Get,
     Message,
     ObjectReply,
@@ -68,6 +69,7 @@ def tasks_of(submit: Submit) -> list[Task]:
 class FakeCluster:
     def __init__(self, address: str = "tcp://127.0.0.1:0", *, is_protected: bool = True) -> None:
         self.objects: dict[ObjectId, bytearray] = {}
+        self._owners: dict[ObjectId, set[PeerId]] = {}
         self.submits: list[Submit] = []
         self.cancels: list[Cancel] = []
         self.inline_bytes = 64 * 1024
@@ -80,13 +82,7 @@ class FakeCluster:
         self._orders: list[Callable[[], None]] = []
         self._stop = False
         timers = Timers(heartbeat_seconds=0.2, lease_seconds=5.0)
-        self._storage = RouterEndpoint(
-            "tcp://127.0.0.1:0",
-            SessionServer(
-                server_id=new_peer_id(), role_name="storage", allowed_roles=(codes.ROLE_CLIENT,), timers=timers
-            ),
-        )
-        fields = WelcomeFields(storage_address=self._storage.address, is_protected=is_protected)
+        # First what may fail, because the address is given.
         self._scheduler = RouterEndpoint(
             address,
             SessionServer(
@@ -94,9 +90,16 @@ class FakeCluster:
                 role_name="scheduler",
                 allowed_roles=(codes.ROLE_CLIENT,),
                 timers=timers,
-                welcome=lambda hello: fields,
+                welcome=lambda hello: self._welcome,
             ),
         )
+        self._storage = RouterEndpoint(
+            "tcp://127.0.0.1:0",
+            SessionServer(
+                server_id=new_peer_id(), role_name="storage", allowed_roles=(codes.ROLE_CLIENT,), timers=timers
+            ),
+        )
+        self._welcome = WelcomeFields(storage_address=self._storage.address, is_protected=is_protected)
         self.address = self._scheduler.address
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="fake-cluster", daemon=True)
@@ -136,6 +139,8 @@ class FakeCluster:
         self._wake_sender.send(b"!")
         self._thread.join(10)
         assert not self._thread.is_alive(), "the fake cluster did not stop"
+        self._wake_receiver.close()
+        self._wake_sender.close()
 
     # ------------------------------------------------------------ the thread
 
@@ -158,8 +163,6 @@ class FakeCluster:
                 is_busy |= endpoint.settle(now)
         self._scheduler.close()
         self._storage.close()
-        self._wake_receiver.close()
-        self._wake_sender.close()
 
     # ------------------------------------------------------------ scheduler and worker
 
@@ -276,6 +279,7 @@ class FakeCluster:
         if isinstance(message, Put):
             data = self.objects.setdefault(message.object_id, bytearray(message.total_bytes))
             data[message.offset : message.offset + len(message.payload)] = message.payload
+            self._owners.setdefault(message.object_id, set()).add(message.owner)
             reply = ObjectReply(message.request_id)
         elif isinstance(message, Get):
             found = self.objects.get(message.object_id)
@@ -284,9 +288,17 @@ class FakeCluster:
             else:
                 chunk = found[message.offset : message.offset + (message.chunk_bytes or 8 * 1024 * 1024)]
                 reply = Value(message.request_id, len(found), message.offset, bytes(chunk))
+        elif isinstance(message, Duplicate):
+            is_there = message.target in self.objects
+            if is_there:
+                self._owners.setdefault(message.target, set()).add(message.owner)
+            reply = ObjectReply(message.request_id, codes.OK if is_there else codes.NO_SUCH_OBJECT)
         elif isinstance(message, Release):
-            for object_id in columns.split_ids(message.ids):
-                self.objects.pop(ObjectId(object_id), None)
+            for object_id in map(ObjectId, columns.split_ids(message.ids)):
+                owners = self._owners.get(object_id, set())
+                owners.discard(message.owner)
+                if not owners:
+                    self.objects.pop(object_id, None)
             reply = ObjectReply(message.request_id) if message.request_id else None
         if reply is not None:
             self._storage.send(peer_id, reply)

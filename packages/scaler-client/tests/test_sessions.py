@@ -16,6 +16,7 @@ from scaler.utility.exceptions import (
     ClientQuitException,
     DisconnectedError,
 )
+from scaler_protocol.addresses import AddressError
 
 # ---------------------------------------------------------------- leaving
 
@@ -121,6 +122,21 @@ def unused_address() -> str:
         return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
+def successor(first: FakeCluster) -> FakeCluster:
+    """At the same address, which zmq gives back a moment after the socket was closed."""
+    found: list[FakeCluster] = []
+
+    def is_bound() -> bool:
+        try:
+            found.append(FakeCluster(first.address))
+        except AddressError:
+            return False
+        return True
+
+    eventually(is_bound, f"{first.address} is free")
+    return found[0]
+
+
 def test_a_successor_at_the_same_address_gets_the_unfinished_tasks() -> None:
     first = FakeCluster()
     first.hold()
@@ -129,7 +145,7 @@ def test_a_successor_at_the_same_address_gets_the_unfinished_tasks() -> None:
         futures.append(client.submit(len, bytes(100_000)))
         eventually(lambda: first.held_count() == 11, "the first scheduler has the tasks")
         first.stop()
-        second = FakeCluster(first.address)  # its storage knows nothing either
+        second = successor(first)  # its storage knows nothing either
         assert [future.result(WAIT) for future in futures] == [*range(10), 100_000]
         assert client.submit(abs, -11).result(WAIT) == 11
     second.stop()
