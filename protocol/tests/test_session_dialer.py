@@ -1,0 +1,256 @@
+"""Clauses of handshake, session and liveness that bind a dialer: what goes in and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.support.session_words import CANCEL, HELLO, REPLY, SERVER_ID, decoded
+
+from scaler_protocol import codes
+from scaler_protocol.codec import Envelope
+from scaler_protocol.messages import (
+    Bye,
+    CancelReply,
+    Error,
+    Hello,
+    Message,
+    Ping,
+    Resume,
+    Timers,
+    Welcome,
+)
+from scaler_protocol.session import (
+    Complained,
+    Lost,
+    Opened,
+    Received,
+    Rejected,
+    SessionDialer,
+    SessionEvent,
+)
+from scaler_protocol.session.dialer_states import TRANSITIONS, IllegalTransitionError, State, Trigger, step
+from scaler_protocol.session.invariants import check_dialer
+
+
+class Dialer:
+    def __init__(self, **options: object) -> None:
+        self.now = 10.0
+        self.core = SessionDialer(**{"hello": HELLO, "server_name": "scheduler", **options})  # type: ignore[arg-type]
+
+    def say(self, message: Message, seq: int = 0, ack: int = 0) -> None:
+        self.core.receive(Envelope(seq, ack, message), 100, self.now)
+        check_dialer(self.core)
+
+    def round(self) -> list[SessionEvent]:
+        self.core.begin(self.now)
+        self.core.expire(self.now)
+        check_dialer(self.core)
+        return self.core.take_events()
+
+    def sent(self) -> list[Envelope]:
+        return [decoded(frames) for frames in self.core.take_transmissions()]
+
+    def welcome(self, **changes: object) -> Welcome:
+        base = Welcome(version=1, server_id=SERVER_ID, incarnation=1, session_id=17, timers=Timers(1.0, 12.0))
+        return replace(base, **changes)  # type: ignore[arg-type]
+
+    def opened(self) -> Dialer:
+        assert self.round() == []
+        assert [envelope.message for envelope in self.sent()] == [HELLO]
+        self.say(self.welcome())
+        assert [type(event) for event in self.round()] == [Opened]
+        return self
+
+
+def test_every_other_move_of_a_dialer_is_illegal() -> None:
+    for state in State:
+        for trigger in Trigger:
+            if (state, trigger) not in TRANSITIONS:
+                with pytest.raises(IllegalTransitionError):
+                    step(state, trigger)
+
+
+def test_each_unanswered_hello_gets_a_new_socket_and_a_higher_incarnation() -> None:  # HSK-20, HSK-22
+    dialer = Dialer()
+    incarnations, waits = [], []
+    for _ in range(5):
+        dialer.round()
+        (envelope,) = dialer.sent()
+        assert isinstance(envelope.message, Hello)
+        incarnations.append(envelope.message.incarnation)
+        deadline = dialer.core.next_deadline()
+        assert deadline is not None
+        waits.append(deadline - dialer.now)
+        dialer.now = deadline
+    assert incarnations == [0, 1, 2, 3, 4] and dialer.core.generation == 5
+    assert waits == sorted(waits) and waits[0] < waits[-1]
+
+
+def test_nobody_there_is_a_rejection_when_a_limit_was_set() -> None:
+    dialer = Dialer(give_up_seconds=3.0)
+    events: list[SessionEvent] = []
+    while not events:
+        events = dialer.round()
+        assert dialer.now <= 13.0 + 1e-6
+        dialer.now = dialer.core.next_deadline() or dialer.now
+    (rejected,) = events
+    assert isinstance(rejected, Rejected) and "no scheduler answered within 3 s" in rejected.text
+    assert dialer.core.next_deadline() is None
+
+
+def test_what_is_sent_before_the_session_is_dropped() -> None:
+    dialer = Dialer()
+    dialer.core.send(CANCEL)
+    dialer.opened()
+    assert dialer.sent() == []
+
+
+def test_a_gap_makes_a_dialer_redial_and_resume() -> None:  # SES-6, SES-9, SES-18
+    dialer = Dialer().opened()
+    dialer.core.send(CANCEL)
+    dialer.sent()
+    dialer.say(REPLY, seq=1)
+    dialer.say(REPLY, seq=3)
+    assert [type(event) for event in dialer.round()] == [Received]
+    (envelope,) = dialer.sent()
+    assert envelope.message == replace(HELLO, resume=Resume(17, 1)) and dialer.core.generation == 2
+    dialer.core.send(CANCEL)
+    assert dialer.sent() == [], "kept until the session is resumed"
+    dialer.say(dialer.welcome(resumed=True, received_seq=0))
+    assert [(envelope.seq, envelope.message) for envelope in dialer.sent()] == [(1, CANCEL), (2, CANCEL)]
+    assert dialer.round() == []
+
+
+def test_a_dialer_drops_duplicates() -> None:  # SES-10
+    dialer = Dialer().opened()
+    dialer.say(REPLY, seq=1)
+    dialer.say(REPLY, seq=1)
+    assert [type(event) for event in dialer.round()] == [Received]
+    assert dialer.core.generation == 1
+
+
+def test_a_server_that_remembers_nothing_is_lost_and_opened() -> None:  # SES-11
+    dialer = Dialer().opened()
+    dialer.core.send(CANCEL)
+    dialer.say(Error(codes.NO_SESSION, 0, True))
+    dialer.round()
+    dialer.say(dialer.welcome(session_id=18))
+    lost, opened = dialer.round()
+    assert isinstance(lost, Lost) and lost.code == codes.NO_SESSION and isinstance(opened, Opened)
+    dialer.sent()
+    dialer.core.send(CANCEL)
+    assert [envelope.seq for envelope in dialer.sent()] == [1], "nothing of the old session is sent again"
+
+
+def test_a_welcome_that_would_replace_waits_for_the_role() -> None:
+    dialer = Dialer().opened()
+    dialer.say(REPLY, seq=1)
+    dialer.say(Error(codes.NO_SESSION, 0, True))
+    dialer.core.expire(dialer.now)
+    dialer.say(dialer.welcome(session_id=18))
+    assert [type(event) for event in dialer.core.take_events()] == [Received]
+    dialer.sent()
+    dialer.core.send(CANCEL)
+    assert [type(event) for event in dialer.round()] == [Lost, Opened]
+    assert dialer.sent() == [], "the answer to the old session's message died with it"
+
+
+def test_a_dialer_pings_when_either_side_is_silent() -> None:  # LIV-2, LIV-3
+    dialer = Dialer().opened()
+    dialer.sent()
+    for _ in range(4):  # never silent itself
+        dialer.now += 0.6
+        dialer.core.send(CANCEL)
+        dialer.round()
+        dialer.core.settle(dialer.now)
+    pings = [envelope for envelope in dialer.sent() if isinstance(envelope.message, Ping)]
+    assert len(pings) == 2, "not more than one each heartbeat"
+
+
+def test_silence_makes_a_dialer_redial_and_at_last_give_up() -> None:  # LIV-7, LIV-12
+    dialer = Dialer().opened()
+    opened_at = dialer.now
+    events: list[SessionEvent] = []
+    redialed_at = 0.0
+    while not events:
+        deadline = dialer.core.next_deadline()
+        assert deadline is not None and deadline <= opened_at + 12.0
+        dialer.now = max(deadline, dialer.now)
+        events = dialer.round()
+        dialer.core.settle(dialer.now)
+        if dialer.core.generation == 2 and not redialed_at:
+            redialed_at = dialer.now
+    assert redialed_at == opened_at + 3.0
+    (lost,) = events
+    assert isinstance(lost, Lost) and lost.code == codes.LEASE_EXPIRED and dialer.now == opened_at + 12.0
+    assert dialer.core.next_deadline() is None
+
+
+def test_a_dialer_that_was_itself_stopped_tries_once_more() -> None:
+    dialer = Dialer().opened()
+    dialer.now += 100.0
+    assert dialer.round() == []
+    (envelope,) = [envelope for envelope in dialer.sent() if isinstance(envelope.message, Hello)]
+    assert envelope.message == replace(HELLO, resume=Resume(17, 0))
+
+
+def test_resumes_that_bring_nothing_come_to_an_end() -> None:  # SES-20
+    dialer = Dialer().opened()
+    dialer.core.send(CANCEL)
+    events: list[SessionEvent] = []
+    for _ in range(10):
+        dialer.say(Error(codes.SEQUENCE_GAP, 0, True))
+        dialer.now = (dialer.core.next_deadline() or 0.0) + 0.001
+        events += dialer.round()
+        dialer.say(dialer.welcome(resumed=True))
+        events += dialer.round()
+        if events:
+            break
+    (lost,) = events
+    assert isinstance(lost, Lost) and lost.code == codes.SEQUENCE_GAP
+
+
+def test_a_replaced_dialer_does_not_dial_again() -> None:  # SES-22
+    dialer = Dialer().opened()
+    dialer.say(Error(codes.SESSION_REPLACED, 0, True, "taken"))
+    assert [type(event) for event in dialer.round()] == [Lost]
+    dialer.core.redial()
+    assert [type(event) for event in dialer.round()] == [Rejected]
+    assert dialer.core.generation == 1
+
+
+def test_errors_that_are_not_fatal_are_told_to_the_role() -> None:
+    dialer = Dialer().opened()
+    dialer.say(Error(codes.BAD_BATCH, 4, False, "columns disagree", "BAT-2"))
+    assert dialer.round() == [Complained(SERVER_ID, codes.BAD_BATCH, 4, "columns disagree", "BAT-2")]
+
+
+def test_a_server_may_send_only_what_this_role_may_receive() -> None:  # HSK-13
+    dialer = Dialer(allowed_messages=frozenset({CancelReply})).opened()
+    dialer.say(CANCEL, seq=1)
+    dialer.say(REPLY, seq=2)
+    assert [event.seq for event in dialer.round() if isinstance(event, Received)] == [2]
+    (envelope,) = [envelope for envelope in dialer.sent() if isinstance(envelope.message, Error)]
+    assert isinstance(envelope.message, Error) and envelope.message.code == codes.NOT_ALLOWED
+
+
+def test_a_goodbye_is_the_last_word() -> None:  # LIV-8
+    dialer = Dialer().opened()
+    dialer.core.bye(0, "done")
+    dialer.core.send(CANCEL)
+    assert [type(envelope.message) for envelope in dialer.sent()] == [Bye]
+    (lost,) = dialer.round()
+    assert isinstance(lost, Lost) and lost.is_orderly
+    dialer.core.redial()
+    dialer.round()
+    (envelope,) = dialer.sent()
+    assert isinstance(envelope.message, Hello) and envelope.message.incarnation == 1
+
+
+def test_a_version_the_dialer_does_not_speak_is_a_rejection() -> None:
+    dialer = Dialer()
+    dialer.round()
+    dialer.say(dialer.welcome(version=2))
+    (rejected,) = dialer.round()
+    assert isinstance(rejected, Rejected) and rejected.code == codes.VERSION_MISMATCH
