@@ -262,9 +262,6 @@ class Worker:
         agent = psutil.Process(self.process_id)
         return [agent, *agent.children(recursive=True)]
 
-    def wait_gone(self, processes: list[psutil.Process], what: str) -> None:
-        wait_gone(processes, what)
-
     def signal(self, number: int) -> None:
         os.kill(self.process_id, number)
 
@@ -297,6 +294,12 @@ def start_worker(cluster: FakeCluster) -> Iterator[Callable[..., Worker]]:
             worker.signal(signal.SIGKILL)
             worker.wait_exit("the killed agent")
             wait_gone(family[1:], "the agent's zygote and processors to die with it")
+
+
+@pytest.fixture
+def gone() -> Callable[[list[psutil.Process], str], None]:
+    """Wait until processes have exited."""
+    return wait_gone
 
 
 @pytest.fixture

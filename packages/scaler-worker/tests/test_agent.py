@@ -323,7 +323,7 @@ def test_a_task_that_closes_every_descriptor_only_hurts_itself(cluster: Any, wor
     assert cluster.run(double, 1).loaded == 2
 
 
-def test_what_a_dead_processor_had_started_ends_with_it(cluster: Any, worker: Any, tmp_path: Any) -> None:
+def test_what_a_dead_processor_had_started_ends_with_it(cluster: Any, worker: Any, tmp_path: Any, gone: Any) -> None:
     def start_and_die(path: str) -> None:
         import subprocess
 
@@ -334,7 +334,7 @@ def test_what_a_dead_processor_had_started_ends_with_it(cluster: Any, worker: An
 
     cluster.run(start_and_die, str(tmp_path / "child"))
     child = psutil.Process(int((tmp_path / "child").read_text()))
-    worker.wait_gone([child], "the task's child to end")
+    gone([child], "the task's child to end")
 
 
 # ---------------------------------------------------------------- cancel
@@ -581,14 +581,14 @@ def test_profiles(cluster: Any, worker: Any) -> None:
 # ---------------------------------------------------------------- life and death
 
 
-def test_a_killed_agent_leaves_nothing_behind(cluster: Any, start_worker: Any, tmp_path: Any) -> None:
+def test_a_killed_agent_leaves_nothing_behind(cluster: Any, start_worker: Any, tmp_path: Any, gone: Any) -> None:
     worker = start_worker()
     begin(cluster, swallow, str(tmp_path / "running"))
     family = worker.family()
     assert len(family) >= 3
     worker.signal(signal.SIGKILL)
     worker.wait_exit("the killed agent")
-    worker.wait_gone(family[1:], "zygote and processors to die with the agent")
+    gone(family[1:], "zygote and processors to die with the agent")
 
 
 def test_a_worker_whose_zygote_dies_ends(cluster: Any, start_worker: Any) -> None:

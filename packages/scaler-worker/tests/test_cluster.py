@@ -1,0 +1,171 @@
+"""The cluster command as operators run it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from scaler_protocol.messages import Capability
+from scaler_worker.config import parse_arguments, parse_capabilities
+
+WAIT_SECONDS = 30
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scaler_worker", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+
+
+# ---------------------------------------------------------------- options
+
+
+def test_defaults() -> None:
+    config = parse_arguments(["tcp://127.0.0.1:2345"])
+    assert config.worker_names == tuple(str(index) for index in range(max((os.cpu_count() or 2) - 1, 1)))
+    assert (config.queue_size, config.heartbeat_seconds, config.death_timeout_seconds) == (1000, 2.0, 300.0)
+
+
+def test_every_spelling_of_the_options() -> None:
+    config = parse_arguments(
+        ["-n", "2", "-wn", "a, b", "-pwc", "gpu=2,linux", "-wtqs", "10", "-hi", "1", "-ds", "5", "tcp://127.0.0.1:2345"]
+    )
+    assert config.worker_names == ("a", "b")
+    assert config.capabilities == (Capability("gpu", 2), Capability("linux"))
+    assert (config.queue_size, config.heartbeat_seconds, config.death_timeout_seconds) == (10, 1.0, 5.0)
+    assert parse_arguments(["--per-worker-task-queue-size", "7", "tcp://h:1"]).queue_size == 7
+
+
+def test_no_capabilities_are_none() -> None:
+    assert parse_capabilities("") == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "nonsense"),
+        (["tcp://127.0.0.1:99999"], "99999"),
+        (["-n", "0", "tcp://127.0.0.1:1"], "above zero"),
+        (["-n", "3", "-wn", "a,b", "tcp://127.0.0.1:1"], "2 names for 3 workers"),
+        (["-pwc", "gpu=two", "tcp://127.0.0.1:1"], "not a capability"),
+        (["--preload", "no colon", "tcp://127.0.0.1:1"], "module.sub:function"),
+        ([], "address"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments: list[str], words: str) -> None:
+    done = run_command(*arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and words in done.stderr and done.stdout == ""
+
+
+def test_no_scheduler_ends_after_the_death_timeout() -> None:
+    done = run_command("-n", "2", "-ds", "0.5", "tcp://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    assert sum("scheduler" in line and "[EROR]" in line for line in done.stdout.splitlines()) == 2
+
+
+# ---------------------------------------------------------------- life
+
+
+class Command:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+@pytest.fixture
+def start_command(cluster: Any, tmp_path: Path) -> Iterator[Callable[..., Command]]:
+    started: list[Command] = []
+
+    def start(*arguments: str, count: int = 2) -> Command:
+        log = tmp_path / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "scaler_worker", "-n", str(count), *arguments, cluster.address],
+                stdout=output,
+                stderr=output,
+            )
+        started.append(Command(process, log))
+        cluster.wait_until(lambda: len(cluster.opened) == count, f"{count} workers")
+        return started[-1]
+
+    yield start
+    for command in started:
+        command.process.kill()
+        command.process.wait(WAIT_SECONDS)
+
+
+def test_it_starts_works_and_stops(cluster: Any, start_command: Callable[..., Command], gone: Any) -> None:
+    command = start_command("-wn", "left,right")
+    assert cluster.run(max, 1, 2).loaded == 2
+    assert {opened.hello.worker.name for opened in cluster.opened} == {"left", "right"}
+    family = command.family()
+    command.process.send_signal(signal.SIGINT)
+    cluster.wait_until(lambda: len(cluster.lost) == 2, "both goodbyes")
+    assert all(lost.is_orderly for lost in cluster.lost)
+    assert command.process.wait(WAIT_SECONDS) == 0
+    gone(family, "every process of the cluster")
+    lines = [line.partition(": ")[2] for line in command.text().splitlines()]
+    assert lines[:3] == [
+        "logging to ('/dev/stdout',)",
+        "use event loop: builtin",
+        "ClusterProcess: starting 2 workers, heartbeat_interval_seconds=2, object_retention_seconds=3600",
+    ]
+    assert "Worker[left] started" in lines and "Worker[right] started" in lines
+    assert "Traceback" not in command.text()
+
+
+def test_a_second_signal_does_not_wait_for_tasks(
+    cluster: Any, start_command: Callable[..., Command], tmp_path: Path, gone: Any
+) -> None:
+    command = start_command("--grace-seconds", "300", count=1)
+    cluster.dispatch(hold, (str(tmp_path / "begun"),))
+    cluster.wait_until((tmp_path / "begun").exists, "the task to begin")
+    family = command.family()
+    command.process.send_signal(signal.SIGTERM)
+    cluster.wait_until(lambda: 0 in cluster.credits, "the worker to drain")
+    command.process.send_signal(signal.SIGTERM)
+    assert command.process.wait(WAIT_SECONDS) == 0
+    gone(family, "every process of the cluster")
+
+
+def hold(path: str) -> None:
+    with open(path, "w"):
+        pass
+    time.sleep(300)
+
+
+def test_a_worker_that_dies_is_started_again(cluster: Any, start_command: Callable[..., Command]) -> None:
+    command = start_command(count=1)
+    (agent,) = psutil.Process(command.process.pid).children()
+    agent.kill()
+    cluster.wait_until(lambda: len(cluster.opened) == 2, "another worker")
+    assert cluster.run(max, 1, 2).loaded == 2
+    assert "was ended by signal 9" in command.text() and "starting it again" in command.text()
+
+
+def test_nothing_outlives_a_killed_command(
+    cluster: Any, start_command: Callable[..., Command], tmp_path: Path, gone: Any
+) -> None:
+    command = start_command()
+    cluster.dispatch(hold, (str(tmp_path / "begun"),))
+    cluster.wait_until((tmp_path / "begun").exists, "the task to begin")
+    family = command.family()
+    assert len(family) >= 6
+    command.process.kill()
+    gone(family, "every process of the cluster")
