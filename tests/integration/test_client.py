@@ -217,7 +217,11 @@ def test_nothing_survives_a_killed_parent() -> None:
         input()
     """
     parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert parent.stdin is not None and parent.stdout is not None
     with parent.stdin, parent.stdout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -13,7 +14,12 @@ from hypothesis import strategies as st
 from scaler_protocol import values
 from scaler_protocol.values import ALIGNMENT, MAGIC, CallPickler, PartReference, ValueFormatError
 
-numpy = pytest.importorskip("numpy")
+try:
+    import numpy
+except ImportError:  # it is optional for users too
+    numpy = None  # type: ignore[assignment]
+
+needs_numpy = pytest.mark.skipif(numpy is None, reason="numpy is not installed")
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary())
 ANY = st.recursive(PLAIN, lambda inner: st.one_of(st.lists(inner), st.tuples(inner, inner)), max_leaves=10)
@@ -53,6 +59,7 @@ def test_pickler_is_reusable_after_a_failure() -> None:
     assert values.load_many(payload, sizes) == [(([4],), {})]
 
 
+@needs_numpy
 @pytest.mark.parametrize("receive", [bytes, bytearray])
 @pytest.mark.parametrize("count", [10, 100_000])
 def test_arrays_arrive_writable(receive: type, count: int) -> None:
@@ -63,6 +70,7 @@ def test_arrays_arrive_writable(receive: type, count: int) -> None:
     assert array[0] == 0.0
 
 
+@needs_numpy
 def test_large_buffers_are_not_copied_and_aligned() -> None:
     array = numpy.zeros(1_000_000)
     pieces = values.dumps(array)
@@ -74,6 +82,7 @@ def test_large_buffers_are_not_copied_and_aligned() -> None:
     assert numpy.shares_memory(values.loads(received), numpy.frombuffer(received, "u1"))
 
 
+@needs_numpy
 def test_batch_frames_large_arrays_and_goes_on() -> None:
     array = numpy.arange(10_000.0)
     payload, sizes = CallPickler().dump([(1, [2]), (array, array[5:]), ([3],)])
@@ -107,6 +116,8 @@ offset = 4
 closure = (lambda n: lambda x: x + n)(offset)
 sys.stdout.buffer.write(b"".join(values.dumps((triple, closure, lambda x: -x))))
 """
-    data = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    data = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60, env=path).stdout
     triple, closure, minus = values.loads(data)
     assert (triple(2), closure(1), minus(5)) == (6, 5, -5)
