@@ -24,8 +24,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--transcript", type=int, nargs="?", const=10**6, default=80, metavar="LINES",
-                        help="how much of a failing run's transcript to print (default: 80 lines; without N: all)")  # fmt: skip
+    parser.add_argument(
+        "--transcript", type=int, nargs="?", const=10**6, default=80, metavar="LINES",
+        help="how much of a failing run's transcript to print (default: 80 lines; without LINES: all)",
+    )  # fmt: skip
     options = parser.parse_args()
     seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
     begun = time.monotonic()
@@ -41,7 +43,8 @@ def main() -> int:
     hours = sum(report.virtual_seconds for report in reports) / 3600
     print(
         f"{len(reports)} seeds passed: {sum(report.tasks for report in reports):,} tasks, "
-        f"{sum(report.messages for report in reports):,} messages, {sum(len(r.troubles) for r in reports)} misfortunes, "
+        f"{sum(report.messages for report in reports):,} messages, "
+        f"{sum(len(report.troubles) for report in reports)} misfortunes, "
         f"{hours:.1f} virtual hours in {time.monotonic() - begun:.1f} s"
     )
     return 0

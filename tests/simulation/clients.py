@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
 from scaler.client.core.invariants import check
-from scaler.client.core.records import Outcomes, Submission
+from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler_protocol.codes import KIND_OBJECT, KIND_TASK, ROLE_CLIENT, STATUS_CANCELED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
-from scaler_protocol.messages import NO_GRAPH, Get, Hello, Message, ObjectReply, Release, TaskHeader, Value
-from scaler_protocol.session import Lost, Opened, Received, Rejected
+from scaler_protocol.messages import (
+    NO_GRAPH,
+    Duplicate,
+    Get,
+    Hello,
+    Message,
+    ObjectReply,
+    Release,
+    Submit,
+    TaskHeader,
+    Value,
+)
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from tests.simulation import program
 from tests.simulation.nodes import TIMERS, Node, Port, earliest
 
@@ -54,12 +65,14 @@ class ClientNode(Node):
         on_done: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(world, name)
-        self.peer_id = PeerId(world.rng.randbytes(16))
         self.core = ClientCore(timeout_seconds=TIMEOUT_SECONDS)
         self._header = TaskHeader(call_format=2, depth=depth, parent_task=parent)
-        hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS)
-        self._scheduler = Port(self, world.scheduler, hello, "scheduler")
+        self._begin()
+        hello = Hello(1, 1, ROLE_CLIENT, PeerId(world.rng.randbytes(16)), timers=TIMERS)
         self._storage = Port(self, world.storage, hello, "object storage server")
+        #: results in the storage that are ours, and our former names until what they own has passed to us
+        self._held: dict[ObjectId, None] = {}
+        self._previous: list[PeerId] = []
         self._on_done = on_done
         self.calls: dict[TaskId, Call] = {}
         self._events: list[events.ProgramEvent] = []
@@ -68,6 +81,12 @@ class ClientNode(Node):
         self._is_leaving = False
         self.has_left = False
         self.wake()
+
+    def _begin(self) -> None:
+        """A life under a new name, as far as the scheduler is concerned (CLI-8)."""
+        self.peer_id = PeerId(self.world.rng.randbytes(16))
+        hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS)
+        self._scheduler = Port(self, self.world.scheduler, hello, "scheduler")
 
     # ------------------------------------------------------------ the program
 
@@ -156,7 +175,7 @@ class ClientNode(Node):
         world.law(call.status is None, f"{call.line!r} of {self.name} ended twice")
         call.status = status
         if status == STATUS_SUCCESS and kind == KIND_OBJECT:
-            self._fetch(ObjectId(bytes(value)), lambda got: self._check_value(call, got))
+            self._fetch(call, ObjectId(bytes(value)))
         elif status == STATUS_SUCCESS:
             self._check_value(call, bytes(value))
         elif status == STATUS_CANCELED:
@@ -167,23 +186,39 @@ class ClientNode(Node):
 
     def _check_value(self, call: Call, value: bytes | None) -> None:
         if value is None:
-            self.world.law(self.world.storage.life > 0, f"the result of {call.line!r} is not in the storage")
+            self.world.law(self.world.may_fail, f"the result of {call.line!r} is not in the storage")
         else:
             self.world.law(value == call.expected(), f"{call.line!r} returned {value[:60]!r}")
 
-    def _fetch(self, object_id: ObjectId, then: Callable[[bytes | None], None]) -> None:
+    def _fetch(self, call: Call, object_id: ObjectId) -> None:
         self._request_id += 1
         get = Get(request_id=self._request_id, object_id=object_id, wait_seconds=5.0)
 
         def done(value: bytes | None) -> None:
-            then(value)
-            self._release((object_id,))
+            self._check_value(call, value)
+            self._add(events.Unneeded((object_id,)))
 
         self._fetches[self._request_id] = (get, done)
         self._storage.send(get)
 
     def _release(self, ids: tuple[ObjectId, ...]) -> None:
+        for object_id in ids:
+            self._held.pop(object_id, None)
         self._storage.send(Release(request_id=0, owner=self.peer_id, ids=join_ids(ids)))
+
+    def _begin_again(self) -> None:
+        self._scheduler.close()
+        self._previous.append(self.peer_id)
+        self._begin()
+
+    def _take_over(self) -> None:
+        """Own under the new name what was ours under earlier ones (CLI-11)."""
+        for object_id in self._held:
+            self._request_id += 1
+            self._storage.send(Duplicate(self._request_id, object_id, object_id, self.peer_id))
+        previous, self._previous = self._previous, []
+        for owner in previous:
+            self._storage.send(Release(request_id=0, owner=owner, ids=join_ids(self._held)))
 
     # ------------------------------------------------------------ the shell
 
@@ -192,8 +227,14 @@ class ClientNode(Node):
             self._on_storage(stored)
         had_pending = bool(self.core.pending_count)
         incoming, self._events = self._events, []
-        for event in (*self._scheduler.poll(now), *incoming):
-            self._perform(self.core.handle(event, now))
+        port = self._scheduler
+        for event in (*port.poll(now), *incoming):
+            if isinstance(event, Complained):
+                self.world.fail(f"the scheduler complains to {self.name}: {event.text} ({event.clause})")
+            elif isinstance(event, Opened):
+                self._take_over()
+            if self._scheduler is port or not isinstance(event, (Opened, Received, Complained, Lost, Rejected)):
+                self._perform(self.core.handle(event, now))
         deadline = self.core.next_deadline()
         if deadline is not None and deadline <= now:
             self._perform(self.core.handle(events.TICKED, now))
@@ -213,12 +254,15 @@ class ClientNode(Node):
         for action in todo:
             if isinstance(action, actions.Send):
                 self._scheduler.send(action.message)
+                if isinstance(action.message, Submit):
+                    self.core.handle(events.Numbered(self._scheduler.dialer.sent_seq, action.message.ids), 0.0)
             elif isinstance(action, actions.Complete):
+                self._held.update(dict.fromkeys(result_objects(action.outcomes)))
                 action.collector.complete(action.outcomes)
             elif isinstance(action, actions.Release):
                 self._release(action.ids)
             elif isinstance(action, actions.Redial):
-                self._scheduler.dialer.redial()
+                self._begin_again()
 
     def _on_storage(self, event: object) -> None:
         if isinstance(event, Opened):

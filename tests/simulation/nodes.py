@@ -48,6 +48,8 @@ class Node:
     def _turn(self) -> None:
         now = self.world.clock.now
         self.round(now)
+        if not self.is_up:
+            return
         self.check()
         deadline = self.next_deadline()
         if deadline is not None:

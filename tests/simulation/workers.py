@@ -65,24 +65,29 @@ class Processor:
     def _gather(self, task: Task, values: list[bytes]) -> None:
         """The parts of the call, one after another; objects come from the storage."""
         parts = ((KIND_INLINE, task.parts),) if isinstance(task.parts, bytes) else task.parts
-        for kind, part in parts[len(values) :]:
+        if len(values) < len(parts):
+            kind, part = parts[len(values)]
             if kind == KIND_OBJECT:
-                run = self._run
-
-                def got(value: bytes | None) -> None:
-                    if not self.is_alive or self._run != run:
-                        return
-                    if value is None:
-                        self._fail("an input is not in the storage")
-                    else:
-                        self._gather(task, [*values, value])
-
-                self._worker.fetch(ObjectId(part), got)
-                return
-            values = [*values, part]
+                self._fetch(task, values, ObjectId(part))
+            else:
+                self._gather(task, [*values, part])
+            return
         call, inputs = values[0], tuple(values[1:])
         seconds = program.seconds(self._world.rng, call)
         self._later(seconds, lambda: self._work(task, call, inputs, seconds))
+
+    def _fetch(self, task: Task, values: list[bytes], object_id: ObjectId) -> None:
+        run = self._run
+
+        def got(value: bytes | None) -> None:
+            if not self.is_alive or self._run != run:
+                return
+            if value is None:
+                self._fail("an input is not in the storage")
+            else:
+                self._gather(task, [*values, value])
+
+        self._worker.fetch(object_id, got)
 
     def _work(self, task: Task, call: bytes, inputs: tuple[bytes, ...], seconds: float) -> None:
         kind = program.kind_of(call)
@@ -117,7 +122,7 @@ class Processor:
     def _end(self, status: int, kind: int, value: bytes, seconds: float) -> None:
         task = self.slice.popleft()
         self.is_blocked = False
-        end = events.TaskEnd(task.number, status, kind, seconds, value)
+        end = (task.number, status, kind, seconds, value, b"")
         self._begin()
         self._worker.happen(events.TasksEnded(self.number, [end]))
 
@@ -252,6 +257,8 @@ class WorkerNode(Node):
         for local in incoming:
             self._perform(self.core.handle(local, now))
         self._perform(self.core.handle(events.RoundEnded(), now))
+        if not self.is_up:  # it has drained, and said its goodbye
+            return
         self._scheduler.settle(now)
         self._storage.settle(now)
 
