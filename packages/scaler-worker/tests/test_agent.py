@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -307,7 +308,8 @@ def test_a_task_that_writes_junk_to_the_channel_only_hurts_itself(cluster: Any, 
     def vandalize() -> None:
         for descriptor in range(3, 64):
             try:
-                os.write(descriptor, b"\xff" * 64)
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b"\xff" * 64)
             except OSError:
                 pass
         time.sleep(60)

@@ -6,6 +6,7 @@ ZeroMQ context, and does nothing but wait.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import select
@@ -59,6 +60,9 @@ class Cluster:
             len(self._workers), self._config.heartbeat_seconds, self._config.object_retention_seconds,
         )  # fmt: skip
         self._listen_to_signals()
+        # What was imported so far is never looked at by the workers' collectors, so it stays shared between them.
+        gc.collect()
+        gc.freeze()
         while any(worker.exit_code is None for worker in self._workers):
             now = time.monotonic()
             self._start_due(now)

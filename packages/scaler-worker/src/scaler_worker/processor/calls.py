@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scaler_protocol import values
 from scaler_protocol.codes import (
+    CALL_PACKED,
     CALL_RAW,
     CALL_SEPARATE,
     FUNCTION_UNREADABLE,
@@ -28,6 +28,9 @@ FUNCTION_WAIT_SECONDS = 30.0
 """A task may overtake the object of its function on another connection; this long it is waited for."""
 REMEMBERED_OBJECTS = 1024
 
+PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
+"""Return values of these types are pickled as they are: cloudpickle would write the same, ten times slower."""
+
 Pieces = tuple[tuple[int, bytes], ...]
 Parts = bytes | Pieces
 
@@ -43,6 +46,10 @@ class Context:
     depth: int
     priority: int
     flags: int
+    is_plain: bool = field(init=False)  #: PACKED, and pickled by the default serializer: nearly every task
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_plain", self.call_format == CALL_PACKED and not self.serializer)
 
 
 class Objects:
@@ -54,7 +61,8 @@ class Objects:
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
-        self._loaded: OrderedDict[ObjectId, Any] = OrderedDict()
+        #: one and the same dict for ever: the processor loop looks functions up in it by itself
+        self.loaded: OrderedDict[ObjectId, Any] = OrderedDict()
 
     def use_storage(self, address: str) -> None:
         if address != self.storage_address:
@@ -71,14 +79,15 @@ class Objects:
         """Drop what was not used for one to two retention times. Called when idle, so that using costs one look-up."""
         if now >= self._renewed_at + self._retention_seconds:
             self._renewed_at = now
-            self._older, self._loaded = dict(self._loaded), OrderedDict()
+            self._older = dict(self.loaded)
+            self.loaded.clear()
 
-    def callable(self, object_id: ObjectId) -> Callable[..., Any]:
-        function: Callable[..., Any] | None = self._loaded.get(object_id)
-        return self._load(object_id, "function") if function is None else function
+    def load_function(self, object_id: ObjectId) -> Callable[..., Any]:
+        function: Callable[..., Any] = self._load(object_id, "function")
+        return function
 
     def serializer(self, object_id: ObjectId) -> Any:
-        serializer = self._loaded.get(object_id)
+        serializer = self.loaded.get(object_id)
         return self._load(object_id, "serializer") if serializer is None else serializer
 
     def _load(self, object_id: ObjectId, what: str) -> Any:
@@ -91,9 +100,9 @@ class Objects:
             reason = f"{type(error).__name__}: {error}"
             text = f"the task's {what} (object {object_id.hex()}) cannot be read on this worker: {reason}"
             raise TaskFailed(FUNCTION_UNREADABLE, text) from error
-        self._loaded[object_id] = loaded
-        if len(self._loaded) > REMEMBERED_OBJECTS:
-            self._loaded.popitem(last=False)
+        self.loaded[object_id] = loaded
+        if len(self.loaded) > REMEMBERED_OBJECTS:
+            self.loaded.popitem(last=False)
         return loaded
 
     def fetch(self, object_id: ObjectId, wait_seconds: float = 0.0) -> bytearray:
@@ -172,8 +181,3 @@ def _serialized(value: Any, context: Context, objects: Objects) -> list[Buffer]:
         what = f"{type(value).__module__}.{type(value).__qualname__}"
         text = f"the task's return value, a {what}, cannot be serialized: {type(error).__name__}: {error}"
         raise TaskFailed(RESULT_UNREADABLE, text) from error
-
-
-PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
-PICKLE_PROTOCOL = values.PROTOCOL
-dump_plain = pickle.dumps

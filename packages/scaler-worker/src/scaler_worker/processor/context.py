@@ -6,15 +6,14 @@ import threading
 from collections.abc import Callable
 
 from scaler_protocol.ids import TaskId
+from scaler_worker.processor.calls import Context
 
 
 class ProcessorTask:
     """One object for the life of the processor; what it says is about the task that is running now."""
 
     def __init__(self, block: Callable[[], None], unblock: Callable[[], None]) -> None:
-        self.task_id = TaskId(b"")
-        self.depth = 0
-        self.priority = 0
+        self._task: tuple[TaskId, Context | None] = (TaskId(b""), None)
         self.scheduler_address = ""
         self.storage_address = ""
         self._send_block = block
@@ -22,9 +21,24 @@ class ProcessorTask:
         self._lock = threading.Lock()
         self._blocked_count = 0
 
-    def begin(self, task_id: TaskId, depth: int, priority: int) -> None:
-        self.task_id, self.depth, self.priority = task_id, depth, priority
+    def begin(self, task_id: TaskId, context: Context) -> None:
+        """Called for every task; few ask for what it is."""
+        self._task = (task_id, context)
         self._blocked_count = 0
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task[0]
+
+    @property
+    def depth(self) -> int:
+        context = self._task[1]
+        return context.depth if context is not None else 0
+
+    @property
+    def priority(self) -> int:
+        context = self._task[1]
+        return context.priority if context is not None else 0
 
     def block(self) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import select
 import signal
 import socket
@@ -27,15 +28,18 @@ from typing import Any
 from scaler_protocol import task_context
 from scaler_protocol.codes import FLAG_PROFILING, FLAG_STREAM_OUTPUT, KIND_INLINE, STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.messages import Limits
+from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.core.events import INTERRUPTED
-from scaler_worker.processor.calls import PLAIN_TYPES, Context, Objects, arguments_of, dump_plain, result_of
+from scaler_worker.processor.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.errors import encode_exception
 from scaler_worker.processor.output import streamed_output
 from scaler_worker.processor.profiling import Profile
 from scaler_worker.zygote import SIGNAL_NUMBER
+
+dumps_plain = pickle.dumps
 
 IDLE_COLLECT_SECONDS = 0.5
 """A processor that has been idle for so long collects its garbage: then nobody waits for it."""
@@ -53,6 +57,7 @@ class TaskInterrupted(KeyboardInterrupt):
 class ProcessorLoop:
     def __init__(self, end: socket.socket, page: SignalPage, slot: int, retention_seconds: float = 3600.0) -> None:
         self._end = end
+        self._descriptor = end.fileno()
         self._page = page
         self._slot = slot
         self._reader = OrderReader()
@@ -62,6 +67,7 @@ class ProcessorLoop:
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
         self._objects = Objects(retention_seconds)
+        self._functions = self._objects.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place)
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
@@ -87,8 +93,7 @@ class ProcessorLoop:
         self._write(pack_report(channel.READY, os.getpid()))
         while True:
             self._receive_and_obey()
-            while self._waiting:
-                self._run_guarded()
+            self._run_waiting()
 
     # ------------------------------------------------------------ orders
 
@@ -137,14 +142,15 @@ class ProcessorLoop:
 
     # ------------------------------------------------------------ tasks
 
-    def _run_guarded(self) -> None:
-        try:
-            self._run_first()
-        except TaskInterrupted as error:
-            # Raised at the very moment when the task ended by an error of its own.
-            number, self._running = self._running, 0
-            status, kind, _ = self._failure(error)
-            self._write(pack_report(channel.ENDED, number, status=status, value_kind=kind))
+    def _run_waiting(self) -> None:
+        while self._waiting:
+            try:
+                self._run_first()
+            except TaskInterrupted as error:
+                # Raised at the very moment when the task ended by an error of its own.
+                number, self._running = self._running, 0
+                status, kind, _ = self._failure(error)
+                self._write(pack_report(channel.ENDED, number, status=status, value_kind=kind))
 
     def _run_first(self) -> None:
         """This is where the rate of tiny tasks is decided: what every task does not need is behind an `if`."""
@@ -156,17 +162,22 @@ class ProcessorLoop:
         try:
             if self._is_signalled and not self._attend_before(number):
                 return
-            function = self._objects.callable(function_id)
-            self._task.begin(task_id, context.depth, context.priority)
+            function = self._functions.get(function_id)
+            if function is None:
+                function = self._objects.load_function(function_id)
+            self._task.begin(task_id, context)
             started_ns = time.perf_counter_ns()
-            arguments, keywords = arguments_of(parts, context, self._objects)
+            if context.is_plain and type(parts) is bytes:
+                arguments, keywords = loads(parts)
+            else:
+                arguments, keywords = arguments_of(parts, context, self._objects)
             if context.flags:
                 value, profile = self._call_with_flags(number, context, function, arguments, keywords)
             else:
                 value = function(*arguments, **keywords)
             kind = KIND_INLINE
-            if type(value) in PLAIN_TYPES and not context.call_format and not context.serializer:
-                data = dump_plain(value, 5)
+            if context.is_plain and type(value) in PLAIN_TYPES:
+                data = dumps_plain(value, PROTOCOL)
                 if len(data) > self._inline_bytes:
                     kind, data = result_of(value, context, self._objects, task_id, attempt, self._inline_bytes)
             else:
@@ -266,7 +277,9 @@ class ProcessorLoop:
 
     def _send(self, frame: bytes) -> None:
         try:
-            self._end.sendall(frame)
+            sent = os.write(self._descriptor, frame)
+            while sent < len(frame):
+                sent += os.write(self._descriptor, frame[sent:])
         except OSError:
             os._exit(1)  # the agent is gone, or user code has closed our socket: either way nobody can be told
 
