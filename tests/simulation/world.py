@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from random import Random
 
 from scaler_protocol.codec import Envelope
-from scaler_protocol.messages import Dispatch, Results, Submit
+from scaler_protocol.messages import Dispatch, Hello, Results, Submit, Welcome
 from scaler_scheduler.core import invariants as scheduler_invariants
 from tests.simulation import program
 from tests.simulation.clients import ClientNode
@@ -229,8 +230,16 @@ class World:
 def _describe(envelope: Envelope) -> str:
     message = envelope.message
     name = type(message).__name__
+    if isinstance(message, (Hello, Welcome)):
+        return name
     if isinstance(message, (Submit, Dispatch, Results)):
         ids = [message.ids[at : at + 16].hex()[:6] for at in range(0, len(message.ids), 16)]
         statuses = f" statuses {list(message.statuses)}" if isinstance(message, Results) and message.statuses else ""
         return f"{name} {' '.join(ids[:8])}{' …' if len(ids) > 8 else ''}{statuses}"
-    return str(message) if len(str(message)) < 160 else name
+    fields = ((item.name, getattr(message, item.name)) for item in dataclass_fields(message))
+    plain = [f"{key} {_plain(value)}" for key, value in fields if isinstance(value, (bytes, int, str)) and value]
+    return f"{name} {', '.join(plain)}".rstrip()
+
+
+def _plain(value: bytes | int | str) -> str:
+    return value.hex()[:12] if isinstance(value, bytes) else str(value)[:80]

@@ -1,0 +1,76 @@
+"""Two hundred seeds hold every law; and the laws are able to fail: each broken core is caught within a few seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scaler_protocol.messages import ReleaseOwner
+from scaler_scheduler.core import membership
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import LoadIndex
+from tests.simulation.__main__ import run_seed
+from tests.simulation.world import World
+
+SEEDS = 200
+BLOCK = 20
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_seeds(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        report, world, error = run_seed(seed)
+        assert report is not None, f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:]) + f"\n{error}"
+
+
+def test_a_seed_tells_one_story() -> None:
+    transcripts = []
+    for _ in range(2):
+        world = World(5)
+        world.run()
+        transcripts.append(list(world.transcript))
+    assert transcripts[0] == transcripts[1]
+
+
+# ---------------------------------------------------------------- the laws can fail
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def _lost_tasks_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(membership, "_lose", lambda *arguments, **keywords: None)
+
+
+def _credit_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LoadIndex, "room", lambda self, worker: 5)
+
+
+def _owners_are_never_released(patch: pytest.MonkeyPatch) -> None:
+    act = Tables.act
+
+    def without_release(self: Tables, action: object) -> None:
+        if not isinstance(getattr(action, "message", None), ReleaseOwner):
+            act(self, action)  # type: ignore[arg-type]
+
+    patch.setattr(Tables, "act", without_release)
+
+
+def _results_are_delivered_twice(patch: pytest.MonkeyPatch) -> None:
+    deliver = Tables.deliver
+
+    def twice(self: Tables, client: object, row: object) -> None:
+        deliver(self, client, row)  # type: ignore[arg-type]
+        self._flush_rows(client.peer_id)  # type: ignore[attr-defined]
+        deliver(self, client, row)  # type: ignore[arg-type]
+
+    patch.setattr(Tables, "deliver", twice)
+
+
+BREAKS = [_lost_tasks_are_forgotten, _credit_is_ignored, _owners_are_never_released, _results_are_delivered_twice]
+
+
+@pytest.mark.parametrize("break_it", BREAKS, ids=lambda break_it: break_it.__name__.strip("_"))
+def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    break_it(monkeypatch)
+    assert any(run_seed(seed)[0] is None for seed in range(40)), "no seed noticed"
