@@ -73,9 +73,9 @@ class Agent:
             self._poller.register(readable, zmq.POLLIN)
         self._perform_by_kind: dict[type, Callable[[Any], None]] = {
             actions.Send: lambda action: self._endpoint.send(action.message),
-            actions.HandOver: lambda action: self._links[action.processor].hand_over(action.tasks),
+            actions.HandOver: self._hand_over,
             actions.StartProcessor: self._start_processor,
-            actions.Resume: lambda action: self._links[action.processor].send(pack_order(channel.RESUME)),
+            actions.Resume: lambda action: self._order(self._links[action.processor], channel.RESUME),
             actions.Interrupt: self._interrupt,
             actions.Reclaim: self._reclaim,
             actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
@@ -258,6 +258,21 @@ class Agent:
         link.send(self._configuration)
         self._watch(link)
 
+    def _hand_over(self, action: actions.HandOver) -> None:
+        link = self._links[action.processor]
+        link.hand_over(action.tasks)
+        self._watch_unsent(link)
+
+    def _order(self, link: ProcessorLink, *order: int) -> None:
+        link.send(pack_order(*order))
+        self._watch_unsent(link)
+
+    def _watch_unsent(self, link: ProcessorLink) -> None:
+        """What the channel could not take goes on when the processor has read some of it: the poller has to be told. A
+        link that rests is looked at soon anyway."""
+        if link.has_unsent and link.descriptor in self._by_descriptor:
+            self._watch(link)
+
     def _interrupt(self, action: actions.Interrupt) -> None:
         link = self._links[action.processor]
         link.interrupt_number = action.number
@@ -266,7 +281,7 @@ class Agent:
     def _reclaim(self, action: actions.Reclaim) -> None:
         link = self._links[action.processor]
         link.reclaim_serial = action.serial
-        link.send(pack_order(channel.RECLAIM, action.serial))
+        self._order(link, channel.RECLAIM, action.serial)
         self._signal(link)
 
     def _signal(self, link: ProcessorLink) -> None:
