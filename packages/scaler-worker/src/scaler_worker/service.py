@@ -1,7 +1,7 @@
 """The agent's shell: one thread, one poller, no user code.
 
 A round: wait until something can be read or is due, turn all of it into events, end the round, perform what the core
-asks for. While a processor works through many tiny tasks it is not looked at for a millisecond at a time, so that
+asks for. While a processor works through many tiny tasks it is not looked at for a millisecond or two, so that
 hundreds of results cost one wake-up and leave as one message; everything else is served at once.
 """
 
@@ -41,10 +41,11 @@ EXIT_DONE = 0
 EXIT_GIVEN_UP = 1  # no scheduler, or one that will not have us: starting again would change nothing
 EXIT_BROKEN = 70  # anything else: worth another start
 
-REST_SECONDS = 0.001
-"""How long a processor that is busy with tiny tasks is left alone: the price in latency of a large batch."""
+REST_SHARE = 1 / 3
+"""A processor that is busy with tiny tasks is left alone for this share of its slice: the price in latency of results
+that leave hundreds at a time."""
 REST_FROM_SECONDS = 0.002
-"""How much work its slice must still hold for that."""
+"""How much work the slice must still hold for that."""
 TINY_SECONDS = 0.0005
 
 
@@ -202,7 +203,7 @@ class Agent:
             self._zygote.kill(link.number)
         elif has_ends and self._is_busy_with_tiny_tasks(link):
             self._unwatch(link)
-            link.look_at = now + REST_SECONDS
+            link.look_at = now + REST_SHARE * self.core.tables.processors[link.number].outstanding_seconds
             self._resting.add(link)
         else:
             self._watch(link)

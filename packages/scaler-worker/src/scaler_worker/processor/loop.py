@@ -40,6 +40,7 @@ from scaler_worker.processor.profiling import Profile
 from scaler_worker.zygote import SIGNAL_NUMBER
 
 dumps_plain = pickle.dumps
+perf_counter_ns = time.perf_counter_ns
 
 IDLE_COLLECT_SECONDS = 0.5
 """A processor that has been idle for so long collects its garbage: then nobody waits for it."""
@@ -72,6 +73,7 @@ class ProcessorLoop:
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
         self._is_signalled = False
+        self._ended_ns = 0  #: when the task before ended: what we do between two tasks counts as the second's
         self._interrupted = 0  #: the last task number we raised in: once per task
         self._answered_serial = 0  #: the last reclaim that was answered
         self._void_serial = 0  #: slices are void until the mark of this reclaim
@@ -143,6 +145,7 @@ class ProcessorLoop:
     # ------------------------------------------------------------ tasks
 
     def _run_waiting(self) -> None:
+        self._ended_ns = 0
         while self._waiting:
             try:
                 self._run_first()
@@ -157,7 +160,7 @@ class ProcessorLoop:
         number, task_id, attempt, context_number, function_id, parts = self._waiting.popleft()
         context = self._contexts[context_number]
         profile = b""
-        started_ns = 0
+        started_ns = self._ended_ns or perf_counter_ns()
         self._running = number
         try:
             if self._is_signalled and not self._attend_before(number):
@@ -165,8 +168,8 @@ class ProcessorLoop:
             function = self._functions.get(function_id)
             if function is None:
                 function = self._objects.load_function(function_id)
+                started_ns = perf_counter_ns()  # fetching it says nothing about the next call
             self._task.begin(task_id, context)
-            started_ns = time.perf_counter_ns()
             if context.is_plain and type(parts) is bytes:
                 arguments, keywords = loads(parts)
             else:
@@ -187,7 +190,8 @@ class ProcessorLoop:
         except BaseException as error:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
             self._running = 0
             status, kind, data = self._failure(error)
-        busy_ns = time.perf_counter_ns() - started_ns if started_ns else 0
+        self._ended_ns = ended_ns = perf_counter_ns()
+        busy_ns = ended_ns - started_ns
         head = HEAD.pack(len(profile) + len(data), channel.ENDED, status, kind, len(profile), number, busy_ns)
         self._write(head + profile + data)
 
