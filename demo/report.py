@@ -18,9 +18,9 @@ class Timing:
     alone_seconds: float
     is_equal: bool
 
-    def __str__(self) -> str:
-        ratio = self.alone_seconds / self.cluster_seconds
-        return f"{self.cluster_seconds:.1f} s; one process alone {self.alone_seconds:.1f} s ({ratio:.1f}×)"
+    @property
+    def speed_up(self) -> float:
+        return self.alone_seconds / self.cluster_seconds
 
 
 def index_page(summary: Summary, timing: Timing, task_count: int) -> str:
@@ -34,6 +34,7 @@ def index_page(summary: Summary, timing: Timing, task_count: int) -> str:
     rows = [
         f"    {name:<{width}}  {bar(count, most)[: max(1, round(24 * count / most))]} {count:,}" for name, count in top
     ]
+    alone = f"one process alone needs {timing.alone_seconds:.1f} s, {timing.speed_up:.1f} times as long"
     return "\n".join(
         [
             "The Python standard library, indexed",
@@ -43,17 +44,18 @@ def index_page(summary: Summary, timing: Timing, task_count: int) -> str:
             "    The names that are used most, self and cls aside",
             *rows,
             "",
-            f"    a graph of {task_count:,} tasks in {timing}",
+            f"    a graph of {task_count:,} tasks in {timing.cluster_seconds:.1f} s; {alone}",
         ]
     )
 
 
 def collatz_page(start: int, steps: int, count: int, timing: Timing) -> str:
+    rate, work = count / timing.cluster_seconds, timing.alone_seconds / count * 1e6
     return "\n".join(
         [
             f"{count:,} tiny tasks",
             f"    of all Collatz chains that begin at 1 to {count:,}, the longest begins at {start:,}: {steps} steps",
-            f"    {count / timing.cluster_seconds:,.0f} tasks/s, in {timing}",
+            f"    {rate:,.0f} tasks/s, in {timing.cluster_seconds:.1f} s; the work of one is {work:.0f} µs",
         ]
     )
 

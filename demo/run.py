@@ -14,6 +14,7 @@ from demo.interrupts import Interrupts
 from demo.report import Timing
 from demo.stdlib_index import Summary
 from scaler import Client, SchedulerClusterCombo
+from scaler.cluster.process import ClusterStartError
 
 SLICES = 20
 
@@ -38,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupts = Interrupts()
     try:
         return run(options, interrupts)
-    except BaseException:
+    except BaseException as error:
         # A signal may surface as something else too: the cluster's processes get the same Ctrl-C from the terminal.
         if not interrupts.signal_number:
-            raise
+            if not isinstance(error, ClusterStartError):
+                raise
+            say(f"The cluster does not start: {error}")
+            return 1
         end_live_line()
         say("Stopped. The cluster is shut down and nothing is left running.")
         return interrupts.exit_code
@@ -90,18 +94,15 @@ def find_modules(limit: int) -> dict[str, str]:
 
 def index_on_cluster(client: Client, modules: dict[str, str]) -> tuple[Summary, float, int]:
     """The index, how long it took, and of how many tasks it was made."""
-    graph, index_key, tick_keys = stdlib_index.graph_of(modules)
+    graph, index_key, module_keys = stdlib_index.graph_of(modules)
     shown = Progress("Standard library", len(modules))
     started_at = time.perf_counter()
-    futures = client.get(graph, [*tick_keys, index_key], block=False)
-    done = lines = 0
-    for future in as_completed([futures[key] for key in tick_keys]):
-        module_count, line_count = future.result()
-        done, lines = done + module_count, lines + line_count
-        shown.show(done, f"modules, {lines:,} lines")
+    futures = client.get(graph, [*module_keys, index_key], block=False)
+    for done, _ in enumerate(as_completed([futures[key] for key in module_keys]), 1):
+        shown.show(done, f"modules, {time.perf_counter() - started_at:.1f} s")
     index: Summary = futures[index_key].result()
     seconds = time.perf_counter() - started_at
-    shown.finish(f"modules, {lines:,} lines, {seconds:.1f} s")
+    shown.finish(f"modules, {index['lines']:,} lines, {seconds:.1f} s")
     return index, seconds, sum(isinstance(node, tuple) for node in graph.values())
 
 

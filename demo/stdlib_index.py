@@ -3,7 +3,6 @@
 Everything a task takes or gives is a plain value, so the same functions run here, in a worker, and in the check.
 """
 
-import itertools
 import keyword
 import sysconfig
 import token
@@ -71,28 +70,19 @@ def merge(*summaries: Summary) -> Summary:
     }
 
 
-def progress(summary: Summary) -> tuple[int, int]:
-    """What the screen needs of a summary; the summary itself stays in the cluster."""
-    return summary["modules"], summary["lines"]
-
-
 def graph_of(modules: dict[str, str]) -> tuple[dict[str, Any], str, list[str]]:
-    """The whole index as a graph: it, the key of the index, and the keys that tell how far it is."""
+    """The whole index as a graph: it, the key of the index, and the keys of the single modules."""
     graph: dict[str, Any] = {}
-    level = []
+    leaves = []
     for name, path in modules.items():
         graph[f"name of {name}"], graph[f"path of {name}"] = name, path
         graph[f"module {name}"] = (read_module, f"name of {name}", f"path of {name}")
-        level.append(f"module {name}")
-    ticks: list[str] = []
-    for height in itertools.count(1):
+        leaves.append(f"module {name}")
+    level, height = leaves, 0
+    while len(level) > 1 or height == 0:
+        height += 1
         level = list(merged(graph, level, height))
-        if height == 1:
-            ticks = [f"progress of {key}" for key in level]
-            graph.update({f"progress of {key}": (progress, key) for key in level})
-        if len(level) == 1:
-            return graph, level[0], ticks
-    raise AssertionError("a tree of merges ends in one node")
+    return graph, level[0], leaves
 
 
 def merged(graph: dict[str, Any], keys: list[str], height: int) -> Iterator[str]:

@@ -107,7 +107,8 @@ class Scaler(Engine):
         return getattr(process, "pid", None)
 
     def version(self) -> str:
-        names = importlib.metadata.packages_distributions().get("scaler", [])
+        # An editable install lists no packages; ours is known by name.
+        names = importlib.metadata.packages_distributions().get("scaler") or ["scaler-client"]
         return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in sorted(set(names)))
 
 
