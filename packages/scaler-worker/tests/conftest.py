@@ -303,5 +303,11 @@ def gone() -> Callable[[list[psutil.Process], str], None]:
 
 
 @pytest.fixture
+def running_path(tmp_path: Any) -> str:
+    """A task that has begun makes this file."""
+    return str(tmp_path / "running")
+
+
+@pytest.fixture
 def worker(start_worker: Callable[..., Worker]) -> Worker:
     return start_worker()

@@ -76,6 +76,17 @@ def test_no_scheduler_ends_after_the_death_timeout() -> None:
 # ---------------------------------------------------------------- life
 
 
+def holding() -> Callable[[str], None]:
+    """A task that never ends. Made inside a function, it travels by value: the command cannot import this module."""
+
+    def hold(path: str) -> None:
+        with open(path, "w"):
+            pass
+        time.sleep(300)
+
+    return hold
+
+
 class Command:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -134,7 +145,7 @@ def test_a_second_signal_does_not_wait_for_tasks(
     cluster: Any, start_command: Callable[..., Command], tmp_path: Path, gone: Any
 ) -> None:
     command = start_command("--grace-seconds", "300", count=1)
-    cluster.dispatch(hold, (str(tmp_path / "begun"),))
+    cluster.dispatch(holding(), (str(tmp_path / "begun"),))
     cluster.wait_until((tmp_path / "begun").exists, "the task to begin")
     family = command.family()
     command.process.send_signal(signal.SIGTERM)
@@ -142,12 +153,6 @@ def test_a_second_signal_does_not_wait_for_tasks(
     command.process.send_signal(signal.SIGTERM)
     assert command.process.wait(WAIT_SECONDS) == 0
     gone(family, "every process of the cluster")
-
-
-def hold(path: str) -> None:
-    with open(path, "w"):
-        pass
-    time.sleep(300)
 
 
 def test_a_worker_that_dies_is_started_again(cluster: Any, start_command: Callable[..., Command]) -> None:
@@ -163,7 +168,7 @@ def test_nothing_outlives_a_killed_command(
     cluster: Any, start_command: Callable[..., Command], tmp_path: Path, gone: Any
 ) -> None:
     command = start_command()
-    cluster.dispatch(hold, (str(tmp_path / "begun"),))
+    cluster.dispatch(holding(), (str(tmp_path / "begun"),))
     cluster.wait_until((tmp_path / "begun").exists, "the task to begin")
     family = command.family()
     assert len(family) >= 6

@@ -57,86 +57,74 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
 
 def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser("scaler_cluster", description="Start workers that run tasks for a scheduler.")
-    add = parser.add_argument
-    add("address", help="the scheduler, such as tcp://127.0.0.1:2345")
-    add(
-        "-n",
-        "--num-of-workers",
+    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    _add_workers(parser)
+    _add_times(parser)
+    _add_processors(parser)
+    add_logging_arguments(parser)
+    return parser
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("-n", "--num-of-workers"),
         type=positive_int,
         metavar="N",
         help="how many workers (default: as many as names, else one less than there are processors)",
     )
-    add("-wn", "--worker-names", default="", metavar="NAMES", help="comma separated; as many as workers")
-    add(
-        "-pwc",
-        "--per-worker-capabilities",
+    parser.add_argument(
+        *("-wn", "--worker-names"), default="", metavar="NAMES", help="comma separated; as many as workers"
+    )
+    parser.add_argument(
+        *("-pwc", "--per-worker-capabilities"),
         type=parse_capabilities,
         default=(),
         metavar="CAPABILITIES",
         help='what each worker offers: "gpu,linux", or with amounts: "gpu=2"',
     )
-    add(
-        "-wtqs",
-        "--worker-task-queue-size",
-        "--per-worker-task-queue-size",
+    parser.add_argument(
+        *("-wtqs", "--worker-task-queue-size", "--per-worker-task-queue-size"),
         type=positive_int,
         default=1000,
         metavar="N",
         help="the most tasks a worker queues, reached only with tiny ones (default: %(default)s)",
     )
-    add(
-        "-hi",
-        "--heartbeat-interval",
-        type=positive_seconds,
-        default=2.0,
-        metavar="SECONDS",
-        help="how often a worker tells its status (default: %(default)s)",
+    parser.add_argument(
+        *("-osa", "--object-storage-address"),
+        default="",
+        metavar="ADDRESS",
+        help="the object storage, when workers must reach it by another address than the scheduler names",
     )
-    add(
-        "-ds",
-        "--death-timeout-seconds",
-        type=positive_seconds,
-        default=300.0,
-        metavar="SECONDS",
-        help="how long workers look for a scheduler before they give up (default: %(default)s)",
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
+    options = (
+        (("-hi", "--heartbeat-interval"), 2.0, "how often a worker tells its status"),
+        (("-ds", "--death-timeout-seconds"), 300.0, "how long workers look for a scheduler before they give up"),
+        (("--grace-seconds",), 1.0, "how long running tasks may go on when the cluster is told to stop"),
+        (("--object-retention-seconds",), 3600.0, "how long a processor keeps functions it no longer uses"),
     )
-    add(
-        "--grace-seconds",
-        type=positive_seconds,
-        default=1.0,
-        metavar="SECONDS",
-        help="how long running tasks may go on when the cluster is told to stop (default: %(default)s)",
-    )
-    add(
-        "--object-retention-seconds",
-        type=positive_seconds,
-        default=3600.0,
-        metavar="SECONDS",
-        help="how long a processor keeps functions it no longer uses (default: %(default)s)",
-    )
-    add(
+    for names, default, text in options:
+        parser.add_argument(
+            *names, type=positive_seconds, default=default, metavar="SECONDS", help=f"{text} (default: %(default)s)"
+        )
+
+
+def _add_processors(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--max-processors",
         type=positive_int,
         default=128,
         metavar="N",
         help="the most processes of one worker, which bounds how deep tasks may nest (default: %(default)s)",
     )
-    add(
-        "-osa",
-        "--object-storage-address",
-        default="",
-        metavar="ADDRESS",
-        help="the object storage, when workers must reach it by another address than the scheduler names",
-    )
-    add(
+    parser.add_argument(
         "--preload",
         type=_preload,
         default=None,
         metavar="MODULE:FUNCTION(ARGUMENTS)",
         help="call this once in every new processor, before its first task",
     )
-    add_logging_arguments(parser)
-    return parser  # fmt: skip
 
 
 def parse_capabilities(text: str) -> tuple[Capability, ...]:
