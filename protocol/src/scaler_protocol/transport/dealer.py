@@ -27,13 +27,14 @@ class DealerEndpoint:
         self._dialer = dialer
         self._limits = dialer.hello.limits
         self.socket = sockets.connected_dealer(self._address, self._limits)
+        self._descriptor = int(self.socket.fileno())
         self._socket_generation = 1  # the first dial finds its socket already there
         self.generation = 0
         self._retired: sockets.Socket | None = None
         self._is_skipping = False
 
     def fileno(self) -> int:
-        return int(self.socket.fileno())
+        return self._descriptor
 
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, let time pass, and dial when that is due."""
@@ -111,10 +112,12 @@ class DealerEndpoint:
         self._retired = self.socket
         self._is_skipping = False
         self.socket = sockets.connected_dealer(self._address, self._limits)
+        self._descriptor = int(self.socket.fileno())
 
     def _drain(self, now: float) -> bool:
         """Whether nothing is left to read."""
-        recv = self.socket.recv
+        socket = self.socket
+        recv = socket.recv
         receive = self._dialer.receive
         read = sockets.read
         limits = self._limits
@@ -123,10 +126,9 @@ class DealerEndpoint:
         if self._is_skipping and not self._skip():
             return False
         for _ in range(BUDGET_MESSAGES):
-            try:
-                envelope, payload, size, has_more = read(recv, envelope_limit)
-            except zmq.Again:
+            if not sockets.has_input(socket):
                 return True
+            envelope, payload, size, has_more = read(recv, envelope_limit)
             if envelope is None or has_more:
                 self._refuse_frames(size, has_more, now)
                 if has_more and not self._skip():
@@ -156,7 +158,13 @@ class DealerEndpoint:
 
     def _flush(self) -> None:
         transmissions = self._dialer.take_transmissions()
-        if transmissions:
-            send = self.socket.send
+        if not transmissions:
+            return
+        send = self.socket.send
+        try:
             for frames in transmissions:
                 sockets.write(send, frames)
+        except zmq.Again:
+            # There is no mark, so no queue is full: libzmq has given the connection up, because what listens there
+            # speaks ZeroMQ and is no ROUTER, such as the monitor's publisher. No answer comes, and we dial again.
+            pass

@@ -4,6 +4,7 @@ much per message as to watch the descriptor and drain."""
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -16,8 +17,9 @@ Handler = Callable[[list[SessionEvent], float], None]
 
 
 class AsyncioDriver:
-    """At each wake-up every endpoint is polled and its handler called, then all are settled: a handler may send on any
-    of them. Handlers are also called with no events, when `next_deadline` of the role has come or `wake` was called.
+    """At each wake-up the endpoints that have something to read, or something due, are polled and their handlers
+    called; then all are settled, because a handler may send on any of them. The first endpoint's handler is also called
+    when `next_deadline` of the role has come; all are when `wake` was called.
     """
 
     def __init__(
@@ -33,7 +35,10 @@ class AsyncioDriver:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watched: dict[Endpoint, int] = {}
+        #: endpoints to be polled in the next turn whatever the time is
+        self._ready: set[Endpoint] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
         self._is_due = False  # a turn is scheduled with call_soon
 
     def add(self, endpoint: Endpoint, handler: Handler) -> None:
@@ -48,10 +53,9 @@ class AsyncioDriver:
         self.wake()
 
     def wake(self) -> None:
-        """Take a turn soon: the role did something outside a handler, or there is more to read."""
-        if self._loop is not None and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._turn_due)
+        """Take a turn with all endpoints soon: the role did something outside a handler."""
+        self._ready.update(endpoint for endpoint, _ in self._handlers)
+        self._turn_soon()
 
     def stop(self) -> None:
         """Watch nothing any more. The endpoints stay open: closing them is their owner's."""
@@ -64,27 +68,47 @@ class AsyncioDriver:
             self._timer.cancel()
         self._loop = None
 
+    # ------------------------------------------------------------ turns
+
+    def _turn_soon(self) -> None:
+        if self._loop is not None and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn_due)
+
     def _turn_due(self) -> None:
         self._is_due = False
+        self._turn()
+
+    def _readable(self, endpoint: Endpoint) -> None:
+        self._ready.add(endpoint)
         self._turn()
 
     def _turn(self) -> None:
         if self._loop is None:
             return
         now = self._clock()
+        ready, self._ready = self._ready, set()
+        is_role_due = _is_due(self._next_deadline() if self._next_deadline is not None else None, now)
         for endpoint, handler in self._handlers:
-            events = endpoint.poll(now)
-            self._watch(endpoint)
-            handler(events, now)
+            events: list[SessionEvent] = []
+            if is_polled := endpoint in ready or _is_due(endpoint.next_deadline(), now):
+                events = endpoint.poll(now)
+                self._watch(endpoint)
+            if is_polled or is_role_due:
+                is_role_due = False
+                handler(events, now)
             if self._loop is None:  # the handler stopped us
                 return
-        is_more = False
+        self._settle(now)
+
+    def _settle(self, now: float) -> None:
         for endpoint, _ in self._handlers:
-            is_more |= endpoint.settle(now)
-        if is_more:
-            self.wake()  # not at once: other work of the loop has its turn in between
+            if endpoint.settle(now):
+                self._ready.add(endpoint)
+        if self._ready:
+            self._turn_soon()  # not at once: other work of the loop has its turn in between
         else:
-            self._set_timer()
+            self._set_timer(now)
 
     def _watch(self, endpoint: Endpoint) -> None:
         """A dialer's socket changes with every dial; the old one is open for one more turn."""
@@ -96,20 +120,33 @@ class AsyncioDriver:
         if watched is not None:
             self._loop.remove_reader(watched)
         self._watched[endpoint] = descriptor
-        self._loop.add_reader(descriptor, self._turn)
+        self._loop.add_reader(descriptor, self._readable, endpoint)
 
-    def _set_timer(self) -> None:
+    # ------------------------------------------------------------ time
+
+    def _set_timer(self, now: float) -> None:
+        """Deadlines mostly move away; a timer that is early then finds nothing due and sets the next."""
         assert self._loop is not None
+        deadline = self._earliest_deadline()
         if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
             self._timer.cancel()
             self._timer = None
-        deadline = self._earliest_deadline()
-        if deadline is not None:
-            self._timer = self._loop.call_later(max(0.0, deadline - self._clock()), self._turn)
+        if deadline < math.inf:
+            self._timer_at = deadline
+            self._timer = self._loop.call_later(max(0.0, deadline - now), self._time_out)
 
-    def _earliest_deadline(self) -> float | None:
+    def _time_out(self) -> None:
+        self._timer = None
+        self._turn()
+
+    def _earliest_deadline(self) -> float:
         deadlines = [endpoint.next_deadline() for endpoint, _ in self._handlers]
         if self._next_deadline is not None:
             deadlines.append(self._next_deadline())
-        known = [deadline for deadline in deadlines if deadline is not None]
-        return min(known) if known else None
+        return min((deadline for deadline in deadlines if deadline is not None), default=math.inf)
+
+
+def _is_due(deadline: float | None, now: float) -> bool:
+    return deadline is not None and deadline <= now

@@ -31,11 +31,12 @@ class RouterEndpoint:
         self._limits = server.terms.limits
         self._socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits)
         self.address = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        self._descriptor = int(self._socket.fileno())
         self._is_skipping = False  # in the middle of a message with far too many frames
         self._now = 0.0  # of the round we are in
 
     def fileno(self) -> int:
-        return int(self._socket.fileno())
+        return self._descriptor
 
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, and let time pass."""
@@ -93,7 +94,8 @@ class RouterEndpoint:
 
     def _drain(self, now: float) -> bool:
         """Whether nothing is left to read."""
-        recv = self._socket.recv
+        socket = self._socket
+        recv = socket.recv
         receive = self._server.receive
         read = sockets.read
         limits = self._limits
@@ -102,10 +104,10 @@ class RouterEndpoint:
         if self._is_skipping and not self._skip():
             return False
         for _ in range(BUDGET_MESSAGES):
-            try:
-                routing_id = recv(zmq.NOBLOCK)
-            except zmq.Again:
+            # Asking first is a tenth of the cost of the exception that ends every round otherwise.
+            if not sockets.has_input(socket):
                 return True
+            routing_id = recv(sockets.NOBLOCK)
             envelope, payload, size, has_more = read(recv, envelope_limit)
             if envelope is None or has_more:
                 self._refuse_frames(RoutingId(routing_id), size, has_more, now)
@@ -142,7 +144,7 @@ class RouterEndpoint:
         write = sockets.write
         for routing_id, frames in transmissions:
             try:
-                send(routing_id, zmq.NOBLOCK | zmq.SNDMORE)
+                send(routing_id, sockets.NOBLOCK_MORE)
                 write(send, frames)
             except zmq.ZMQError as error:
                 # EAGAIN cannot be a full queue, there is no mark: it is a connection that is being closed.

@@ -20,6 +20,12 @@ from scaler_protocol.transport.context import count_endpoint, zmq_context
 Socket = zmq.Socket[bytes]
 Recv = Callable[..., object]
 
+#: As plain numbers: arithmetic with pyzmq's flags is a Python call each time, several for every message.
+NOBLOCK = int(zmq.NOBLOCK)
+NOBLOCK_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
+
 #: Below this a copy is cheaper than what it takes to avoid one.
 ZERO_COPY_BYTES = 65_536
 
@@ -55,7 +61,7 @@ def bound_router(address: Address, limits: Limits) -> Socket:
         socket.bind(where)
     except zmq.ZMQError as error:
         socket.close(linger=0)
-        raise AddressError(_bind_text(address, error)) from None
+        raise AddressError(bind_text(address, error)) from None
     count_endpoint(+1)
     return socket
 
@@ -85,8 +91,8 @@ def close(socket: Socket, linger_milliseconds: int) -> None:
 
 def has_input(socket: Socket) -> bool:
     """Also re-arms the edge-triggered descriptor: ask after the last send, before waiting."""
-    events: int = socket.getsockopt(zmq.EVENTS)  # type: ignore[assignment]
-    return bool(events & zmq.POLLIN)
+    events: int = socket.getsockopt(_EVENTS)  # type: ignore[assignment]
+    return bool(events & _POLLIN)
 
 
 def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer], int, bool]:
@@ -96,7 +102,7 @@ def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer
     `recv` per frame is a third of the cost of `recv_multipart`. The envelope is copied to `bytes`, since Cap'n Proto
     needs it aligned; a large payload frame is not copied.
     """
-    frame: zmq.Frame = recv(zmq.NOBLOCK, False)  # type: ignore[assignment]
+    frame: zmq.Frame = recv(NOBLOCK, False)  # type: ignore[assignment]
     size = len(frame)
     envelope = frame.bytes if size <= envelope_limit else None
     if not frame.more:
@@ -105,7 +111,7 @@ def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer
     while frame.more:
         if len(payload) == PAYLOAD_FRAMES_READ:
             return envelope, payload, size, True
-        frame = recv(zmq.NOBLOCK, False)  # type: ignore[assignment]
+        frame = recv(NOBLOCK, False)  # type: ignore[assignment]
         frame_size = len(frame)
         size += frame_size
         payload.append(frame.buffer if frame_size >= ZERO_COPY_BYTES else frame.bytes)
@@ -115,7 +121,7 @@ def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer
 def skip(recv: Recv, frames: int) -> bool:
     """Throw away up to so many frames of a message; whether its end was reached."""
     for _ in range(frames):
-        frame: zmq.Frame = recv(zmq.NOBLOCK, False)  # type: ignore[assignment]
+        frame: zmq.Frame = recv(NOBLOCK, False)  # type: ignore[assignment]
         if not frame.more:
             return True
     return False
@@ -124,12 +130,11 @@ def skip(recv: Recv, frames: int) -> bool:
 def write(send: Callable[..., object], frames: Frames) -> None:
     """An envelope with, in version 1, at most one payload frame."""
     if len(frames) == 1:
-        send(frames[0], zmq.NOBLOCK)
+        send(frames[0], NOBLOCK)
         return
-    last = len(frames) - 1
-    for position, frame in enumerate(frames):
-        flags = zmq.NOBLOCK if position == last else zmq.NOBLOCK | zmq.SNDMORE
-        send(frame, flags, position == 0 or frames_bytes((frame,)) < ZERO_COPY_BYTES)
+    envelope, payload = frames
+    send(envelope, NOBLOCK_MORE)
+    send(payload, NOBLOCK, frames_bytes((payload,)) < ZERO_COPY_BYTES)
 
 
 def _set_common_options(socket: Socket, address: Address, limits: Limits) -> None:
@@ -162,7 +167,8 @@ def _refuse_taken_path(address: Address) -> None:
     raise AddressError(_taken_text(address))
 
 
-def _bind_text(address: Address, error: zmq.ZMQError) -> str:
+def bind_text(address: Address, error: zmq.ZMQError) -> str:
+    """Why it cannot be listened there, and what to do."""
     number = error.errno
     if number == errno.EADDRINUSE or number == zmq.EADDRINUSE:
         return _taken_text(address)
