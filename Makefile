@@ -63,7 +63,7 @@ bench: $(READY)  ## every workload side by side with ProcessPoolExecutor; ARGS="
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 bench-micro: $(READY)  ## the codec and the cores, call by call
-	@$(BIN)/python -m pytest --benchmark-only --benchmark-columns=median,iqr,ops,rounds
+	@$(BIN)/python -m pytest --benchmark-enable --benchmark-only --benchmark-columns=median,iqr,ops,rounds
 
 build: $(READY)  ## an sdist and a wheel of every dist, in dist/
 	@rm -rf dist
