@@ -1,4 +1,4 @@
-"""Serializing functions once: which can be remembered, and for how long. (CLI-5)
+"""Serializing functions once: which can be remembered, and for how long. (CLI-3)
 
 A function that workers import is named by its place and can be remembered for ever. One that travels by value carries
 what it refers to: the globals it uses, its closure, its defaults. Running a notebook cell again may replace any of

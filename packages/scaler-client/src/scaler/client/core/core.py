@@ -362,7 +362,7 @@ class ClientCore:
             actions.append(Release((*graph.objects, *graph.unneeded)))
 
     def _drop(self, outcomes: Outcomes, actions: list[Action]) -> None:
-        """Results of tasks that have ended here already. Their objects are ours to release all the same. (OWN-3)"""
+        """Results of tasks that have ended here already. Their objects are ours to release all the same. (OWN-10)"""
         self.dropped_count += len(outcomes.ids)
         ids = result_objects(outcomes)
         if ids:

@@ -1,4 +1,4 @@
-"""What waits to be sent, and how submissions with equal headers become one Submit. (CLI-3)"""
+"""What waits to be sent, and how submissions with equal headers become one Submit. (CLI-4)"""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _dependency_counts(parts: list[Submission]) -> bytes:
 
 
 def _task_flags(batch: list[Entry], pending: Container[TaskId]) -> bytes:
-    """UNWANTED for the nodes nobody asked for, and for those whose result we have already. (SCH-19)"""
+    """UNWANTED for the nodes nobody asked for, and for those whose result we have already. (SCH-14)"""
     flags = bytes(
         codes.TASK_UNWANTED if entry.is_unwanted or entry.submission.ids[0] not in pending else 0 for entry in batch
     )
