@@ -105,7 +105,7 @@ class StorageCore:
         self._on_message[kind](event.peer_id, event.message)
 
     def _lost(self, event: Lost) -> None:
-        """What the peer was doing ends with it; what it has stored stays until it is released. (STO-11, OWN-1)"""
+        """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-1)"""
         del self.roles[event.peer_id]
         self.uploads.remove_peer(event.peer_id)
         for waiter in self.waiters.of_peer(event.peer_id):
@@ -133,7 +133,7 @@ class StorageCore:
             self._add_owner(put.object_id, put.owner)
             self._confirm(peer_id, put.request_id)
         elif (refusal := self._check_put(peer_id, put)) is not None:
-            # The chunks behind a refused one are refused as well, until the writer begins again. (STO-5, STO-11)
+            # The chunks behind a refused one are refused as well, until the writer begins again. (STO-5)
             self._drop_upload(peer_id, put.object_id)
             self._refuse(peer_id, put.request_id, refusal)
         else:

@@ -22,7 +22,7 @@ def _check_objects(core: StorageCore) -> None:
     values: dict[int, StoredValue] = {}
     for object_id, stored in core.objects.objects.items():
         assert stored.owners, "what nobody owns is deleted (OWN-1)"
-        assert stored.value.is_complete, "an object has all its bytes (STO-8)"
+        assert stored.value.is_complete, "an object has all its bytes (STO-3)"
         assert not stored.owners & set(core.gone_owners._gone), "owners that are gone own nothing (OWN-4)"
         values[id(stored.value)] = stored.value
         names[id(stored.value)] += 1
@@ -49,8 +49,8 @@ def _check_uploads(core: StorageCore) -> None:
     by_peer: defaultdict[PeerId, set[ObjectId]] = defaultdict(set)
     received_bytes = 0
     for (peer_id, object_id), upload in core.uploads.uploads.items():
-        assert peer_id in core.roles, "an upload ends with its session (STO-11)"
-        assert upload.owner not in core.gone_owners, "and with its owner (STO-11)"
+        assert peer_id in core.roles, "an upload ends with its session (STO-8)"
+        assert upload.owner not in core.gone_owners, "and with its owner (STO-8)"
         assert 0 < upload.value.held_bytes < upload.value.total_bytes, "an upload is begun and not finished"
         assert upload.value.names == 0, "nothing else refers to it"
         _check_value(upload.value)

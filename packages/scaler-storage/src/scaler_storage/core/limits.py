@@ -1,4 +1,4 @@
-"""A bound on everything that peers can make grow (STO-6, STO-12)."""
+"""A bound on everything that peers can make grow (LIM-4, STO-6, STO-12)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CoreLimits:
     object_bytes: int = 1 << 40
     #: One chunk, in a Put as in a Value.
     chunk_bytes: int = 8 * MEBIBYTE
-    #: An upload that got no chunk for so long is forgotten: its writer gave up without losing its session.
+    #: An upload that got no chunk for so long is forgotten: its writer gave up without losing its session. (STO-18)
     upload_idle_seconds: float = 60.0
     #: Unfinished uploads of one session.
     session_uploads: int = 4096

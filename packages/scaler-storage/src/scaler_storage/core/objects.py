@@ -28,7 +28,7 @@ class ObjectTable:
 
     def add(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> None:
         assert object_id not in self.objects, "an object that exists only gains owners (STO-4)"
-        assert value.is_complete, "an object exists once all its bytes are there (STO-8)"
+        assert value.is_complete, "an object exists once all its bytes are there (STO-3)"
         if value.names == 0:
             self.value_bytes += value.total_bytes
         value.names += 1

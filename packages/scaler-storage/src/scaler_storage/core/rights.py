@@ -1,4 +1,4 @@
-"""Who may talk to a storage, and about what (HSK-5). The session layer refuses the rest, before the core sees it."""
+"""Who may talk to a storage, and about what (HSK-13). The session layer refuses the rest, before the core sees it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     AWAITED  it does not exist, but Gets or Duplicates wait for it.
     STORED   it exists and has at least one owner.
 
-An unfinished upload changes nothing: until the last byte is there, the object does not exist. (STO-8)
+An unfinished upload changes nothing: until the last byte is there, the object does not exist. (STO-3)
 """
 
 from __future__ import annotations
