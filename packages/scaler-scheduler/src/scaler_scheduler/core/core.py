@@ -32,7 +32,7 @@ from scaler_scheduler.core.actions import Action, SendStatus, SendToStorage, Sto
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
-#: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-5).
+#: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, Cancel, Shutdown}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
