@@ -8,6 +8,7 @@ from scaler_protocol.addresses import AddressError, bindable, parse_address
 from scaler_protocol.codec import encode
 from scaler_protocol.messages import ClusterStatus
 from scaler_protocol.transport import zmq_context
+from scaler_protocol.transport.sockets import bind_text
 
 TOPIC = b"status"
 #: A watcher that is slower than this many publications misses some, and sees the gap.
@@ -18,14 +19,15 @@ class MonitorSocket:
     """XPUB, because it tells the publisher whether anybody listens."""
 
     def __init__(self, address: str) -> None:
+        parsed = parse_address(address, is_bind=True)
         self._socket = zmq_context().socket(zmq.XPUB)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.SNDHWM, BACKLOG_MESSAGES)
         try:
-            self._socket.bind(bindable(parse_address(address, is_bind=True)))
+            self._socket.bind(bindable(parsed))
         except zmq.ZMQError as error:
             self._socket.close()
-            raise AddressError(f"cannot publish the monitor stream on {address}: {error.strerror}") from None
+            raise AddressError(f"{bind_text(parsed, error)} with --monitor-address") from None
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._subscriptions: set[bytes] = set()
 

@@ -52,6 +52,7 @@ from scaler_scheduler.storage_process import StorageProcess, answers
 
 STATUS_SECONDS = 1.0
 STORAGE_READY_SECONDS = 30.0
+STORAGE_RETRY_SECONDS = 0.5
 _ROLE_NAMES = {ROLE_CLIENT: "client", ROLE_WORKER: "worker", ROLE_MONITOR: "monitor"}
 
 
@@ -66,6 +67,7 @@ class SchedulerService:
         self._software = this_software("scaler-scheduler")
         self._storage_process: StorageProcess | None = None
         self._storage_is_open = asyncio.Event()
+        self._storage_trouble = ""
         self._sequence = 0
         self._started_at = time.monotonic()
         self._process = psutil.Process()
@@ -180,19 +182,31 @@ class SchedulerService:
                 self._core.handle(StorageReplied(event.message.request_id), now)
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
+                self._storage_trouble = ""
                 self._core.handle(StorageOpened(), now)
                 self._perform(self._core.handle(Settled(), now), now)
                 logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
             elif isinstance(event, (Lost, Rejected)) and not self._stop.is_set():
-                logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)
-                self._storage.redial()
+                self._dial_storage_again(event)
+
+    def _dial_storage_again(self, event: Lost | Rejected) -> None:
+        """Whoever refuses us answers at once, and would as often as we ask: what is wrong is said once."""
+        if event.text != self._storage_trouble:
+            self._storage_trouble = event.text
+            logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)
+        asyncio.get_running_loop().call_later(STORAGE_RETRY_SECONDS, self._redial_storage)
+
+    def _redial_storage(self) -> None:
+        self._storage.redial()
+        self._driver.wake()
 
     def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
         if isinstance(event, Opened):
             who = event.hello.software
             role = _ROLE_NAMES[event.hello.role]
             name = event.hello.worker.name or event.peer_id.hex()[:8]
-            logging.info("Scheduler: %s %s joined (%s on %s)", role, name, who.language, who.host)
+            place = f"{who.language} on {who.host}" if who.host else "of unknown software"
+            logging.info("Scheduler: %s %s joined (%s)", role, name, place)
         elif isinstance(event, Lost):
             level = logging.INFO if event.is_orderly else logging.WARNING
             how = "left" if event.is_orderly else "was lost"

@@ -23,7 +23,9 @@ Indexes = range | list[int]
 class Chunk:
     """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
 
-    __slots__ = ("__dict__", "batch", "client", "dropped", "header", "ids", "unfinished")
+    __slots__ = (
+        "__dict__", "batch", "client", "dropped", "has_dependencies", "header", "ids", "is_plain", "unfinished",
+    )  # fmt: skip
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
@@ -32,19 +34,13 @@ class Chunk:
         self.ids: tuple[TaskId, ...] = split_ids(batch.ids)  # type: ignore[assignment]
         self.unfinished = len(self.ids)
         self.dropped: set[int] = set()
+        self.has_dependencies = bool(batch.dependency_counts)
+        #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
+        self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 
     @cached_property
     def index_of(self) -> dict[TaskId, int]:
         return {task_id: index for index, task_id in enumerate(self.ids)}
-
-    @cached_property
-    def has_dependencies(self) -> bool:
-        return bool(self.batch.dependency_counts)
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """No task here depends on another or is kept for others, and the client wants every result."""
-        return not (self.batch.dependency_counts or self.batch.task_flags or self.header.graph_id)
 
     @cached_property
     def _part_starts(self) -> Sequence[int]:

@@ -7,8 +7,7 @@ The rest is looked at row by row.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_REFUSED, STATUS_SUCCESS
@@ -29,26 +28,39 @@ def results(tables: Tables, worker: Worker, message: Results) -> None:
     if message.credit:
         worker.limit = message.credit
     ids: Sequence[TaskId] = split_ids(message.ids)  # type: ignore[assignment]
-    owners = Counter(map(worker.held.get, ids))
+    owners = Counter(map(worker.held.get, ids)) if len(ids) > 1 else {worker.held.get(ids[0]): 1}
     client = _plain_client(tables, message, ids, owners)
     if client is not None:
         _end_in_bulk(tables, worker, ids, owners)
-        tables.tell(client.peer_id, replace(message, credit=0) if message.credit else message)
+        tables.tell(client.peer_id, _without_credit(message))
     else:
         for row in rows(message):
             _end_one(tables, worker, row)
     worker.load_changed()
 
 
+def _without_credit(message: Results) -> Results:
+    """The credit is between the worker and us."""
+    return Results(
+        ids=message.ids,
+        payload=message.payload,
+        sizes=message.sizes,
+        attempts=message.attempts,
+        statuses=message.statuses,
+        kinds=message.kinds,
+        profiles=message.profiles,
+    )
+
+
 def _plain_client(
-    tables: Tables, message: Results, ids: Sequence[TaskId], owners: Counter[Chunk | None]
+    tables: Tables, message: Results, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]
 ) -> Client | None:
     """The one client all of this is for, when nothing in it needs a look of its own."""
     if message.statuses or message.attempts:
         return None
     client = None
     for chunk in owners:
-        if chunk is None or not chunk.is_plain or chunk.header.parent_task:
+        if chunk is None or not chunk.is_plain:
             return None
         if client is not None and chunk.client is not client:
             return None
@@ -64,7 +76,7 @@ def _plain_client(
     return client if all(table.keys().isdisjoint(ids) for table in sparse if table) else None
 
 
-def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Counter[Chunk | None]) -> None:
+def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> None:
     deque(map(worker.held.__delitem__, ids), 0)
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:

@@ -20,6 +20,10 @@ Requirement = tuple[Capability, ...]
 Run = range | deque[int]
 
 
+#: Empty classes are kept below this: most tasks are of the class that the last ones were of.
+CLASSES_LIMIT = 64
+
+
 class ClassKey(NamedTuple):
     """Sorts by urgency. Tasks of one class may go to the same workers."""
 
@@ -123,14 +127,14 @@ class ReadyQueue:
         self._classes[self.key(chunk.header)].count -= 1
 
     def by_urgency(self) -> Iterator[ReadyClass]:
-        """Classes with something in them. Those that ran empty are forgotten on the way."""
-        for key in list(self._order):
+        """Classes with something in them. When there are many, those that ran empty are forgotten."""
+        if len(self._order) > CLASSES_LIMIT:
+            self._classes = {key: ready for key, ready in self._classes.items() if ready.count}
+            self._order = sorted(self._classes)
+        for key in tuple(self._order):
             ready = self._classes[key]
             if ready.count:
                 yield ready
-            if not ready.count:
-                del self._classes[key]
-                self._order.remove(key)
 
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for ready in self._classes.values():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scaler_protocol.codes import BAD_BATCH, BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Error, Submit
@@ -16,7 +14,7 @@ from scaler_scheduler.core.workers import Worker
 
 
 def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
-    chunk = Chunk(client, replace(batch.header, client=client.peer_id), batch)
+    chunk = Chunk(client, client.own(batch.header), batch)
     error = _refusal(tables, chunk)
     if error is not None:
         code, text, clause = error

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
-from scaler_protocol.messages import Message, Release, Results, Software
+from scaler_protocol.messages import Message, Release, Results, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.dependencies import Dependencies
@@ -39,7 +39,16 @@ class Policy:
 
 
 class Client:
-    __slots__ = ("chunks", "graphs", "is_gone", "peer_id", "software", "unfinished_count")
+    __slots__ = (
+        "_last_header",
+        "_own_header",
+        "chunks",
+        "graphs",
+        "is_gone",
+        "peer_id",
+        "software",
+        "unfinished_count",
+    )
 
     def __init__(self, peer_id: PeerId, software: Software) -> None:
         self.peer_id = peer_id
@@ -50,6 +59,13 @@ class Client:
         self.graphs: dict[GraphId, None] = {}
         self.unfinished_count = 0
         self.is_gone = False
+        self._last_header = self._own_header = TaskHeader(client=peer_id)
+
+    def own(self, header: TaskHeader) -> TaskHeader:
+        """The header with this client's name in it (SCH-3). Programs use one header again and again."""
+        if header is not self._last_header:
+            self._last_header, self._own_header = header, replace(header, client=self.peer_id)
+        return self._own_header
 
 
 Place = Chunk | Worker
@@ -180,8 +196,9 @@ class Tables:
         self._out_rows.pop(peer_id, None)
 
     def drain(self) -> list[Action]:
-        for peer_id in list(self._out_rows):
-            self._flush_rows(peer_id)
+        if self._out_rows:
+            for peer_id in list(self._out_rows):
+                self._flush_rows(peer_id)
         actions, self._actions = self._actions, []
         # Workers first: they can begin while the clients' results are still being written.
         for peer_id in sorted(self._out, key=self.clients.__contains__):
