@@ -19,10 +19,12 @@ from typing import Any
 import zmq
 
 from scaler_protocol import codec
+from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
+from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, zmq_context
 from scaler_worker import channel, zygote
@@ -167,15 +169,21 @@ class Agent:
             self._handle(event, now)
             self._endpoint.redial()
         elif isinstance(event, Rejected):
-            logger.error("Worker[%s]: %s", self._name, event.text)
-            self._exit_code = EXIT_GIVEN_UP
+            self._give_up(f"{event.text} ({self._config.address})")
         elif isinstance(event, Complained):
             logger.warning("Worker[%s]: the scheduler complained: %s (%s)", self._name, event.text, event.clause)
 
+    def _give_up(self, text: str) -> None:
+        logger.error("Worker[%s]: %s", self._name, text)
+        self._exit_code = EXIT_GIVEN_UP
+
     def _on_opened(self, event: Opened, now: float) -> None:
+        if why := why_no_scheduler(event.welcome, self._config.address):
+            return self._give_up(why)
         logger.info("Worker[%s] connected to the scheduler at %s", self._name, self._config.address)
         welcome = event.welcome
-        storage_address = self._config.storage_address or welcome.storage_address
+        named = self._config.storage_address or welcome.storage_address
+        storage_address = named or default_storage_address(self._config.address)  # HSK-18
         inline_bytes = welcome.limits.inline_bytes
         self._configuration = pack_order(channel.CONFIGURE, self._config.address, storage_address, inline_bytes)
         for link in self._links.values():

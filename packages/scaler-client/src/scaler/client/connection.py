@@ -34,9 +34,11 @@ from scaler.client.core.records import Outcomes, result_objects
 from scaler.client.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
+from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
 from scaler_protocol.messages import NO_TASK, Hello, Submit, Timers, Welcome
 from scaler_protocol.session import Opened, Rejected, SessionDialer
+from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint
 
@@ -241,9 +243,12 @@ class Connection:
 
     def _note(self, event: Any) -> None:
         """Session events that concern the shell besides the core."""
-        if type(event) is Opened:
+        if type(event) is Opened and (why := why_no_scheduler(event.welcome, self.address)):
+            self._rejected = Rejected(codes.BAD_ROLE, why)
+            self._settled.set()
+        elif type(event) is Opened:
             self.welcome = event.welcome
-            self._storage.use(event.welcome.storage_address)
+            self._storage.use(event.welcome.storage_address or default_storage_address(self.address))  # HSK-18
             self._storage.take_over(then=self._retire_later)
             self._settled.set()
         elif type(event) is Rejected:
