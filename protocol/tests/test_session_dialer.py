@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.session_words import CANCEL, HELLO, REPLY, SERVER_ID, decoded
+from tests.support.session_sides import Dialer
+from tests.support.session_words import CANCEL, HELLO, REPLY, SERVER_ID
 
 from scaler_protocol import codes
-from scaler_protocol.codec import Envelope
 from scaler_protocol.messages import (
     Bye,
     CancelReply,
     Error,
     Hello,
-    Message,
     Ping,
     Resume,
-    Timers,
-    Welcome,
 )
 from scaler_protocol.session import (
     Complained,
@@ -26,41 +23,9 @@ from scaler_protocol.session import (
     Opened,
     Received,
     Rejected,
-    SessionDialer,
     SessionEvent,
 )
 from scaler_protocol.session.dialer_states import TRANSITIONS, IllegalTransitionError, State, Trigger, step
-from scaler_protocol.session.invariants import check_dialer
-
-
-class Dialer:
-    def __init__(self, **options: object) -> None:
-        self.now = 10.0
-        self.core = SessionDialer(**{"hello": HELLO, "server_name": "scheduler", **options})  # type: ignore[arg-type]
-
-    def say(self, message: Message, seq: int = 0, ack: int = 0) -> None:
-        self.core.receive(Envelope(seq, ack, message), 100, self.now)
-        check_dialer(self.core)
-
-    def round(self) -> list[SessionEvent]:
-        self.core.begin(self.now)
-        self.core.expire(self.now)
-        check_dialer(self.core)
-        return self.core.take_events()
-
-    def sent(self) -> list[Envelope]:
-        return [decoded(frames) for frames in self.core.take_transmissions()]
-
-    def welcome(self, **changes: object) -> Welcome:
-        base = Welcome(version=1, server_id=SERVER_ID, incarnation=1, session_id=17, timers=Timers(1.0, 12.0))
-        return replace(base, **changes)  # type: ignore[arg-type]
-
-    def opened(self) -> Dialer:
-        assert self.round() == []
-        assert [envelope.message for envelope in self.sent()] == [HELLO]
-        self.say(self.welcome())
-        assert [type(event) for event in self.round()] == [Opened]
-        return self
 
 
 def test_every_other_move_of_a_dialer_is_illegal() -> None:

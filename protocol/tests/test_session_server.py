@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.session_words import CANCEL, HELLO, PEER, REPLY, SERVER_ID, decoded
+from tests.support.session_sides import ONE, THREE, TWO, Server
+from tests.support.session_words import CANCEL, HELLO, PEER, REPLY
 
 from scaler_protocol import codes
-from scaler_protocol.codec import Envelope
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import (
     Acknowledge,
@@ -30,46 +30,7 @@ from scaler_protocol.session import (
     Lost,
     Opened,
     Received,
-    SessionEvent,
-    SessionServer,
 )
-from scaler_protocol.session.invariants import check_server
-
-ONE, TWO, THREE = (RoutingId(bytes([number]) * 16) for number in (1, 2, 3))
-
-
-class Server:
-    """A server core and a short way to talk to it. Time stands still unless a test moves it."""
-
-    def __init__(self, **options: object) -> None:
-        self.now = 10.0
-        terms = {"server_id": SERVER_ID, "role_name": "scheduler", "allowed_roles": {codes.ROLE_CLIENT}, **options}
-        self.core = SessionServer(**terms)  # type: ignore[arg-type]
-
-    def say(self, routing_id: RoutingId, message: Message, seq: int = 0, ack: int = 0) -> None:
-        self.core.receive(routing_id, Envelope(seq, ack, message), 100, self.now)
-        check_server(self.core)
-
-    def round(self) -> list[SessionEvent]:
-        self.core.begin(self.now)
-        self.core.expire(self.now)
-        events = self.core.take_events()
-        check_server(self.core)
-        return events
-
-    def sent(self) -> list[tuple[RoutingId, Envelope]]:
-        return [(routing_id, decoded(frames)) for routing_id, frames in self.core.take_transmissions()]
-
-    def answer(self) -> Message:
-        (_, envelope) = self.sent()[-1]
-        return envelope.message
-
-    def opened(self, routing_id: RoutingId = ONE, hello: Hello = HELLO) -> Welcome:
-        self.say(routing_id, hello)
-        (event,) = [event for event in self.round() if isinstance(event, Opened)]
-        self.core.take_transmissions()
-        return event.welcome
-
 
 # ---------------------------------------------------------------- Hello
 

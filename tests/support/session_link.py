@@ -1,8 +1,9 @@
 """Real session cores, one server and several dialers, over a link that loses, repeats and delays, in virtual time.
 
-Roles are played by counters: a dialer's role sends Cancel 0, 1, 2 … in each session, the server's role answers each
-with a CancelReply and sends others unasked. `Ledger` writes down what each role sent and was given, by session, and
-holds the laws: exactly once, in order, `Opened` and `Lost` alternate, a Pong overtakes nothing.
+Roles are played by counters: a dialer's role sends Cancel 0, 1, 2 … in each session. The server's role answers each
+with a CancelReply, or, every third, with an Error that refuses it, and sends CancelReplies unasked. `Ledger` writes
+down what each role sent and was given, by session, and holds the laws: exactly once, in order, `Opened` and `Lost`
+alternate, a Pong overtakes nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass, field
 from scaler_protocol import codes
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import PeerId, RoutingId
-from scaler_protocol.messages import Cancel, CancelReply, Hello, Message, Ping, Pong, Timers
-from scaler_protocol.session import Lost, Opened, Received, SessionDialer, SessionEvent, SessionServer
+from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Message, Ping, Pong, Timers
+from scaler_protocol.session import Complained, Lost, Opened, Received, SessionDialer, SessionEvent, SessionServer
 from scaler_protocol.session.channel import Frames, frames_bytes
 from scaler_protocol.session.dialer_states import State
 from scaler_protocol.session.invariants import check_dialer, check_server
@@ -25,6 +26,12 @@ TIMERS = Timers(heartbeat_seconds=1.0, lease_seconds=12.0)
 def _number(message: Message) -> int:
     assert isinstance(message, (Cancel, CancelReply))
     return int.from_bytes(message.ids, "little")
+
+
+def _is_answer(message: Message) -> bool:
+    return (isinstance(message, Error) and not message.fatal) or (
+        isinstance(message, CancelReply) and message.outcomes == b"\0"
+    )
 
 
 def _ids(number: int) -> bytes:
@@ -120,8 +127,8 @@ class DialerNode:
         envelope = decode(bytes(frames[0]), frames[1:])
         before = self.core._channel.received_seq
         self.core.receive(envelope, frames_bytes(frames), now)
-        if isinstance(envelope.message, CancelReply) and self.core._channel.received_seq > before:
-            self.replies += envelope.message.outcomes == b"\0"
+        if self.core._channel.received_seq > before:
+            self.replies += _is_answer(envelope.message)
         if isinstance(envelope.message, Pong) and self.core._channel.received_seq > before:
             expected = self.fence[envelope.message.nonce]
             assert self.replies >= expected, f"Pong {envelope.message.nonce} overtook {expected - self.replies} replies"
@@ -136,6 +143,9 @@ class DialerNode:
         elif isinstance(event, Received):
             assert side.session_id != 0, f"Received outside a session: {side.story}"
             self.ledger.given[side.session_id, "down"].append(_number(event.message))
+        elif isinstance(event, Complained):
+            assert side.session_id != 0, f"Complained outside a session: {side.story}"
+            self.ledger.given[side.session_id, "down"].append(int(event.text))
         elif isinstance(event, Lost):
             assert side.session_id != 0, f"Lost twice: {side.story}"
             assert event.code != codes.SESSION_REPLACED, "an honest dialer alone under its id is never replaced"
@@ -213,17 +223,22 @@ class ServerNode:
             side.session_id, side.next_number = event.welcome.session_id, 0
         elif isinstance(event, Received):
             assert side.session_id != 0, f"Received outside a session: {side.story}"
-            self.ledger.given[side.session_id, "up"].append(_number(event.message))
-            self.say(event.peer_id, b"\0")
+            number = _number(event.message)
+            self.ledger.given[side.session_id, "up"].append(number)
+            self.say(event.peer_id, b"\0", refused_seq=event.seq if number % 3 == 2 else 0)
         else:
             assert side.session_id != 0, f"Lost twice: {side.story}"
             side.session_id = 0
 
-    def say(self, peer_id: PeerId, outcomes: bytes) -> None:
+    def say(self, peer_id: PeerId, outcomes: bytes, refused_seq: int = 0) -> None:
         side = self.sides[peer_id]
         if side.session_id:
-            self.ledger.sent[side.session_id, "down"].append(side.next_number)
-            self.core.send(peer_id, CancelReply(ids=_ids(side.next_number), outcomes=outcomes))
+            number = side.next_number
+            self.ledger.sent[side.session_id, "down"].append(number)
+            reply: Message = CancelReply(ids=_ids(number), outcomes=outcomes)
+            if refused_seq:
+                reply = Error(codes.UNKNOWN_TASK, refused_seq, False, str(number), "CAN-1")
+            self.core.send(peer_id, reply)
             side.next_number += 1
 
 

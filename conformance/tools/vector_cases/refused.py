@@ -200,7 +200,7 @@ def _submits() -> list[Case]:
 def _dispatches() -> list[Case]:
     return _spoiled(samples.FULL_DISPATCH, [
         ("no-client", "SCH-3", {"header": TaskHeader()}, "Whose tasks are these?"),
-        ("attempt-zero", "SCH-5", {"attempts": join_u16([1, 0])}, "Attempts are counted from 1"),
+        ("attempt-zero", "BAT-2", {"attempts": join_u16([1, 0])}, "Attempts are counted from 1"),
         ("attempts-short", "BAT-2", {"attempts": join_u16([1])}, "One of two"),
         ("dependencies", "BAT-5", {"dependency_counts": join_u16([0, 0])}, "A column of Submit"),
         ("input-missing", "BAT-9", {"input_ids": an_id(1) + an_id(9)}, "A part names a task whose result is not here"),
@@ -223,7 +223,7 @@ def _results() -> list[Case]:
         ("success-without-value", "BAT-11", {"statuses": b""}, "A success has a value"),
         ("sizes-short", "BAT-2", {"sizes": join_u32([2, 16])}, "Two of nine"),
         ("sizes-disagree", "BAT-2", {"sizes": join_u32([2, 16, 0, 1, 1, 1, 1, 1, 2])}, "A byte more than there is"),
-        ("attempt-zero", "SCH-5", {"attempts": join_u16([0] * 9)}, "Attempts are counted from 1"),
+        ("attempt-zero", "BAT-2", {"attempts": join_u16([0] * 9)}, "Attempts are counted from 1"),
         ("profiles-cut", "BAT-2", {"profiles": bytes(24)}, "One of nine"),
     ])  # fmt: skip
 

@@ -20,7 +20,9 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   rssBytes @5 :UInt64;
   hostFreeBytes @6 :UInt64;
   objectCount @7 :UInt64;
-  taskCounts @8 :List(Count);       # by state: waiting, queued, running, canceling, then success, failed, … for ever
+  taskCounts @8 :List(Count);
+  # By state. Unfinished: waiting, queued, dispatched, canceling. Ended since the start: success, failed, canceled,
+  # worker_lost, refused. Names that a watcher does not know are to be ignored. (MON-5, MON-6)
   sentCounts @9 :List(Count);       # messages by kind
   receivedCounts @10 :List(Count);
   functionCounts @11 :List(Count);  # unfinished tasks by function id (hex)

@@ -3,7 +3,8 @@
 #
 # Every request carries a `requestId` chosen by the requester; every reply echoes it. Requests are idempotent, so a
 # requester that lost its session asks again. A value travels in chunks, each one frame of at most 8 MiB, asked for or
-# confirmed one by one, with at most 8 outstanding: memory stays bounded and heartbeats get through. (STO-6)
+# confirmed one by one, with at most 8 outstanding, Gets that wait not counted: memory stays bounded and heartbeats get
+# through. (STO-6)
 
 struct Put @0xefe96fc6c869a255 {
   # One chunk, in the one payload frame. The object exists once all its bytes are there, from any number of owners.
@@ -11,15 +12,20 @@ struct Put @0xefe96fc6c869a255 {
   objectId @1 :Data;     # 16 bytes
   owner @2 :Data;        # 16 bytes: the client that keeps it alive, until Release or ReleaseOwner (OWN-1)
   totalBytes @3 :UInt64;
-  offset @4 :UInt64;     # where this chunk begins. Chunks of one writer come in order.
-  # Putting an object that exists adds the owner and is answered OK at once: same id, same bytes. (STO-4)
+  offset @4 :UInt64;     # where this chunk begins. Chunks of one writer come in order, at most a minute apart (STO-18).
+  # Putting an object that exists adds the owner and is answered OK at once: same id, same bytes. OK to a chunk that
+  # does not complete the object may mean either, so a writer sends its chunks to the end. (STO-4)
 }
 
 struct Get @0xace6c0e939a95918 {
   requestId @0 :UInt64;
   objectId @1 :Data;
   offset @2 :UInt64;
-  chunkBytes @3 :UInt32;      # at most this much in the reply; zero: the server's choice, at most 8 MiB
+
+  chunkBytes @3 :UInt32;
+  # At most so much in the reply, and at least one byte unless `offset` is the end: a storage answers with what it has
+  # in one piece, and the reader asks again for the rest. Zero: the storage's choice, at most 8 MiB. (STO-13)
+
   waitSeconds @4 :Float64 = 0;  # wait this long for the object to come into being; then NO_SUCH_OBJECT (STO-7)
 }
 
@@ -33,12 +39,13 @@ struct Release @0xede3f34d673de22c {
   # This owner needs these objects no longer. What has no owner left is deleted. Unknown ids are no error. (OWN-3)
   requestId @0 :UInt64;  # zero: no reply wanted
   owner @1 :Data;
-  ids @2 :Data;          # 16·n
+  ids @2 :Data;          # 16·n; an id that stands there twice counts once
 }
 
 struct ReleaseOwner @0xa7ed63227cebe03e {
-  # The owner is gone: release all it owns, and refuse later Puts in its name with OWNER_GONE. (OWN-4)
-  requestId @0 :UInt64;
+  # The owner is gone: release all it owns, and refuse later Puts in its name with OWNER_GONE. From any role but
+  # scheduler it is answered with Error NOT_ALLOWED. (OWN-4, STO-15)
+  requestId @0 :UInt64;  # zero: no reply wanted
   owner @1 :Data;
 }
 

@@ -5,7 +5,7 @@
 # understand each other well enough to say why they cannot talk. (HSK-2)
 
 struct Hello @0xcc662270b82345b9 {
-  # The dialer's first message on a new socket. Everything else before Welcome is answered NO_SESSION. (HSK-1)
+  # The dialer's first message on a new socket. Everything else before Welcome is answered NO_SESSION. (HSK-9)
 
   versionMin @0 :UInt16;
   versionMax @1 :UInt16;
@@ -13,7 +13,7 @@ struct Hello @0xcc662270b82345b9 {
 
   role @2 :UInt16;
   # Who dials: 1 client, 2 worker, 3 scheduler (to storage), 4 monitor, 5 worker manager. Zero and unknown roles are
-  # rejected with BAD_ROLE. A role decides which messages the peer may send. (HSK-5)
+  # rejected with BAD_ROLE (HSK-5). A role decides which messages the peer may send. (HSK-13)
 
   peerId @3 :Data;
   # Who I am, for my whole life, however often my sockets change: exactly 16 random bytes, chosen by the dialer. (HSK-4)
@@ -91,13 +91,17 @@ struct Welcome @0xb49f331d91d049ac {
   limits @7 :Limits;           # the smaller of both sides' values
   timers @8 :Timers;           # in force for both sides
   software @9 :Software;
-  storageAddress @10 :Text;    # scheduler only: where objects live, as seen by this dialer; empty: unknown yet
+
+  storageAddress @10 :Text;
+  # Scheduler only: where objects live, as seen by this dialer. Empty: on the host that was dialed, at the scheduler's
+  # port plus one, or the scheduler does not know yet; the dialer tries there in both cases. (HSK-18)
+
   monitorAddress @11 :Text;    # scheduler only
   isProtected @12 :Bool;       # scheduler only: a client's Shutdown will be refused
 }
 
 struct Reject @0x888fcc8c4c4e1536 {
-  code @0 :UInt16;        # VERSION_MISMATCH, BAD_ROLE, BAD_IDENTITY, UNAUTHORIZED, DRAINING, …
+  code @0 :UInt16;        # VERSION_MISMATCH, BAD_ROLE, BAD_IDENTITY, UNAUTHORIZED, SESSION_REPLACED, SHUTTING_DOWN
   versionMin @1 :UInt16;  # the server's range, so that the dialer can say both
   versionMax @2 :UInt16;
   text @3 :Text;          # one sentence for people that names both sides and what to do
@@ -119,9 +123,17 @@ struct Pong @0x932954ef578c2bb4 {
 }
 
 struct Error @0xab4fe34049342764 {
+  # A message is refused, or all further ones are. One that is not fatal is sequenced and kept for a resume; one that is
+  # has seq 0, and so has every Error to a socket without a session. Never answered with another Error. (ERR-9, ERR-4)
+
   code @0 :UInt16;    # spec chapter 11; unknown codes are treated by `fatal` alone
-  refSeq @1 :UInt64;  # the message complained of; zero when it had none that could be read
-  fatal @2 :Bool;     # true: the session is over
+  refSeq @1 :UInt64;  # the message complained of; zero when it had none, or none that could be read
+
+  fatal @2 :Bool;
+  # True: nothing more is accepted from this socket (ERR-6). After NO_SESSION and SEQUENCE_GAP the dialer redials with
+  # resume and the session goes on; after LEASE_EXPIRED it redials with resume and is given a new session; after all
+  # other codes the session is over.
+
   text @3 :Text;      # one sentence that says what to do
   clause @4 :Text;    # the clause that was broken, such as "BAT-2"
 }

@@ -82,13 +82,13 @@ struct TaskError @0xc0182f70275615fa {
 }
 
 struct Cancel @0x9e17ca09c0cb902d {
-  ids @0 :Data;               # 16·n, or empty with isAll
+  ids @0 :Data;               # 16·n, or empty with isAll; an id that stands there twice counts once
   isAll @1 :Bool = false;     # client -> scheduler: every unfinished task of this client
   graceSeconds @2 :Float64 = 1;  # a running task is interrupted, and killed after this (CAN-4)
 }
 
 struct CancelReply @0x9e221fdb57db8352 {
-  # Answers every id of a Cancel, each exactly once. Tasks that end by it also end with a result CANCELED. (CAN-1)
+  # Answers every distinct id of a Cancel exactly once. Tasks that end by it also end with a result CANCELED. (CAN-1)
   ids @0 :Data;       # 16·n
   outcomes @1 :Data;  # u8·n: 0 CANCELED, 1 TOO_LATE (it has ended another way), 2 UNKNOWN; empty: all 0
 }

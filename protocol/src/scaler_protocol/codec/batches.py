@@ -162,7 +162,7 @@ def check_attempts(attempts: bytes, count: int) -> None:
     if attempts:
         expect_length("attempts", attempts, 2, count)
         if 0 in split_u16(attempts):
-            refuse("an attempt is 0; they are counted from 1", "SCH-5")
+            refuse("an attempt is 0; they are counted from 1", "BAT-2")
 
 
 def check_kinds(name: str, kinds: bytes, known: bytes, count: int) -> None:

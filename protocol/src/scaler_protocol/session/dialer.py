@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import cast
 
 from scaler_protocol import codec, codes
 from scaler_protocol.codec import Envelope
@@ -43,6 +42,9 @@ from scaler_protocol.session.handshake import version_range
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
 _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
+
+#: Messages of the session layer itself; all others are the role's.
+_CONTROL = frozenset({Hello, Welcome, Reject, Acknowledge, Ping, Pong, Bye, Error})
 
 #: The next dial is due at `_due_at`.
 _PAUSED = frozenset({State.WAITING, State.INTERRUPTED})
@@ -174,15 +176,8 @@ class SessionDialer:
         self._fruitless_resumes = 0
         self._backoff.succeeded()
         kind = type(message)
-        if kind is Pong:
-            return
-        if kind is Ping:
-            self._pings.append(cast(Ping, message).nonce)
-        elif kind is Bye:
-            bye = cast(Bye, message)
-            self._lose(bye.code, bye.text, is_orderly=True)
-        elif kind is Hello or kind is Welcome or kind is Reject or kind is Acknowledge or kind is Error:
-            self._complain(codes.BAD_ENVELOPE, seq, f"{kind.__name__} must have seq 0", "SES-1")
+        if kind in _CONTROL:
+            self._receive_control(seq, message, now)
         elif self._allowed_messages is None or kind in self._allowed_messages:
             self._events.append(Received(self._welcome.server_id, seq, message))
         else:
@@ -201,7 +196,7 @@ class SessionDialer:
                 return
             order = IN_ORDER if ref_seq == 0 else self._channel.receive(ref_seq, 0)
             if order == IN_ORDER:
-                self._send_error(Error(code, ref_seq, False, text, clause))
+                self.send(Error(code, ref_seq, False, text, clause))
             elif order != DUPLICATE:
                 self._fail(now)
 
@@ -250,9 +245,7 @@ class SessionDialer:
         if self._state not in HAS_SESSION:
             return
         channel = self._channel
-        if type(message) is Error:
-            self._send_error(message)
-            return
+        assert type(message) is not Error or not message.fatal, "a fatal Error ends the session: say bye()"
         frames = channel.send(message)
         if self._state is State.OPEN:
             self._transmissions.append(frames)
@@ -389,18 +382,32 @@ class SessionDialer:
 
     def _receive_unsequenced(self, message: Message, now: float) -> None:
         if isinstance(message, Error):
-            server_id = self._welcome.server_id
-            if not message.fatal:
-                event = Complained(server_id, message.code, message.ref_seq, message.text, message.clause)
-                self._events.append(event)
-            elif message.code in _RESUMABLE:
-                self._fail(now)
-            else:
-                self._lose(message.code, message.text, is_orderly=False)
+            self._receive_error(message, now)
         elif isinstance(message, Reject):
             self._lose(message.code, message.text, is_orderly=False)
         elif not isinstance(message, (Acknowledge, Welcome)):  # a Welcome again: the Hello was seen twice
             self._complain(codes.BAD_ENVELOPE, 0, f"{type(message).__name__} must have a seq of its own", "SES-1")
+
+    def _receive_control(self, seq: int, message: Message, now: float) -> None:
+        """The next message of the sequence, and none for the role."""
+        if isinstance(message, Ping):
+            self._pings.append(message.nonce)
+        elif isinstance(message, Bye):
+            self._lose(message.code, message.text, is_orderly=True)
+        elif isinstance(message, Error):
+            self._receive_error(message, now)
+        elif not isinstance(message, Pong):
+            self._complain(codes.BAD_ENVELOPE, seq, f"{type(message).__name__} must have seq 0", "SES-1")
+
+    def _receive_error(self, error: Error, now: float) -> None:
+        """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
+        if not error.fatal:
+            server_id = self._welcome.server_id
+            self._events.append(Complained(server_id, error.code, error.ref_seq, error.text, error.clause))
+        elif error.code in _RESUMABLE:
+            self._fail(now)
+        else:
+            self._lose(error.code, error.text, is_orderly=False)
 
     def _ping_at(self) -> float:
         """After a heartbeat of silence of either side, but no sooner than a heartbeat after the last Ping: a server
@@ -413,18 +420,16 @@ class SessionDialer:
         self.send(Ping(self._nonce))
 
     def _complain(self, code: int, seq: int, text: str, clause: str) -> None:
+        """A message is refused and the session goes on. The Error has its place in the sequence (ERR-9)."""
         self.rejected_count += 1
-        self._send_error(Error(code, seq, False, text, clause))
-
-    def _send_error(self, error: Error) -> None:
-        if self._state is State.OPEN:
-            self._transmissions.append(self._encode(error, 0, self._channel.received_seq))
-            self._has_sent = True
+        self.send(Error(code, seq, False, text, clause))
 
     # ------------------------------------------------------------ failing and ending
 
     def _break_off(self, code: int, text: str, clause: str) -> None:
-        self._send_error(Error(code, 0, True, text, clause))
+        if self._state is State.OPEN:
+            error = Error(code, 0, True, text, clause)
+            self._transmissions.append(self._encode(error, 0, self._channel.received_seq))
         self._lose(code, text, is_orderly=False)
 
     def _fail(self, now: float) -> None:

@@ -33,7 +33,8 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Complained:
-    """A non-fatal Error of the other side about message `ref_seq` of ours. Advice: it may be lost, never trust it."""
+    """The other side has refused message `ref_seq` of ours; zero when it names none. As certain to come, and as surely
+    in order, as any message (ERR-9)."""
 
     peer_id: PeerId
     code: int

@@ -47,8 +47,10 @@ from scaler_protocol.session.server_session import ServerSession
 
 Transmission = tuple[RoutingId, Frames]
 
-#: Outside the sequence by rule; every other message has a place in it (SES-1).
-UNSEQUENCED = frozenset({Hello, Welcome, Reject, Acknowledge, Error})
+#: Outside the sequence by rule, as is an Error that is fatal; every other message has a place in it (SES-1).
+UNSEQUENCED = frozenset({Hello, Welcome, Reject, Acknowledge})
+#: Messages of the session layer itself; all others are the role's.
+_CONTROL = UNSEQUENCED | {Ping, Pong, Bye, Error}
 
 #: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
 _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
@@ -168,15 +170,8 @@ class SessionServer:
                 self._report_gap(session, seq, now)
             return
         self._unsettled[session] = None
-        if kind is Ping:
-            session.pings.append(message.nonce)  # type: ignore[union-attr]
-        elif kind is Bye:
-            self._end(session, message.code, message.text, is_orderly=True)  # type: ignore[union-attr]
-        elif kind is Pong:
-            pass
-        elif kind in UNSEQUENCED:
-            self.rejected_count += 1
-            self._complain(session, codes.BAD_ENVELOPE, seq, f"{kind.__name__} must have seq 0", "SES-1", now)
+        if kind in _CONTROL:
+            self._receive_control(session, seq, message, now)
         elif session.allowed is None or kind in session.allowed:
             self._events.append(Received(session.hello.peer_id, seq, message))
         else:
@@ -235,10 +230,8 @@ class SessionServer:
         if session is None:
             return
         channel = session.channel
-        if type(message) is Error:
-            frames: Frames = self._encode(message, 0, channel.received_seq)
-        else:
-            frames = channel.send(message)
+        assert type(message) is not Error or not message.fatal, "a fatal Error ends a session: say disconnect()"
+        frames = channel.send(message)
         if session.routing_id is not None:
             self._transmissions.append((session.routing_id, frames))
         if channel.backlog_bytes > self._backlog_limit:
@@ -280,7 +273,7 @@ class SessionServer:
     # ------------------------------------------------------------ opening
 
     def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
-        """From a socket that carries no session: only a Hello means anything (HSK-1)."""
+        """From a socket that carries no session: only a Hello means anything (HSK-9)."""
         message = envelope.message
         kind = type(message)
         if kind is Hello:
@@ -378,15 +371,30 @@ class SessionServer:
         if isinstance(message, Hello):
             self._receive_hello(routing_id, message, now)
         elif isinstance(message, Error):
-            if message.fatal:
-                self._end(session, message.code, message.text, is_orderly=False)
-            else:
-                peer_id = session.peer_id
-                self._events.append(Complained(peer_id, message.code, message.ref_seq, message.text, message.clause))
+            self._receive_error(session, message)
         else:
             self.rejected_count += 1
             name = type(message).__name__
             self._complain(session, codes.BAD_ENVELOPE, 0, f"{name} must have a seq of its own", "SES-1", now)
+
+    def _receive_control(self, session: ServerSession, seq: int, message: Message, now: float) -> None:
+        """The next message of the sequence, and none for the role."""
+        if isinstance(message, Ping):
+            session.pings.append(message.nonce)
+        elif isinstance(message, Bye):
+            self._end(session, message.code, message.text, is_orderly=True)
+        elif isinstance(message, Error):
+            self._receive_error(session, message)
+        elif not isinstance(message, Pong):
+            self.rejected_count += 1
+            self._complain(session, codes.BAD_ENVELOPE, seq, f"{type(message).__name__} must have seq 0", "SES-1", now)
+
+    def _receive_error(self, session: ServerSession, error: Error) -> None:
+        """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
+        if error.fatal:
+            self._end(session, error.code, error.text, is_orderly=False)
+        else:
+            self._events.append(Complained(session.peer_id, error.code, error.ref_seq, error.text, error.clause))
 
     def _answer_pings(self, session: ServerSession) -> None:
         pings, session.pings = session.pings, []
@@ -402,11 +410,11 @@ class SessionServer:
         self._detach(session, now)
 
     def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
-        """A message is refused and the session goes on; a peer that sends little else loses it (ERR-3)."""
+        """A message is refused and the session goes on. The Error has its place in the sequence, so that no broken
+        connection can lose it (ERR-9); a peer that sends little but nonsense loses the session instead (ERR-3)."""
         assert session.routing_id is not None, "only an attached session receives"
         if self._peer_errors.admits(session.routing_id, now):
-            error = Error(code, seq, False, text, clause)
-            self._transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))
+            self.send(session.peer_id, Error(code, seq, False, text, clause))
         else:
             self._part(session, code, f"too many bad messages, the last one: {text}", clause)
 
