@@ -57,6 +57,8 @@ class Address:
 
 
 def parse_address(text: str, *, is_bind: bool = False) -> Address:
+    if not isinstance(text, str):
+        raise AddressError(f"an address is a string and {text!r} is not: {_EXAMPLE}")
     scheme, separator, rest = text.partition("://")
     if not separator:
         raise AddressError(f"address {text!r} does not begin with tcp:// or ipc://: {_EXAMPLE}")

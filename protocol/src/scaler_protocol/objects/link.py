@@ -152,6 +152,10 @@ class Link:
     def _handle(self, endpoint: DealerEndpoint, event: SessionEvent, now: float) -> None:
         if isinstance(event, Received):
             self._requests.receive(event.message, now)
+        elif isinstance(event, Opened) and event.welcome.storage_address:
+            text = f"a scheduler answers at {self._address}; its object storage is at {event.welcome.storage_address}"
+            self._requests.fail_all(StorageUnavailable(text))
+            endpoint.bye()
         elif isinstance(event, Opened):
             self._requests.opened(now)
         elif isinstance(event, Lost):

@@ -53,6 +53,15 @@ class ServerTerms:
     version_max: int = codes.PROTOCOL_VERSION_MAX
 
 
+def why_no_scheduler(welcome: Welcome, address: str) -> str:
+    """Empty for a scheduler's Welcome. A storage welcomes clients and workers too, and says nothing of either address;
+    who took it for the scheduler would wait for ever, or be refused message by message."""
+    if welcome.storage_address or welcome.monitor_address:
+        return ""
+    name = software_name(welcome.software, "another server")
+    return f"{name} answers at {address}, and no scheduler: give the scheduler's address, often one port lower"
+
+
 def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None:
     """Why this Hello cannot become a session, or None. The first reason counts: a version first, for all else
     may mean something different in another one."""
@@ -66,7 +75,7 @@ def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None
         return _reject(terms, codes.BAD_IDENTITY, text)
     if hello.role not in terms.allowed_roles:
         wanted = ", ".join(sorted(role_name(role) for role in terms.allowed_roles))
-        text = f"a {terms.role_name} does not talk to a {role_name(hello.role)} (only to: {wanted}): check the address"
+        text = f"{_a(terms.role_name)} does not talk to {_a(role_name(hello.role))} (only to: {wanted}): check the address"
         return _reject(terms, codes.BAD_ROLE, text)
     return None
 
@@ -169,6 +178,10 @@ def _mismatch_text(terms: ServerTerms, hello: Hello) -> str:
         f"{ours} speaks {version_range(terms.version_min, terms.version_max)} and {theirs} speaks "
         f"{version_range(hello.version_min, hello.version_max)}: upgrade {older}"
     )
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def _reject(terms: ServerTerms, code: int, text: str) -> Reject:

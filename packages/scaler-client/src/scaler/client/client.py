@@ -23,7 +23,7 @@ from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context, values
-from scaler_protocol.addresses import parse_address
+from scaler_protocol.addresses import check_resolvable, parse_address
 from scaler_protocol.messages import NO_TASK
 
 _CLEAR_SECONDS = 60.0
@@ -58,6 +58,8 @@ class Client(concurrent.futures.Executor):
         if not timeout_seconds > 0 or not heartbeat_interval_seconds > 0:
             raise ValueError("timeout_seconds and heartbeat_interval_seconds must be greater than zero")
         parse_address(address)
+        if object_storage_address is not None:
+            parse_address(object_storage_address)
         self._address = address
         self._profiling = profiling
         self._timeout_seconds = float(timeout_seconds)
@@ -299,6 +301,7 @@ class Client(concurrent.futures.Executor):
         return sharing.shared(address, lambda: self._open(address, context.storage_address or None))
 
     def _open(self, address: str, storage_address: str | None) -> Connection:
+        check_resolvable(address)
         context = task_context.current()
         connection = Connection(
             address,
