@@ -17,9 +17,11 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
+    add_arguments_without_effect,
     add_event_loop_argument,
     add_logging_arguments,
     logging_options,
+    positive_int,
     positive_seconds,
 )
 from scaler_scheduler.core import Policy
@@ -114,6 +116,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_scheduling_arguments(parser.add_argument_group("scheduling"))
     add_event_loop_argument(parser)
     add_logging_arguments(parser)
+    add_arguments_without_effect(
+        parser,
+        (("--io-threads", "-it"), positive_int, "one thread carries more than the scheduler can send"),
+        (("--max-number-of-tasks-waiting", "-mt"), int, "tasks wait for as long as they have to"),
+        (("--client-timeout-seconds", "-ct"), positive_seconds, "--worker-timeout-seconds is for every peer"),
+        (("--object-retention-seconds", "-ot"), positive_seconds, "objects go when their last user does"),
+        (("--load-balance-trigger-times", "-lbt"), positive_int, "tasks are moved when a worker is idle"),
+    )
     return parser
 
 

@@ -13,6 +13,7 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
+    add_arguments_without_effect,
     add_logging_arguments,
     logging_options,
     positive_int,
@@ -62,6 +63,19 @@ def _parser() -> argparse.ArgumentParser:
     _add_times(parser)
     _add_processors(parser)
     add_logging_arguments(parser)
+    add_arguments_without_effect(
+        parser,
+        (("-el", "--event-loop"), str, "an agent's loop is a poller of its own"),
+        (("-it", "--io-threads"), positive_int, "one is enough for one connection"),
+        (("-tts", "--task-timeout-seconds"), float, "a task says for itself how long it may run"),
+        (("-gc", "--garbage-collect-interval-seconds"), positive_seconds, "processors collect when they are idle"),
+        (("-tm", "--trim-memory-threshold-bytes"), int, "values are freed as tasks end"),
+    )
+    parser.add_argument(
+        *("-hps", "--hard-processor-suspend"),
+        action="store_true",
+        help="accepted and without effect: a waiting task is never stopped by a signal",
+    )
     return parser
 
 

@@ -2,6 +2,7 @@
 
 from scaler_protocol.process.arguments import (
     ArgumentParser,
+    add_arguments_without_effect,
     add_event_loop_argument,
     add_logging_arguments,
     byte_count,
@@ -17,6 +18,7 @@ from scaler_protocol.process.server import run_command, run_server
 
 __all__ = [
     "ArgumentParser",
+    "add_arguments_without_effect",
     "add_event_loop_argument",
     "add_logging_arguments",
     "logging_options",

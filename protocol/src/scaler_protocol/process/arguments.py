@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from scaler_protocol.process.event_loop import EVENT_LOOPS
@@ -59,6 +60,15 @@ def add_logging_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a file for logging.config.fileConfig; then the two options above have no effect",
     )
+
+
+def add_arguments_without_effect(
+    parser: argparse.ArgumentParser, *options: tuple[tuple[str, ...], Callable[[str], object], str]
+) -> None:
+    """Options that operators' scripts have, of things that do not exist here: each with its names, type and reason."""
+    group = parser.add_argument_group("accepted and without effect")
+    for names, kind, reason in options:
+        group.add_argument(*names, type=kind, metavar="VALUE", help=reason)
 
 
 def logging_options(arguments: argparse.Namespace) -> LoggingOptions:

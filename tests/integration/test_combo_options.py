@@ -1,0 +1,36 @@
+"""Every argument of the local cluster reaches commands that accept it: with all of them it starts and works."""
+
+import importlib.util
+
+from scaler import Client, SchedulerClusterCombo
+
+LOOP = "uvloop" if importlib.util.find_spec("uvloop") else "builtin"
+
+
+def test_a_cluster_with_every_option_works() -> None:
+    combo = SchedulerClusterCombo(
+        n_workers=1,
+        per_worker_capabilities={"linux": -1, "gpu": 2},
+        worker_io_threads=2,
+        scheduler_io_threads=2,
+        max_number_of_tasks_waiting=100_000,
+        heartbeat_interval_seconds=1,
+        client_timeout_seconds=30,
+        worker_timeout_seconds=30,
+        object_retention_seconds=30,
+        task_timeout_seconds=60,
+        death_timeout_seconds=60,
+        load_balance_seconds=2,
+        load_balance_trigger_times=3,
+        garbage_collect_interval_seconds=20,
+        trim_memory_threshold_bytes=1 << 20,
+        per_worker_task_queue_size=10,
+        hard_processor_suspend=True,
+        protected=False,
+        allocate_policy="capability",
+        event_loop=LOOP,
+        logging_paths=("/dev/stderr",),
+        logging_level="WARNING",
+    )
+    with combo, Client(address=combo.get_address()) as client:
+        assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))
