@@ -38,6 +38,7 @@ from scaler_scheduler.config import Config
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     Action,
+    Disconnect,
     SchedulerCore,
     Send,
     SendStatus,
@@ -170,6 +171,9 @@ class SchedulerService:
                 self._router.send(action.peer_id, action.message)
             elif type(action) is SendToStorage:
                 self._storage.send(action.message)
+            elif type(action) is Disconnect:
+                self._router.disconnect(action.peer_id, action.code, action.text)
+                self._driver.wake()  # its Lost waits for the next poll
             elif type(action) is SendStatus:
                 self._router.send(action.peer_id, replace(self._status(now), request_id=action.request_id))
             elif type(action) is Stop:

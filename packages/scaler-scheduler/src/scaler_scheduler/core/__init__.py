@@ -1,6 +1,6 @@
 """The scheduler's decisions: pure, without sockets, clocks or threads."""
 
-from scaler_scheduler.core.actions import Action, Send, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Disconnect, Send, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.core import (
     ALLOWED_MESSAGES,
     Event,
@@ -14,6 +14,7 @@ from scaler_scheduler.core.tables import Policy
 __all__ = [
     "ALLOWED_MESSAGES",
     "Action",
+    "Disconnect",
     "Event",
     "Policy",
     "SchedulerCore",

@@ -24,6 +24,15 @@ class SendToStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class Disconnect:
+    """End this peer's session; its `Lost` comes as an event."""
+
+    peer_id: PeerId
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SendStatus:
     """A watcher asked for a snapshot (MON-4). The shell completes it: it knows the process and the sockets."""
 
@@ -38,4 +47,4 @@ class Stop:
     grace_seconds: float
 
 
-Action = Send | SendToStorage | SendStatus | Stop
+Action = Send | SendToStorage | Disconnect | SendStatus | Stop

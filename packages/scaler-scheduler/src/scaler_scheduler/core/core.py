@@ -28,7 +28,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
 from scaler_scheduler.core import cancellation, completion, membership, monitor, placement, submission
-from scaler_scheduler.core.actions import Action, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Disconnect, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -67,7 +67,7 @@ class SchedulerCore:
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
             Received: self._received,  # type: ignore[dict-item]
-            Complained: lambda event, now: None,  # the shell logs it
+            Complained: self._complained,  # type: ignore[dict-item]
             Lost: self._lost,  # type: ignore[dict-item]
             StorageOpened: self._storage_opened,  # type: ignore[dict-item]
             StorageReplied: self._storage_replied,  # type: ignore[dict-item]
@@ -112,6 +112,12 @@ class SchedulerCore:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
         elif worker is not None:
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
+
+    def _complained(self, event: Complained, now: float) -> None:
+        """A worker that refuses a message of ours holds other tasks than we think: it begins again without any."""
+        if event.peer_id in self.tables.workers and event.ref_seq:
+            text = f"the worker refused a message, so its tasks go to others: {event.text}"
+            self.tables.act(Disconnect(event.peer_id, event.code, text))
 
     def _storage_opened(self, event: StorageOpened, now: float) -> None:
         for request in self.tables.gone_owners.unconfirmed():

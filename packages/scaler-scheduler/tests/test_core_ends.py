@@ -1,0 +1,176 @@
+"""How tasks end when workers or clients go, or somebody cancels."""
+
+from __future__ import annotations
+
+from tests.support.scheduler_story import Story, peer, task
+
+from scaler_protocol.codes import (
+    KIND_OBJECT,
+    STATUS_FAILED,
+    STATUS_PROCESSOR_DIED,
+)
+from scaler_protocol.ids import result_object_id
+from scaler_scheduler.core.states import State
+
+# ---------------------------------------------------------------- workers that go
+
+
+def test_a_lost_worker_gives_its_tasks_back_as_the_next_attempt(story: Story) -> None:
+    story.worker("w0")
+    story.submit("c", ["t0", "t1"])
+    story.settle()
+    story.worker("w1")
+    story.lost("w0")
+    assert story.settle() == ["storage <- Release of c 1 objects"] * 2 + ["w1 <- Dispatch t0 t1 attempt [2, 2]"]
+
+
+def test_a_result_of_an_older_attempt_is_dropped_and_its_object_released(story: Story) -> None:
+    story.worker("w0")
+    story.submit("c", ["t0"])
+    story.settle()
+    story.worker("w1")
+    story.lost("w0")
+    story.worker("w0")
+    story.settle()
+    holder, other = ("w0", "w1") if task("t0") in story.core.tables.workers[peer("w0")].held else ("w1", "w0")
+    story.results(other, ["t0"], kind=KIND_OBJECT, value=result_object_id(task("t0"), 1))
+    story.results(holder, ["t0"], attempt=1)
+    assert story.settle() == ["storage <- Release of c 1 objects"]
+    story.results(holder, ["t0"], attempt=2)
+    assert story.settle() == ["c <- Results t0"]
+
+
+def test_a_task_that_loses_worker_after_worker_is_given_up(story: Story) -> None:
+    story.submit("c", ["poison"])
+    for number in range(3):
+        story.worker(f"w{number}")
+        story.settle()
+        story.lost(f"w{number}")
+    lines = story.settle()
+    assert lines[-1] == "c <- Results poison worker-lost"
+
+
+def test_an_orderly_goodbye_is_not_counted_as_a_loss(story: Story) -> None:
+    story.submit("c", ["t"])
+    for number in range(5):
+        story.worker(f"w{number}")
+        story.settle()
+        story.lost(f"w{number}", is_orderly=True)
+    story.worker("last")
+    assert story.settle()[-1] == "last <- Dispatch t attempt [6]"
+
+
+def test_a_failed_task_is_retried_as_often_as_asked(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=1)
+    story.settle()
+    story.results("w", ["t"], status=STATUS_FAILED)
+    assert story.settle() == ["w <- Dispatch t attempt [2]"]
+    story.results("w", ["t"], status=STATUS_FAILED, attempt=2)
+    assert story.settle() == ["c <- Results t failed"]
+
+
+def test_the_death_of_a_processor_is_not_retried(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=5)
+    story.settle()
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED)
+    assert story.settle() == ["c <- Results t processor-died"]
+
+
+# ---------------------------------------------------------------- cancelling
+
+
+def test_cancel_of_a_queued_task(story: Story) -> None:
+    story.submit("c", ["t0", "t1"])
+    story.cancel("c", ["t0"])
+    assert story.settle() == ["c <- Results t0 canceled", "c <- CancelReply t0 canceled"]
+    story.worker("w")
+    assert story.settle() == ["w <- Dispatch t1"]
+
+
+def test_cancel_of_a_running_task_is_answered_when_it_has_ended(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["t"])
+    story.settle()
+    story.cancel("c", ["t"])
+    assert story.settle() == ["w <- Cancel t"]
+    story.canceled("w", ["t"])
+    assert story.settle() == ["c <- Results t canceled", "c <- CancelReply t canceled"]
+
+
+def test_a_cancel_that_crosses_the_result_is_too_late(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["t"])
+    story.settle()
+    story.cancel("c", ["t"])
+    story.results("w", ["t"])
+    lines = story.settle()
+    assert lines == ["w <- Cancel t", "c <- Results t", "c <- CancelReply t too-late"]
+
+
+def test_cancel_of_what_is_not_there_is_unknown_also_when_it_is_somebody_elses(story: Story) -> None:
+    story.client("d")
+    story.submit("d", ["theirs"])
+    story.cancel("c", ["nothing", "theirs"])
+    assert story.settle() == ["c <- CancelReply nothing unknown, theirs unknown"]
+
+
+def test_a_lost_worker_confirms_a_cancel_by_its_absence(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["t"])
+    story.settle()
+    story.cancel("c", ["t"])
+    story.lost("w")
+    assert story.settle() == [
+        "storage <- Release of c 1 objects",
+        "c <- Results t canceled",
+        "c <- CancelReply t canceled",
+    ]
+
+
+def test_children_end_with_their_parent(story: Story) -> None:
+    story.worker("w", credit=2)
+    story.submit("c", ["parent"])
+    story.settle()
+    story.client("nested")
+    story.submit("nested", ["child0", "child1", "child2"], depth=1, parent_task=task("parent"))
+    assert story.settle() == ["w <- Dispatch child0 child1"]
+    story.results("w", ["parent"])
+    assert set(story.settle()) == {
+        "c <- Results parent",
+        "nested <- Results child2 canceled",
+        "w <- Cancel child0 child1",
+    }
+    assert story.core.tables.counts[State.CANCELING] == 2
+    story.canceled("w", ["child0", "child1"])
+    assert "nested <- Results child0 canceled, child1 canceled" in story.settle()
+
+
+# ---------------------------------------------------------------- clients that go
+
+
+def test_a_client_that_goes_takes_its_tasks_and_objects_along(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["running", "queued"])
+    story.settle()
+    story.lost("c")
+    assert story.settle() == ["storage <- ReleaseOwner of c", "w <- Cancel running"]
+    story.canceled("w", ["running"])
+    story.lost("w", is_orderly=True)
+    assert story.settle() == []
+    assert story.is_empty()
+
+
+def test_a_task_submitted_again_waits_for_the_end_of_its_earlier_life(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["t"])
+    story.settle()
+    story.lost("c")
+    story.client("c")
+    story.submit("c", ["t"])
+    assert story.settle() == ["storage <- ReleaseOwner of c", "w <- Cancel t"]
+    story.canceled("w", ["t"])
+    assert story.settle() == ["w <- Dispatch t attempt [2]"]
+    story.results("w", ["t"], attempt=2)
+    assert story.settle() == ["c <- Results t"]

@@ -1,0 +1,169 @@
+"""Tasks that depend on others, and the results that are kept for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.scheduler_story import Story, peer, task
+
+from scaler_protocol.codec import decode_task_error, encode_task_error
+from scaler_protocol.codes import (
+    BAD_BATCH,
+    DEPENDENCY_FAILED,
+    KIND_OBJECT,
+    SESSION_REPLACED,
+    STATUS_FAILED,
+    TASK_RAISED,
+)
+from scaler_protocol.ids import result_object_id
+from scaler_protocol.messages import (
+    Cancel,
+    Release,
+    ReleaseOwner,
+    Results,
+    TaskError,
+)
+from scaler_protocol.session import Lost
+from scaler_scheduler.core import (
+    Send,
+    SendToStorage,
+    StorageOpened,
+    StorageReplied,
+)
+from scaler_scheduler.core.results import rows
+
+# ---------------------------------------------------------------- graphs
+
+
+def test_a_chain_runs_in_order_and_passes_its_results_on(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": [], "b": ["a"], "e": ["b", "a"]}, unwanted=["a", "b"])
+    assert story.settle() == ["w <- Dispatch a"]
+    story.results("w", ["a"])
+    assert story.settle() == ["w <- Dispatch b with a"]
+    story.results("w", ["b"])
+    assert story.settle() == ["w <- Dispatch e with b a"]
+    story.results("w", ["e"])
+    assert story.settle() == ["c <- Results e"]
+    assert not story.core.tables.dependencies.kept
+
+
+def test_a_failure_ends_everything_that_waited_for_it(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": [], "b": ["a"], "e": ["b"], "other": []}, unwanted=["a", "b"])
+    story.settle()
+    story.results("w", ["a"], status=STATUS_FAILED)
+    assert story.settle() == ["c <- Results a failed, b refused, e refused"]
+    story.results("w", ["other"])
+    assert story.settle() == ["c <- Results other"]
+
+
+def test_a_large_intermediate_is_released_with_its_last_user(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": [], "b": ["a"]}, unwanted=["a"])
+    story.settle()
+    story.results("w", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1))
+    story.settle()
+    story.results("w", ["b"])
+    actions = story.actions()
+    assert SendToStorage(Release(0, peer("c"), result_object_id(task("a"), 1))) in actions
+
+
+def test_an_unsealed_graph_keeps_results_for_the_batches_to_come(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": []}, sealed=False)
+    story.settle()
+    story.results("w", ["a"])
+    story.settle()
+    story.submit_graph("c", {"b": ["a"]})
+    assert story.settle() == ["w <- Dispatch b with a"]
+    story.results("w", ["b"])
+    story.settle()
+    assert not story.core.tables.dependencies.kept
+
+
+def test_a_late_batch_of_a_graph_hears_of_an_early_failure(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": []}, sealed=False)
+    story.settle()
+    story.results("w", ["a"], status=STATUS_FAILED)
+    assert story.settle() == ["c <- Results a failed"]
+    story.submit_graph("c", {"b": ["a"], "e": ["b"], "fine": []})
+    assert story.settle() == ["w <- Dispatch fine", "c <- Results b refused, e refused"]
+
+
+def test_a_refused_dependent_is_told_the_story_of_its_cause(story: Story) -> None:
+    story.worker("w")
+    story.submit_graph("c", {"a": [], "b": ["a"]})
+    story.settle()
+    cause = TaskError(code=TASK_RAISED, type_name="ValueError", message="no", text="Traceback …", serialized=b"pickle")
+    story.results("w", ["a"], status=STATUS_FAILED, value=encode_task_error(cause))
+    (send,) = story.actions()
+    assert isinstance(send, Send) and isinstance(send.message, Results)
+    _, refused = rows(send.message)
+    assert decode_task_error(bytes(refused.value)) == replace(cause, code=DEPENDENCY_FAILED)
+
+
+def test_inputs_too_large_for_one_dispatch_are_refused_with_advice(story: Story) -> None:
+    story.worker("w", payload_limit=100)
+    story.submit_graph("c", {"a": [], "b": [], "sum": ["a", "b"]}, unwanted=["a", "b"])
+    story.settle()
+    story.results("w", ["a", "b"], value=b"x" * 60)
+    assert story.settle() == ["c <- Results sum refused"]
+    assert not story.core.tables.dependencies.kept
+
+
+def test_a_client_that_came_back_under_another_id_takes_its_tasks_over(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["running", "queued"])
+    story.settle()
+    story.client("d")
+    story.submit("d", ["running", "queued"])
+    assert story.settle() == ["w <- Cancel running", "c <- Results queued canceled"]
+    story.canceled("w", ["running"])
+    assert story.settle() == ["w <- Dispatch queued"]
+    story.results("w", ["queued"])
+    assert story.settle() == ["w <- Dispatch running attempt [2]", "d <- Results queued"]
+
+
+def test_nobody_submits_in_the_name_of_another(story: Story) -> None:
+    story.submit("c", ["t"], client=peer("d"))
+    assert story.settle() == [f"c <- Error {BAD_BATCH} (SCH-4)"]
+
+
+def test_a_second_cancel_is_answered_too(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["t"])
+    story.settle()
+    story.cancel("c", ["t"])
+    story.cancel("c", ["t"])
+    story.settle()
+    story.canceled("w", ["t"])
+    assert story.settle()[1:] == ["c <- CancelReply t canceled"] * 2
+
+
+def test_cancel_of_all_of_nothing_is_answered(story: Story) -> None:
+    story.receive("c", Cancel(is_all=True))
+    assert story.settle() == ["c <- CancelReply "]
+
+
+def test_a_gone_owner_is_named_again_until_the_storage_has_answered(story: Story) -> None:
+    story.lost("c")
+    (first,) = story.actions()
+    story.handle(StorageOpened())
+    assert story.actions() == [first]
+    assert isinstance(first, SendToStorage) and isinstance(first.message, ReleaseOwner)
+    story.handle(StorageReplied(first.message.request_id))
+    story.handle(StorageOpened())
+    assert story.actions() == []
+
+
+def test_the_objects_of_a_replaced_session_pass_to_the_next(story: Story) -> None:
+    story.handle(Lost(peer("c"), SESSION_REPLACED, "another session", False))
+    assert story.settle() == []
+
+
+def test_cancelling_a_dependency_cancels_what_waits_for_it(story: Story) -> None:
+    story.submit_graph("c", {"a": [], "b": ["a"]})
+    story.cancel("c", ["a"])
+    assert story.settle() == ["c <- Results a canceled, b canceled", "c <- CancelReply a canceled"]
