@@ -47,10 +47,11 @@ demo: $(READY)  ## start a local cluster and index the Python standard library w
 test: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest
 
-check: $(READY)  ## lint, formatting, and strict types
+check: $(READY)  ## lint, formatting, strict types, and the specification's own rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python protocol/tools/spec.py check
 
 format: $(READY)  ## rewrite the files as ruff likes them
 	$(BIN)/ruff check --fix .

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from speclib import citations, clauses, lock, states
+from speclib import citations, clauses, lock, states, wire
 from speclib.problems import Problem
 
 
@@ -46,6 +46,7 @@ def check(tree: Tree) -> Iterator[Problem]:
     yield from clauses.check_numbers(found)
     yield from lock.check(found, lock.read(tree.spec))
     yield from citations.check_citations(tree.root, found)
+    yield from wire.check_wire_clauses(tree.root, found)
     yield from citations.check_codes(tree.codes, tree.spec / "11-errors.md")
     yield from citations.check_messages(tree.envelope, tree.spec)
     machines = states.read(tree.spec)

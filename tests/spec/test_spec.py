@@ -69,6 +69,8 @@ def test_an_unbroken_copy_passes(tree: Path) -> None:
 
 SPEC = "protocol/spec/"
 ATTRIBUTES = "`peer · 1.0 · wire`\n"
+WIRE = "packages/somewhere/src/module.py"
+SENDER = "def refuse(code: int, text: str, clause: str) -> None: ...\n\n\n"
 BROKEN = {
     "a keyword outside a clause": (
         append(SPEC + "04-liveness.md", "\nA peer SHOULD be polite.\n"),
@@ -138,6 +140,22 @@ BROKEN = {
         append("packages/somewhere/module.py", f"# as it was written ({MISSING})\n"),
         f"{MISSING} is cited and does not exist",
     ),
+    "a clause on the wire that does not exist": (
+        append(WIRE, f'{SENDER}refuse(1, "too long", "{MISSING}")\n'),
+        f"'{MISSING}' is sent as the clause of an Error and is none",
+    ),
+    "a clause on the wire that is written wrongly": (
+        append(WIRE, f'{SENDER}refuse(1, "too long", "BAT2")\n'),
+        "'BAT2' is sent as the clause of an Error and is none",
+    ),
+    "a clause on the wire given by its name": (
+        append(WIRE, f'{SENDER}refuse(1, "too long", clause="SES")\n'),
+        "'SES' is sent as the clause of an Error and is none",
+    ),
+    "a clause on the wire in a record": (
+        append(WIRE, "class Error:\n    code: int\n    clause: str = ''\n\n\nError(1, 'FRM')\n"),
+        "'FRM' is sent as the clause of an Error and is none",
+    ),
     "a citation in a schema comment": (
         append("protocol/schema/v1/tasks.capnp", f"# {MISSING}\n"),
         f"{MISSING} is cited and does not exist",
@@ -203,6 +221,15 @@ def test_a_broken_sample_is_found(sample: str, tree: Path) -> None:
     edit(tree)
     result = run("check", root=tree)
     assert result.returncode == 1 and complaint in result.stdout, result.stdout + result.stderr
+
+
+def test_clauses_on_the_wire_are_told_from_other_texts(tree: Path) -> None:
+    """Two methods of one name: what is the text of the one is where the clause of the other would be."""
+    other = "class Other:\n    def refuse(self, peer: bytes, code: int, text: str, clause: str) -> None: ...\n\n\n"
+    calls = 'Other().refuse(b"", 1, "too long", "FRM-4")\nrefuse(1, "too long", "BAT-2")\nrefuse(1, "no clause", "")\n'
+    append(WIRE, SENDER + other + calls)(tree)
+    result = run("check", root=tree)
+    assert result.returncode == 0, result.stdout
 
 
 def test_keywords_in_code_and_fences_are_not_read(tree: Path) -> None:
