@@ -69,6 +69,7 @@ class Cluster:
             self._wait(now)
             self._bury(time.monotonic())
             self._stop_workers(time.monotonic())
+        signal.set_wakeup_fd(-1)
         failed = [worker for worker in self._workers if worker.exit_code]
         logger.info("ClusterProcess: all workers have ended")
         return 1 if failed and not self._stop_count else 0

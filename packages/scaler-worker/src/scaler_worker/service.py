@@ -321,6 +321,7 @@ class Agent:
 
     def close(self) -> None:
         """Say Bye, take the zygote and with it all processors down."""
+        signal.set_wakeup_fd(-1)
         self._endpoint.close()
         self._zygote.close()
         zmq_context().term()

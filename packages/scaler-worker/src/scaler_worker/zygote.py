@@ -146,6 +146,8 @@ class _Zygote:
             while self._serve({descriptor for descriptor, _ in poller.poll()}):
                 pass
         finally:
+            # Nobody reads these wake-ups any more, and the deaths that follow would be written to a closed socket.
+            signal.set_wakeup_fd(-1)
             for processor in list(self._processors):
                 self._kill(processor)
 
