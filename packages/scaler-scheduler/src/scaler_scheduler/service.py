@@ -226,8 +226,9 @@ class SchedulerService:
             self._monitor.publish(replace(self._status(time.monotonic()), sequence=self._sequence))
 
     def _status(self, now: float) -> ClusterStatus:
+        snapshot = self._core.snapshot(now)
         return replace(
-            self._core.snapshot(now),
+            snapshot,
             server_id=self._server_id,
             uptime_seconds=now - self._started_at,
             cpu=self._process.cpu_percent() / 100,
@@ -235,7 +236,7 @@ class SchedulerService:
             host_free_bytes=psutil.virtual_memory().available,
             sent_counts=_counts(self._router.sent_counts),
             received_counts=_counts(self._router.received_counts),
-            rejected_count=self._router.rejected_count,
+            rejected_count=snapshot.rejected_count + self._router.rejected_count,
         )
 
 

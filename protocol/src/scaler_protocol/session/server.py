@@ -154,6 +154,7 @@ class SessionServer:
         ack = envelope.ack
         if ack > channel.acknowledged_seq:
             if not channel.is_possible(ack):
+                self.rejected_count += 1
                 text = f"message {ack} was acknowledged but never sent"
                 self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
                 return
@@ -279,6 +280,7 @@ class SessionServer:
         if kind is Hello:
             self._receive_hello(routing_id, message, now)  # type: ignore[arg-type]
         elif kind is not Error and kind is not Bye:  # these end something: there is nothing to answer
+            self.rejected_count += 1
             text = "this socket has no session: say Hello on a new socket, with resume if there was one"
             self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-9"), now)
 
@@ -404,6 +406,7 @@ class SessionServer:
     def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
         """This socket can no longer carry the session; another one can (SES-5)."""
         assert session.routing_id is not None, "only an attached session receives"
+        self.rejected_count += 1
         text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
         error = Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5")
         self._transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))

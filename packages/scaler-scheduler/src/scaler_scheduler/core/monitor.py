@@ -20,6 +20,7 @@ def snapshot(tables: Tables, now: float) -> ClusterStatus:
         function_counts=tuple(_functions(tables)),
         clients=tuple(ClientEntry(c.peer_id, c.software, c.unfinished_count) for c in tables.clients.values()),
         workers=tuple(_workers(tables, now)),
+        rejected_count=tables.refused_count,
     )
 
 

@@ -18,6 +18,7 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
     error = _refusal(tables, chunk)
     if error is not None:
         code, text, clause = error
+        tables.refused_count += 1
         tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
         return
     _take_over(tables, chunk)

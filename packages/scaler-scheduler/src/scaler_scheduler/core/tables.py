@@ -93,6 +93,8 @@ class Tables:
         self.children: dict[TaskId, dict[TaskId, None]] = {}
         self.gone_owners = GoneOwners()
         self.counts: Counter[State] = Counter()
+        #: batches that were well-formed and refused; what the session layer refuses it counts itself
+        self.refused_count = 0
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
         self._out: dict[PeerId, list[Message]] = {}
         self._out_rows: dict[PeerId, list[Row]] = {}
