@@ -96,12 +96,13 @@ def test_a_hello_repeated_on_its_socket_gets_the_same_welcome() -> None:  # HSK-
     assert server.round() == []
 
 
-def test_a_hello_repeated_on_another_socket_moves_the_unused_session() -> None:
+@pytest.mark.parametrize("resume", [Resume(), Resume(4711, 3)], ids=["as-before", "naming-another-session"])
+def test_a_further_hello_moves_the_session_that_nobody_has_used(resume: Resume) -> None:  # HSK-24
     server = Server()
     welcome = server.opened()
     server.core.send(PEER, REPLY)
     server.core.take_transmissions()
-    server.say(TWO, HELLO)
+    server.say(TWO, replace(HELLO, resume=resume))
     (first, again), (second, reply) = server.sent()
     assert (first, again.message, second, reply.message, reply.seq) == (TWO, welcome, TWO, REPLY, 1)
     assert server.round() == []

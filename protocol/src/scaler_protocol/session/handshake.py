@@ -108,7 +108,7 @@ class Verdict(Enum):
 
 
 def judge(hello: Hello, current: Hello, session_id: int, channel: Channel) -> Verdict:
-    """How `hello` relates to the session that `current` opened or last resumed (HSK-7, HSK-14, HSK-23).
+    """How `hello` relates to the session that `current` opened or last resumed (HSK-7, HSK-14, HSK-23, HSK-24).
 
     The hazard is a Hello that was delayed on a socket its dialer gave up: a stopped server reads it after the Hello
     of the next socket, and to replace the live session then would cost a worker all its tasks. A dialer raises its
