@@ -5,10 +5,10 @@ Everything here runs at the speed of C loops: one cached `struct.Struct` per len
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from struct import Struct
-from typing import Iterable, Sequence
 
 from scaler_protocol.ids import ID_BYTES
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Callable, NewType
+from typing import NewType
 
 PeerId = NewType("PeerId", bytes)
 """A peer for its whole life, however often its sockets change."""
@@ -37,7 +38,7 @@ def content_id(content: bytes) -> ObjectId:
 
 
 def result_object_id(task_id: TaskId, attempt: int) -> ObjectId:
-    """Where attempt `attempt` of a task stores a large result: known before it exists, so it can be released (OWN-6)."""
+    """Where that attempt of a task stores a large result: known before it exists, so it can be released (OWN-6)."""
     return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little"), digest_size=ID_BYTES).digest())
 
 

@@ -8,11 +8,10 @@ records into frames and back; nothing else in the project knows Cap'n Proto. Col
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
 
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 
-Buffer = Union[bytes, bytearray, memoryview]
+Buffer = bytes | bytearray | memoryview
 
 NO_PEER = PeerId(b"")
 NO_TASK = TaskId(b"")
@@ -416,10 +415,10 @@ class ClusterStatus:
     rejected_count: int = 0
 
 
-Message = Union[
-    Hello, Welcome, Reject, Bye, Ping, Pong, Acknowledge, Error,
-    Submit, Dispatch, Results, Cancel, CancelReply, TaskLog, Shutdown, ShutdownReply,
-    Credit, Recall, Returned, WorkerStatus,
-    Put, Get, Value, Release, ReleaseOwner, Duplicate, ObjectReply, StorageStatusRequest, StorageStatus,
-    SnapshotRequest, ClusterStatus,
-]  # fmt: skip
+Message = (
+    Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
+    | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply
+    | Credit | Recall | Returned | WorkerStatus
+    | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
+    | SnapshotRequest | ClusterStatus
+)  # fmt: skip

@@ -75,7 +75,9 @@ def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None
         return _reject(terms, codes.BAD_IDENTITY, text)
     if hello.role not in terms.allowed_roles:
         wanted = ", ".join(sorted(role_name(role) for role in terms.allowed_roles))
-        text = f"{_a(terms.role_name)} does not talk to {_a(role_name(hello.role))} (only to: {wanted}): check the address"
+        text = (
+            f"{_a(terms.role_name)} does not talk to {_a(role_name(hello.role))} (only to: {wanted}): check the address"
+        )
         return _reject(terms, codes.BAD_ROLE, text)
     return None
 
