@@ -85,8 +85,8 @@ class Story:
         number = 0 if silent else self._number()
         return self.request(name, Release(number, peer(owner), b"".join(map(oid, objects))))
 
-    def release_owner(self, name: str, owner: str) -> list[tuple[str, object]]:
-        return self.request(name, ReleaseOwner(self._number(), peer(owner)))
+    def release_owner(self, name: str, owner: str, *, silent: bool = False) -> list[tuple[str, object]]:
+        return self.request(name, ReleaseOwner(0 if silent else self._number(), peer(owner)))
 
     def status(self, name: str) -> StorageStatus:
         ((to, status),) = self.request(name, StorageStatusRequest(self._number()))

@@ -69,6 +69,12 @@ def test_nothing_more_is_stored_for_an_owner_that_left(story):
     assert story.status("s1").object_count == 1
 
 
+def test_an_owner_may_be_released_without_a_reply(story):  # STO-11
+    story.put("c1", "o", b"ab", owner="c1")
+    assert story.release_owner("s1", "c1", silent=True) == []
+    assert story.status("s1").object_count == 0
+
+
 def test_releasing_an_owner_again_is_no_error(story):
     assert story.release_owner("s1", "c1") == [("s1", ("reply", 1, codes.OK))]
     assert story.release_owner("s1", "c1") == [("s1", ("reply", 2, codes.OK))]
