@@ -120,6 +120,15 @@ def test_a_blocked_task_does_not_use_up_credit(story: Story) -> None:
     assert Send(Credit(3, 2)) in story.step(TaskBlocked(1, story.number()))
 
 
+def test_however_many_tasks_are_blocked_one_more_may_come(story: Story) -> None:
+    """The scheduler goes by the limit it was told: as blocked tasks add up it has to hear of each that uses it up."""
+    story.learn(LONG, 0.02)
+    for number in range(1, 40):
+        story.dispatch(number, depth=number - 1, function=LONG)
+        story.block(number, spare=number + 1)
+        assert story.core.tables.sent_credit > number
+
+
 # ---------------------------------------------------------------- recall and reclaim
 
 

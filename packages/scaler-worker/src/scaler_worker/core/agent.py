@@ -348,9 +348,10 @@ class AgentCore:
             self._send(CancelReply(join_ids(ids), bytes(outcomes) if any(outcomes) else b""))
 
     def _has_credit_changed(self, now: float) -> bool:
-        """Worth a message of its own only when it changed by a quarter."""
+        """Worth a message of its own only when it changed by a quarter, or when it grew and all that was granted is
+        used: then the scheduler may be holding back what our blocked tasks wait for (CRD-8)."""
         before, after = self.tables.sent_credit, self.credit(now).limit
-        return abs(after - before) > before // 4
+        return abs(after - before) > before // 4 or (after > before and len(self.tables.tasks) >= before)
 
     def _send_credit(self, now: float) -> None:
         credit = self.credit(now)
