@@ -10,6 +10,7 @@ Nothing survives anybody: the kernel kills the zygote with its agent and the pro
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import select
 import signal
@@ -29,6 +30,11 @@ KILL = 3
 # Its notices.
 FORKED = 1  # value: process id
 EXITED = 2  # value: exit code, or minus the signal; extra: peak memory in bytes
+
+WARM_MODULES = ("scaler",)
+"""Imported once the first processor is on its way, where they are installed. A task that submits tasks needs the client,
+and a deep recursion starts a processor for every level: 60 ms for each of them are saved, and the memory is shared. The
+worker itself does without."""
 
 SIGNAL_NUMBER = signal.SIGURG
 """Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
@@ -127,6 +133,7 @@ class _Zygote:
         self._control = control
         self._run_processor = run_processor
         self._processors: dict[int, int] = {}  #: process id of each that has not been buried
+        self._is_warm = False
         self._wake_reader, self._wake_writer = socket.socketpair()
 
     def run(self, agent_id: int) -> None:
@@ -164,11 +171,24 @@ class _Zygote:
         kind, processor, _, slot, _ = _FRAME.unpack(data)
         if kind == SPAWN:
             self._spawn(processor, slot, socket.socket(fileno=descriptors[0]))
+            self._warm_up()
         elif kind == KILL:
             self._kill(processor)
         elif processor in self._processors:
             os.kill(self._processors[processor], SIGNAL_NUMBER)
         return True
+
+    def _warm_up(self) -> None:
+        if self._is_warm:
+            return
+        self._is_warm = True
+        for name in WARM_MODULES:
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                pass  # not installed, or not whole: whoever needs it will be told by their own import
+        gc.collect()
+        gc.freeze()
 
     def _spawn(self, processor: int, slot: int, channel: socket.socket) -> None:
         zygote_id = os.getpid()

@@ -15,17 +15,19 @@ from scaler_protocol.codes import (
     FUNCTION_UNREADABLE,
     KIND_INLINE,
     KIND_OBJECT,
+    NO_SUCH_OBJECT,
     RESULT_UNREADABLE,
     ROLE_WORKER,
 )
-from scaler_protocol.errors import ScalerError
+from scaler_protocol.errors import ObjectNotFound, ScalerError
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
 from scaler_worker.processor.errors import TaskFailed
 
-FUNCTION_WAIT_SECONDS = 30.0
-"""A task may overtake the object of its function on another connection; this long it is waited for."""
+OBJECT_WAIT_SECONDS = 30.0
+"""A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
+client: this long they are waited for. (WRK-3)"""
 REMEMBERED_OBJECTS = 1024
 
 PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
@@ -95,7 +97,9 @@ class Objects:
             if object_id in self._older:
                 loaded = self._older.pop(object_id)
             else:
-                loaded = values.loads(self.fetch(object_id, FUNCTION_WAIT_SECONDS))
+                loaded = values.loads(self.fetch(object_id, f"the task's {what}"))
+        except TaskFailed:
+            raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             text = f"the task's {what} (object {object_id.hex()}) cannot be read on this worker: {reason}"
@@ -105,8 +109,12 @@ class Objects:
             self.loaded.popitem(last=False)
         return loaded
 
-    def fetch(self, object_id: ObjectId, wait_seconds: float = 0.0) -> bytearray:
-        return self._connected().get(object_id, wait_seconds)
+    def fetch(self, object_id: ObjectId, what: str) -> bytearray:
+        try:
+            return self._connected().get(object_id, OBJECT_WAIT_SECONDS)
+        except ObjectNotFound as error:
+            text = f"{what} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s: {error}"
+            raise TaskFailed(NO_SUCH_OBJECT, text) from error
 
     def store(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
         self._connected().put(object_id, owner, buffers)
@@ -144,7 +152,7 @@ def _resolved(argument: Any, pieces: Pieces, load: Callable[[Buffer], Any], obje
 
 def _bytes_of(piece: tuple[int, bytes], objects: Objects) -> bytes | bytearray:
     kind, data = piece
-    return objects.fetch(ObjectId(data)) if kind == KIND_OBJECT else data
+    return objects.fetch(ObjectId(data), "an argument of the task") if kind == KIND_OBJECT else data
 
 
 def _loader(context: Context, objects: Objects) -> Callable[[Buffer], Any]:
