@@ -20,6 +20,7 @@ from scaler_protocol.codes import (
     CANCEL_UNKNOWN,
     FUNCTION_UNREADABLE,
     KIND_NONE,
+    NO_SUCH_OBJECT,
     PROCESSOR_DIED,
     RESULT_UNREADABLE,
     STATUS_CANCELED,
@@ -115,12 +116,12 @@ def test_a_function_that_cannot_be_read_fails_its_task(cluster: Any, worker: Any
 
 
 def test_a_missing_function_fails_its_task(cluster: Any, start_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler_worker.processor.calls.FUNCTION_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("scaler_worker.processor.calls.OBJECT_WAIT_SECONDS", 0.1)
     start_worker()
     missing = ObjectId(b"m" * 16)
     (task,) = cluster.dispatch_parts(missing, [dumped(((), {}))])
     error = cluster.wait_results([task])[0].error
-    assert error.code == FUNCTION_UNREADABLE and missing.hex() in error.message
+    assert error.code == NO_SUCH_OBJECT and missing.hex() in error.message  # WRK-3
 
 
 def test_a_huge_error_stays_within_the_inline_limit(cluster: Any, worker: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.ids import ObjectId, PeerId
@@ -27,12 +27,22 @@ class ObjectClient:
     A forked child may go on using the object: it gets a connection of its own.
     """
 
-    def __init__(self, address: str, role: int, software_name: str, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        role: int,
+        software_name: str,
+        timeout_seconds: float = 60.0,
+        on_restart: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_restart` is called when another storage answers than before: what was put is not there. It is called by
+        whoever drives the connection, must not block, and must not use this object itself."""
         parse_address(address)
         self.address = address
         self._role = role
         self._software_name = software_name
         self._timeout_seconds = timeout_seconds
+        self._on_restart = on_restart
         #: by process id: what a forked child inherits is its parent's, and must not be touched there
         self._links: dict[int, Link] = {}
         self._finalizer = weakref.finalize(self, _close_own, self._links)
@@ -80,7 +90,7 @@ class ObjectClient:
     def _link(self) -> Link:
         link = self._links.get(os.getpid())
         if link is None:
-            new = Link(self.address, self._role, self._software_name, self._timeout_seconds)
+            new = Link(self.address, self._role, self._software_name, self._timeout_seconds, self._on_restart)
             # Two threads may come here at once: setdefault is atomic.
             link = self._links.setdefault(os.getpid(), new)
             if link is not new:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 import zmq
 
 from scaler_protocol import codes
 from scaler_protocol.addresses import check_resolvable
 from scaler_protocol.errors import ScalerError, StorageUnavailable
-from scaler_protocol.ids import new_peer_id
+from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.messages import Hello
 from scaler_protocol.objects.operations import Operation
 from scaler_protocol.objects.requests import ObjectRequests
@@ -38,11 +39,16 @@ _logger = logging.getLogger("scaler.objects")
 
 
 class Link:
-    def __init__(self, address: str, role: int, software_name: str, timeout_seconds: float) -> None:
+    def __init__(
+        self, address: str, role: int, software_name: str, timeout_seconds: float, on_restart: Callable[[], None]
+    ) -> None:
         check_resolvable(address)
         self._address = address
         self._role = role
         self._software_name = software_name
+        self._on_restart = on_restart
+        #: which storage answered last
+        self._server_id: PeerId | None = None
         self._requests = ObjectRequests(address, timeout_seconds)
         self._endpoint: DealerEndpoint | None = None
         #: guards everything here
@@ -158,6 +164,9 @@ class Link:
             endpoint.bye()
         elif isinstance(event, Opened):
             self._requests.opened(now)
+            if self._server_id not in (None, event.peer_id):
+                self._on_restart()
+            self._server_id = event.peer_id
         elif isinstance(event, Lost):
             self._requests.lost(event.text or "the object storage said goodbye", now)
             if self._requests.operations:

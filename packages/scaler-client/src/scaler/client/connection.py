@@ -71,7 +71,7 @@ class Connection:
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address)
         self._hello = _hello(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
-        self._dialer = SessionDialer(hello=self._hello, server_name="scheduler")
+        self._dialer = self._new_dialer()
         self._endpoint = DealerEndpoint(address, self._dialer)
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
@@ -280,9 +280,12 @@ class Connection:
         self._retired.append(self._endpoint)
         self.peer_id = new_peer_id()
         self._hello = replace(self._hello, peer_id=self.peer_id)
-        self._dialer = SessionDialer(hello=self._hello, server_name="scheduler")
+        self._dialer = self._new_dialer()
         self._endpoint = DealerEndpoint(self.address, self._dialer)
         self._storage.rename(self.peer_id)
+
+    def _new_dialer(self) -> SessionDialer:
+        return SessionDialer(hello=self._hello, server_name=f"scheduler at {self.address}")
 
     def _retire_later(self) -> None:
         self._may_retire = True
@@ -415,7 +418,8 @@ def _hello(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, pa
         version_max=codes.PROTOCOL_VERSION_MAX,
         role=codes.ROLE_CLIENT,
         peer_id=peer_id,
-        timers=Timers(heartbeat_seconds=heartbeat_seconds, lease_seconds=timeout_seconds),
+        # A lease has room for three heartbeats: slower ones would make it longer than the program wants to wait.
+        timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
         software=this_software("scaler-client"),
         parent_task=parent_task,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -111,6 +112,16 @@ class Storage:
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not release what the old session owned: %s", error)
 
+    def _restore_later(self) -> None:
+        self._background.run(self._restore)
+
+    def _restore(self) -> None:
+        """The storage was restarted and has nothing any more. Tasks wait for their functions and arguments for a
+        while, so what was kept comes in time. (CLI-13)"""
+        kept = [(object_id, pieces) for object_id, pieces in list(self._held.items()) if pieces is not None]
+        restored_count = sum(self._adopt(object_id, self._owner, pieces) for object_id, pieces in kept)
+        _log.warning("the object storage was restarted: %d objects were put there again", restored_count)
+
     def _adopt(self, object_id: ObjectId, owner: PeerId, pieces: Sequence[Buffer] | None) -> bool:
         """Own this object too; False when it is gone and we have not kept its bytes."""
         try:
@@ -161,5 +172,18 @@ class Storage:
                     role=codes.ROLE_CLIENT,
                     software_name="scaler-client",
                     timeout_seconds=self._timeout_seconds,
+                    on_restart=_weakly(self._restore_later),
                 )
             return self._client
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """The connection's own thread must not keep alive whom it belongs to."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> None:
+        alive = reference()
+        if alive is not None:
+            alive()
+
+    return call
