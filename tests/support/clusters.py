@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scaler_protocol import codes
@@ -61,6 +61,10 @@ class RealCluster:
     def snapshot(self) -> ClusterStatus:
         with watching(self.address) as watch:
             return watch.snapshot()
+
+    def wait_until(self, is_so: Callable[[ClusterStatus], bool], what: str) -> float:
+        with watching(self.address) as watch:
+            return until(lambda: is_so(watch.snapshot()), what)
 
     def storage_status(self) -> StorageStatus:
         return storage_status(self.storage_address)

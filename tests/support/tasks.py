@@ -1,0 +1,131 @@
+"""What tests have workers run. A module of its own, so that a worker imports this and not a whole test."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+
+def square(value: int) -> int:
+    return value * value
+
+
+def slow_square(value: int, seconds: float) -> int:
+    time.sleep(seconds)
+    return value * value
+
+
+def logged_square(value: int, seconds: float, log: str) -> int:
+    """Leaves a line with its value and its process when it starts."""
+    note(log, f"{value} {os.getpid()}")
+    time.sleep(seconds)
+    return value * value
+
+
+def note(log: str, line: str) -> None:
+    with Path(log).open("a") as file:  # a short line that is appended is never mixed with another
+        file.write(f"{line}\n")
+
+
+def sleep_after_note(log: str, seconds: float) -> int:
+    note(log, str(os.getpid()))
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def spin_after_note(log: str) -> None:
+    note(log, str(os.getpid()))
+    while True:
+        pass
+
+
+def swallow_after_note(log: str) -> None:
+    """Cannot be interrupted, only killed."""
+    note(log, str(os.getpid()))
+    while True:
+        try:
+            while True:
+                time.sleep(0.01)
+        except BaseException:  # noqa: S110, B036
+            pass
+
+
+def total(data: bytes, *more: Any) -> int:
+    return len(data)
+
+
+def megabytes(count: int) -> bytes:
+    return bytes(count << 20)
+
+
+def exit_with_three() -> None:
+    os._exit(3)
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crash() -> None:
+    ctypes.string_at(0)
+
+
+# ---------------------------------------------------------------- nested
+
+
+def fibonacci(client: Any, n: int) -> int:
+    if n < 2:
+        return n
+    a, b = client.submit(fibonacci, client, n - 1), client.submit(fibonacci, client, n - 2)
+    result: int = a.result() + b.result()
+    return result
+
+
+def factorial(client: Any, n: int) -> int:
+    return 1 if n == 0 else n * int(client.submit(factorial, client, n - 1).result())
+
+
+def wait_for_three(client: Any, value: int) -> int:
+    futures = [client.submit(square, value + i) for i in range(3)]
+    done, pending = concurrent.futures.wait(futures)
+    assert not pending
+    return sum(future.result() for future in done)
+
+
+def take_as_completed(client: Any, value: int) -> int:
+    futures = [client.submit(square, value + i) for i in range(3)]
+    return sum(future.result() for future in concurrent.futures.as_completed(futures))
+
+
+def poll_for_three(client: Any, value: int) -> int:
+    futures = [client.submit(square, value + i) for i in range(3)]
+    while not all(future.done() for future in futures):
+        time.sleep(0.01)
+    return sum(future.result() for future in futures)
+
+
+def map_three(client: Any, value: int) -> int:
+    return sum(client.map(square, [value, value + 1, value + 2]))
+
+
+def graph_of_three(client: Any, value: int) -> int:
+    graph = {"a": (square, value), "b": (square, value + 1), "c": (square, value + 2)}
+    return sum(client.get(graph, keys=["a", "b", "c"]).values())
+
+
+def fail_below(client: Any, depth: int) -> None:
+    if depth == 0:
+        raise LookupError("nothing down here")
+    client.submit(fail_below, client, depth - 1).result()
+
+
+def parent_of_sleepers(client: Any, log: str) -> None:
+    note(log, "parent")
+    futures = [client.submit(sleep_after_note, log, 100.0) for _ in range(2)]
+    for future in futures:
+        future.result()
