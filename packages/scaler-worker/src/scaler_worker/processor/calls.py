@@ -113,7 +113,7 @@ class Objects:
         try:
             return self._connected().get(object_id, OBJECT_WAIT_SECONDS)
         except ObjectNotFound as error:
-            text = f"{what} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s: {error}"
+            text = f"{what} (object {object_id.hex()}) is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             raise TaskFailed(NO_SUCH_OBJECT, text) from error
 
     def store(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
