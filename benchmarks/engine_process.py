@@ -80,7 +80,7 @@ class EngineProcess:
             except psutil.Error:
                 continue
             if any(word.endswith("scaler_scheduler") for word in words):
-                return process.pid
+                return int(process.pid)
         return None
 
     def cpu_seconds(self) -> dict[int, float]:

@@ -32,9 +32,9 @@ FORKED = 1  # value: process id
 EXITED = 2  # value: exit code, or minus the signal; extra: peak memory in bytes
 
 WARM_MODULES = ("scaler",)
-"""Imported once the first processor is on its way, where they are installed. A task that submits tasks needs the client,
-and a deep recursion starts a processor for every level: 60 ms for each of them are saved, and the memory is shared. The
-worker itself does without."""
+"""Imported once the first processor is on its way, where they are installed. A task that submits tasks needs the
+client, and a deep recursion starts a processor for every level: 60 ms for each of them are saved, and the memory is
+shared. The worker itself does without."""
 
 SIGNAL_NUMBER = signal.SIGURG
 """Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
