@@ -298,7 +298,7 @@ class Client(concurrent.futures.Executor):
         # The worker knows its scheduler by an address that works from where it is; the client's own may not. (CLI-9)
         self._is_shared = True
         address = context.scheduler_address or self._address
-        return sharing.shared(address, lambda: self._open(address, context.storage_address or None))
+        return sharing.shared(address, self, lambda: self._open(address, context.storage_address or None))
 
     def _open(self, address: str, storage_address: str | None) -> Connection:
         check_resolvable(address)

@@ -47,6 +47,9 @@ _log = logging.getLogger("scaler")
 CLOSE_SECONDS = 5.0
 """How long closing waits for the IO thread, which has nothing left to wait for itself."""
 
+SHARED_IDLE_SECONDS = 5.0
+"""How long a connection that tasks share outlives the last of them: the next task is often a moment away."""
+
 
 class Connection:
     def __init__(
@@ -88,6 +91,9 @@ class Connection:
         #: nothing is sent or received any more
         self._is_closed = False
         self._is_woken = False
+        #: the handles that share this connection, in the process of a worker; None: it belongs to one handle
+        self._users: weakref.WeakSet[object] | None = None
+        self._abandoned_at: float | None = None
         self._wake_receiver, self._wake_sender = _wake_pair()
         self._selector = selectors.DefaultSelector()
         #: endpoint and generation of the socket that the IO thread watches
@@ -173,6 +179,16 @@ class Connection:
                 f"the scheduler at {self.address} did not answer within {self._timeout_seconds:g} s"
             )
         return self._shutdown_answer
+
+    def share_with(self, user: object) -> bool:
+        """Stay open at least as long as this object lives. False: it is too late, open another."""
+        with self._lock:
+            if self.is_closed:
+                return False
+            self._users = weakref.WeakSet() if self._users is None else self._users
+            self._users.add(user)
+            self._abandoned_at = None
+            return True
 
     def close(self) -> None:
         """Say goodbye and end. What is pending ends canceled: the scheduler stops it when it hears the goodbye."""
@@ -329,6 +345,8 @@ class Connection:
                     if self._may_retire:
                         self._retire()
                     self._drive(is_readable)
+                    if self._is_abandoned():
+                        continue
                     seconds = self._until_next_deadline()
                     self._watch_socket()
                 ready = self._selector.select(seconds)
@@ -342,6 +360,18 @@ class Connection:
             self._end(f"the client's IO thread failed: {error!r}")
         else:
             self._end("")
+
+    def _is_abandoned(self) -> bool:
+        """Leave when all who shared this connection are gone for a while. Heartbeats bring us here often enough."""
+        if self._users is None or self._users or not self._core.is_idle:
+            self._abandoned_at = None
+            return False
+        now = time.monotonic()
+        if self._abandoned_at is None:
+            self._abandoned_at = now
+        if now - self._abandoned_at >= SHARED_IDLE_SECONDS:
+            self._is_leaving = True
+        return self._is_leaving
 
     def _until_next_deadline(self) -> float | None:
         deadlines = [at for at in (self._core.next_deadline(), self._endpoint.next_deadline()) if at is not None]

@@ -12,12 +12,16 @@ _lock = threading.Lock()
 _connections: dict[tuple[int, str], Connection] = {}
 
 
-def shared(address: str, opened: Callable[[], Connection]) -> Connection:
-    """This process's connection to this scheduler; the first to ask opens it. It lives as long as the process."""
+def shared(address: str, user: object, opened: Callable[[], Connection]) -> Connection:
+    """This process's connection to this scheduler; the first to ask opens it. Idle and without users it closes itself.
+
+    `user` is the handle that shares it, until it is collected.
+    """
     # A process id in the key: a forked child inherits the dict, but not the thread that serves the connection.
     key = (os.getpid(), address)
     with _lock:
         connection = _connections.get(key)
-        if connection is None or connection.is_closed:
+        if connection is None or not connection.share_with(user):
             connection = _connections[key] = opened()
+            connection.share_with(user)
         return connection
