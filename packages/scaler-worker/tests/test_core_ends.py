@@ -71,6 +71,10 @@ def test_cancel_of_an_unknown_task(story: Story) -> None:
     assert Send(CancelReply(ids(7), bytes([CANCEL_UNKNOWN]))) in story.receive(Cancel(ids(7)))
 
 
+def test_an_id_that_is_repeated_is_answered_once(story: Story) -> None:
+    assert story.receive(Cancel(ids(7, 7))) == [Send(CancelReply(ids(7), bytes([CANCEL_UNKNOWN])))]
+
+
 def test_cancel_of_a_running_task_interrupts_it(story: Story) -> None:
     story.dispatch(1)
     assert Interrupt(1, story.number()) in story.receive(Cancel(ids(1)))

@@ -145,7 +145,7 @@ class AgentCore:
         self._send(Returned(join_ids(returned)))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
-        for task_id in split_ids(cancel.ids):
+        for task_id in dict.fromkeys(split_ids(cancel.ids)):  # each is answered once (CAN-1)
             stopping.cancel(self.tables, TaskId(task_id), cancel.grace_seconds, now)
 
     def _on_drain(self, event: events.DrainRequested | Shutdown, now: float) -> None:
