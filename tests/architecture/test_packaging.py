@@ -20,7 +20,8 @@ else:
 IMPORT_NAMES = {"pycapnp": "capnp", "pyzmq": "zmq", "python-graphblas": "graphblas"}
 
 #: What a worker runs belongs to the user: values may hold arrays, and numpy is then there because the user has it.
-NOT_OURS_TO_REQUIRE = {"numpy"}
+#: tomllib is in the standard library from Python 3.11 on; before, tomli stands in for it.
+NOT_OURS_TO_REQUIRE = {"numpy", "tomllib"}
 
 
 def load(path: Path) -> dict[str, object]:

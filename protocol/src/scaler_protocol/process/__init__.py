@@ -2,18 +2,27 @@
 
 from scaler_protocol.process.arguments import (
     ArgumentParser,
-    add_arguments_without_effect,
-    add_event_loop_argument,
-    add_logging_arguments,
+    boolean,
     byte_count,
-    logging_options,
+    flag,
+    non_negative_seconds,
     positive_int,
     positive_seconds,
+    seconds,
+    whole_number,
 )
 from scaler_protocol.process.event_loop import EVENT_LOOPS, check_event_loop
 from scaler_protocol.process.failures import StartupError, UsageError, exit_code_of
 from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LoggingOptions, setup_logging
+from scaler_protocol.process.memory import memory_trim
+from scaler_protocol.process.options import (
+    add_arguments_without_effect,
+    add_event_loop_argument,
+    add_logging_arguments,
+    logging_options,
+)
 from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, follow_parent
+from scaler_protocol.process.preload import PreloadSpecError, execute_preload, parse_preload
 from scaler_protocol.process.server import run_command, run_server
 
 __all__ = [
@@ -22,9 +31,18 @@ __all__ = [
     "add_event_loop_argument",
     "add_logging_arguments",
     "logging_options",
+    "boolean",
     "byte_count",
+    "flag",
+    "non_negative_seconds",
     "positive_int",
     "positive_seconds",
+    "seconds",
+    "whole_number",
+    "memory_trim",
+    "PreloadSpecError",
+    "execute_preload",
+    "parse_preload",
     "EVENT_LOOPS",
     "check_event_loop",
     "StartupError",

@@ -1,82 +1,117 @@
-"""Command lines: the options all commands share, and argument types whose errors are one readable line."""
+"""Command lines: a parser that answers mistakes with one line, and the argument types all commands share."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
-from scaler_protocol.process.event_loop import EVENT_LOOPS
+from scaler_protocol.process import completion
 from scaler_protocol.process.failures import EXIT_USAGE
-from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LEVELS, LoggingOptions
+from scaler_protocol.process.settings import environment_prefix, use_settings
 
 _BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _BYTE_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """argparse, except that a mistake is answered with one line; the usage is what --help is for."""
+    """argparse, except that a mistake is answered with one line, that --help shows each option's first two names only,
+    and that a command with a `section` also takes its options from a file and from the environment."""
+
+    def __init__(
+        self, prog: str, section: str = "", key_aliases: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
+        """`key_aliases` are further keys of the section: name in a file -> name of the argument."""
+        options.setdefault("formatter_class", HelpFormatter)
+        if section:
+            options["epilog"] = "\n\n".join(filter(None, (options.get("epilog"), _where_else(section))))
+        super().__init__(prog, **options)
+        self.section = section
+        self.key_aliases = dict(key_aliases or {})
+        if section:
+            self.add_argument(
+                "--config", "-c", metavar="FILE", help=f"a TOML file whose section [{section}] may give every option"
+            )
+            self.add_argument("--config-entry", type=int, metavar="N", help=argparse.SUPPRESS)
+
+    def parse_settings(
+        self, arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+    ) -> argparse.Namespace:
+        """The command line, before the environment, before the file, before the defaults."""
+        completion.complete(self)
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        given = explicit_flags(self, given)
+        use_settings(self, given, os.environ if environment is None else environment)
+        return self.parse_args(given)
+
+    def format_help(self) -> str:
+        if self.usage is None:
+            places = [action.dest for action in self._actions if not action.option_strings]
+            self.usage = " ".join(["%(prog)s [options]", *places])
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message} (try {self.prog} --help)", file=sys.stderr)
         raise SystemExit(EXIT_USAGE)
 
 
-def add_event_loop_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--event-loop",
-        "-el",
-        "-e",
-        choices=EVENT_LOOPS,
-        default="builtin",
-        help="asyncio's own loop, or uvloop where it is installed (default: %(default)s)",
+def _where_else(section: str) -> str:
+    return (
+        f"Options may also stand in a TOML file (--config, section [{section}]) and in the environment "
+        f"({environment_prefix(section)}…). The command line counts most, the file least."
     )
 
 
-def add_logging_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("logging")
-    group.add_argument(
-        "--logging-paths",
-        "-lp",
-        nargs="+",
-        default=list(DEFAULT_LOGGING_PATHS),
-        metavar="PATH",
-        help="files to log to, any number of them; /dev/stdout and /dev/stderr work everywhere (default: /dev/stdout)",
-    )
-    group.add_argument(
-        "--logging-level",
-        "-ll",
-        choices=tuple(LEVELS),
-        type=str.upper,
-        default="INFO",
-        help="the least level that is logged (default: %(default)s)",
-    )
-    group.add_argument(
-        "--logging-config-file",
-        "-lcf",
-        metavar="FILE",
-        help="a file for logging.config.fileConfig; then the two options above have no effect",
-    )
+class HelpFormatter(argparse.HelpFormatter):
+    """Options have names of several eras. The help shows the first long and the first short one, and the value once."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 26, **options})
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        shown = ", ".join(shown_names(action))
+        if action.nargs == 0:
+            return shown
+        return f"{shown} {self._format_args(action, action.dest.upper())}"
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(super(HelpFormatter, self)._fill_text(part, width, indent) for part in paragraphs)
 
 
-def add_arguments_without_effect(
-    parser: argparse.ArgumentParser, *options: tuple[tuple[str, ...], Callable[[str], object], str]
-) -> None:
-    """Options that operators' scripts have, of things that do not exist here: each with its names, type and reason."""
-    group = parser.add_argument_group("accepted and without effect")
-    for names, kind, reason in options:
-        group.add_argument(*names, type=kind, metavar="VALUE", help=reason)
+def shown_names(action: argparse.Action) -> list[str]:
+    """The first long and the first short name of an option."""
+    long = [name for name in action.option_strings if name.startswith("--")]
+    short = [name for name in action.option_strings if not name.startswith("--")]
+    return long[:1] + short[:1]
 
 
-def logging_options(arguments: argparse.Namespace) -> LoggingOptions:
-    return LoggingOptions(
-        paths=tuple(arguments.logging_paths),
-        level=arguments.logging_level,
-        config_file=arguments.logging_config_file,
-    )
+def flag(default: bool = False) -> dict[str, Any]:
+    """Settings of an option that is on when named, and may be followed by True or False."""
+    return {"nargs": "?", "type": boolean, "const": True, "default": default, "metavar": "BOOL"}
+
+
+def explicit_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
+    """A flag in front of an address does not mean it as its value: `-p tcp://…` becomes `-p=True tcp://…`."""
+    names = {name for action in parser._actions if action.type is boolean for name in action.option_strings}
+    followers = [*arguments[1:], ""]
+    return [
+        f"{argument}=True" if argument in names and follower.lower() not in _BOOLEANS else argument
+        for argument, follower in zip(arguments, followers, strict=False)
+    ]
+
+
+def boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+    return _BOOLEANS[text.lower()]
 
 
 def byte_count(text: str) -> int:
@@ -90,6 +125,13 @@ def byte_count(text: str) -> int:
     return value
 
 
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
 def positive_int(text: str) -> int:
     try:
         value = int(text)
@@ -100,6 +142,17 @@ def positive_int(text: str) -> int:
     return value
 
 
+def seconds(text: str) -> float:
+    """Any number of seconds; what zero or less means, the option says."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
 def positive_seconds(text: str) -> float:
     try:
         value = float(text)
@@ -107,4 +160,11 @@ def positive_seconds(text: str) -> float:
         value = 0.0
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return value
+
+
+def non_negative_seconds(text: str) -> float:
+    value = seconds(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, zero or above")
     return value

@@ -1,0 +1,73 @@
+"""One TOML file may configure all commands: a section for each, keys as the options, with hyphens or underscores."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scaler_protocol.process.failures import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Table = dict[str, Any]
+
+#: Every section that some command reads. A command is content to find those of the others in its file.
+SECTIONS = (
+    "object_storage_server",
+    "scheduler",
+    "cluster",
+    "worker_manager",
+    "native_worker_adapter",
+    "symphony_worker_adapter",
+    "top",
+    "gui",
+    "webui",
+)
+
+
+def plain(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def read(path: str) -> Table:
+    """The sections of a file, by plain name. Raises UsageError, also for a section that nobody reads."""
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"--config: cannot read {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config: {path} is not TOML: {error}") from None
+    for name in document:
+        if plain(name) not in SECTIONS:
+            raise UsageError(f"{path}: no command reads a section [{name}]{_or_nearest(name, SECTIONS)}")
+    return {plain(name): value for name, value in document.items()}
+
+
+def section(document: Mapping[str, Any], name: str, entry: int | None, path: str) -> Table:
+    """The table of one command; empty when there is none. Of several, [[name]], `entry` says which."""
+    value = document.get(name, {})
+    entries = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, dict) for one in entries):
+        raise UsageError(f"{path}: {name} must be a section: write [{name}], and its keys below")
+    if entry is None and len(entries) != 1:
+        raise UsageError(f"{path}: there are {len(entries)} sections [[{name}]] and this command can take one of them")
+    table: Table = entries[entry or 0]
+    return table
+
+
+def check_key(key: str, known: Iterable[str], place: str) -> None:
+    known = list(known)
+    if plain(key) not in known:
+        raise UsageError(f"{place}: there is no key {key}{_or_nearest(key, known)}")
+
+
+def _or_nearest(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    found = difflib.get_close_matches(plain(name), known, 1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else f"; there are: {', '.join(sorted(known))}"

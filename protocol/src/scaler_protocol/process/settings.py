@@ -1,0 +1,117 @@
+"""Options from a file and from the environment become the defaults that a command line overrides.
+
+Every value is converted by the option's own type, one by one, so that a mistake names the place where it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scaler_protocol.process import config_file
+from scaler_protocol.process.failures import UsageError
+
+if TYPE_CHECKING:
+    from scaler_protocol.process.arguments import ArgumentParser
+
+_NOT_SETTINGS = ("help", "config", "config_entry")
+
+
+def environment_prefix(section: str) -> str:
+    return f"SCALER_{section.upper()}_"
+
+
+def use_settings(parser: ArgumentParser, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Change the parser's defaults. What then still is missing, the command line must bring."""
+    if not parser.section:
+        return
+    actions = keys_of(parser)
+    for action, raw, place in [
+        *_from_file(parser, actions, arguments, environment),
+        *_from_environment(parser, actions, environment),
+    ]:
+        action.default = converted(action, raw, place)
+        if not action.option_strings:
+            action.nargs, action.required = "?", False
+
+
+def keys_of(parser: ArgumentParser) -> dict[str, argparse.Action]:
+    """What a section may say: the long names of all eras, and those of the positional arguments."""
+    actions = [action for action in parser._actions if action.dest not in _NOT_SETTINGS]
+    keys = {action.dest: action for action in actions}
+    for action in actions:
+        keys |= {config_file.plain(name[2:]): action for name in action.option_strings if name.startswith("--")}
+    return keys | {alias: keys[name] for alias, name in parser.key_aliases.items()}
+
+
+def _from_file(
+    parser: ArgumentParser,
+    actions: Mapping[str, argparse.Action],
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+) -> Iterator[tuple[argparse.Action, Any, str]]:
+    path, entry = _named_file(arguments)
+    path = path or environment.get(environment_prefix(parser.section) + "CONFIG")
+    if path is None:
+        return
+    table = config_file.section(config_file.read(path), parser.section, entry, path)
+    place = f"{path}: [{parser.section}]"
+    for key, value in table.items():
+        config_file.check_key(key, actions, place)
+        yield actions[config_file.plain(key)], value, f"{place} {key}"
+
+
+def _named_file(arguments: Sequence[str]) -> tuple[str | None, int | None]:
+    """A parser of its own: the whole one would ask for arguments that the file may bring."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--config", "-c")
+    first.add_argument("--config-entry", type=int)
+    try:
+        found, _ = first.parse_known_args(arguments)
+    except SystemExit:
+        raise UsageError("--config needs the name of a file") from None
+    return found.config, found.config_entry
+
+
+def _from_environment(
+    parser: ArgumentParser, actions: Mapping[str, argparse.Action], environment: Mapping[str, str]
+) -> Iterator[tuple[argparse.Action, Any, str]]:
+    """Names that are no option of ours are left alone: others put theirs there too."""
+    for key, action in actions.items():
+        name = environment_prefix(parser.section) + key.upper()
+        if name in environment:
+            raw: Any = environment[name]
+            yield action, raw.split() if action.nargs == "+" else raw, f"environment: {name}"
+
+
+def converted(action: argparse.Action, raw: Any, place: str) -> Any:
+    """What the command line would have made of it. Raises UsageError."""
+    if action.nargs == "+":
+        texts = raw if isinstance(raw, list) else [raw]
+        return [_convert_one(action, text, place) for text in texts]
+    return _convert_one(action, raw, place)
+
+
+def _convert_one(action: argparse.Action, raw: Any, place: str) -> Any:
+    text = raw if isinstance(raw, str) else _text(raw)
+    if action.type is None and not isinstance(raw, str | list):
+        raise UsageError(f"{place}: {text} is not a text: put it in quotes")
+    try:
+        value = action.type(text) if callable(action.type) else text
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{place}: {error}") from None
+    except (TypeError, ValueError):
+        raise UsageError(f"{place}: {text!r} is not a value for this") from None
+    if action.choices is not None and value not in action.choices:
+        raise UsageError(f"{place}: {text!r} is not one of: {', '.join(map(str, action.choices))}")
+    return value
+
+
+def _text(raw: Any) -> str:
+    """Lists and tables stand for what the command line writes with commas: ["gpu", "linux"], {gpu = 2}."""
+    if isinstance(raw, list):
+        return ",".join(map(_text, raw))
+    if isinstance(raw, dict):
+        return ",".join(f"{name}={_text(amount)}" for name, amount in raw.items())
+    return str(raw)
