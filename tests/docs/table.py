@@ -33,7 +33,7 @@ class Row:
 
 def rows(path: Path = TABLE) -> list[Row]:
     table = tomllib.loads(path.read_text(encoding="utf-8"))
-    return [Row(id, one.pop("shows"), tuple(one.pop("tests", ())), **one) for id, one in table.items()]
+    return [Row(name, one.pop("shows"), tuple(one.pop("tests", ())), **one) for name, one in table.items()]
 
 
 def mistakes(found: list[Row]) -> list[str]:
