@@ -224,7 +224,10 @@ class FakeCluster:
     def _run_task(self, submit: Submit, task: Task) -> tuple[int, int, bytes]:
         try:
             value = self._call(submit, task)
-            data = b"".join(bytes(piece) for piece in values.dumps(value))
+            if submit.header.serializer:
+                data = values.loads(self._object(submit.header.serializer)).serialize(value)
+            else:
+                data = b"".join(bytes(piece) for piece in values.dumps(value))
         except BaseException as error:
             status, kind, data = codes.STATUS_FAILED, codes.KIND_INLINE, _encoded(error)
             self._errors[task.task_id] = status, data

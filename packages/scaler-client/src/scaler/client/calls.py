@@ -5,21 +5,26 @@ Everything here runs in the caller's thread, so that what cannot be serialized f
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from scaler.client.connection import Connection
+from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Submission
+from scaler.client.deferred import Deferred
 from scaler.client.functions import FunctionMemory
+from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.parts import Part
 from scaler.client.serializer.mixins import Serializer
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values
 from scaler_protocol.ids import ObjectId, TaskId
-from scaler_protocol.messages import Buffer, Capability, TaskHeader
+from scaler_protocol.messages import Capability, TaskHeader
 
 _log = logging.getLogger("scaler")
 
@@ -28,6 +33,11 @@ LARGE_BYTES = 64 * 1024 * 1024
 
 _CALL_INLINE_BYTES = 1024 * 1024
 """All inline parts of one call together; what goes beyond is stored, so that a batch stays below its limit."""
+
+
+_FUTURES = frozenset((ScalerFuture, concurrent.futures.Future))
+STAND_INS = frozenset((ObjectReference, *_FUTURES))
+"""What is replaced by the value it stands for, when it is an argument of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +51,6 @@ class CallOptions:
 
 
 NO_OPTIONS = CallOptions()
-
-
-class Part(NamedTuple):
-    """A part of a call: the pieces of its bytes, or the 16 bytes of an id."""
-
-    pieces: Sequence[Buffer]
-    size: int
-    kind: int = codes.KIND_INLINE
-
-    @classmethod
-    def of_id(cls, number: bytes, kind: int) -> Part:
-        return cls((number,), len(number), kind)
 
 
 class Calls:
@@ -74,18 +72,7 @@ class Calls:
 
     # ------------------------------------------------------------ one call
 
-    def single(
-        self,
-        function: Any,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-        options: CallOptions,
-        task_id: TaskId,
-        collector: Collector,
-    ) -> Submission:
-        return self.single_of(self.function_id(function), arguments, keywords, options, task_id, collector)
-
-    def single_of(
+    def submit(
         self,
         function_id: ObjectId,
         arguments: tuple[Any, ...],
@@ -93,17 +80,27 @@ class Calls:
         options: CallOptions,
         task_id: TaskId,
         collector: Collector,
-    ) -> Submission:
-        if self.serializer is not None:
-            header = self.header(options, keywords=tuple(keywords))
-            return self.submission(header, function_id, task_id, self._separate(arguments, keywords), collector)
-        header = self.header(options)
-        parts = self._packed(arguments, keywords)
-        if len(parts) > 1 or parts[0].size > self.connection.inline_bytes:
-            return self.submission(header, function_id, task_id, parts, collector)
-        part = parts[0]
-        payload = values.join(part.pieces)
-        return Submission(header, function_id, (task_id,), payload, (part.size,), collector, self.owner)
+    ) -> int:
+        """Send one call: at once, or when the futures among its arguments have ended. Returns its inline bytes."""
+        if self.serializer is None and _is_plain(arguments, keywords):
+            part = self._packed(arguments, keywords)
+            if part.size <= self.connection.inline_bytes:
+                payload = values.join(part.pieces)
+                header = self.header(options)
+                plain = Submission(header, function_id, (task_id,), payload, (part.size,), collector, self.owner)
+                self.connection.post(Submitted(plain))
+                return part.size
+            parts: list[Part] = [part]
+            futures: dict[int, concurrent.futures.Future[Any]] = {}
+        else:
+            parts, futures = self._with_stand_ins(arguments, keywords)
+        header = self.header(options, keywords=() if self.serializer is None else tuple(keywords))
+        if futures:
+            Deferred(self, header, function_id, task_id, parts, futures, collector).start()
+            return 0
+        submission = self.submission(header, function_id, task_id, parts, collector)
+        self.connection.post(Submitted(submission))
+        return len(submission.payload)
 
     def submission(
         self,
@@ -129,12 +126,7 @@ class Calls:
             objects=objects,
         )
 
-    def _packed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Part]:
-        """Part 0 is the call, in which references stand for the objects that follow as parts."""
-        parts: list[Part] = []
-        if any(type(one) is ObjectReference for one in (*arguments, *keywords.values())):
-            arguments = tuple([self._stand_in(one, parts) for one in arguments])
-            keywords = {name: self._stand_in(one, parts) for name, one in keywords.items()}
+    def _packed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Part:
         try:
             pieces = values.dumps_call(arguments, keywords)
         except Exception as error:
@@ -142,28 +134,60 @@ class Calls:
         size = values.size_of(pieces)
         if size >= LARGE_BYTES:
             self.warn_large("the arguments of a call", size)
-        return [Part(pieces, size), *parts]
+        return Part(pieces, size)
 
-    def _stand_in(self, argument: Any, parts: list[Part]) -> Any:
-        if type(argument) is not ObjectReference:
-            return argument
-        parts.append(self.object_part(argument))
-        return values.PartReference(len(parts))
+    def _with_stand_ins(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[list[Part], dict[int, concurrent.futures.Future[Any]]]:
+        """The parts, and which of them are futures that have yet to be taken.
 
-    def _separate(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Part]:
-        """Each argument by the program's own serializer."""
-        assert self.serializer is not None
-        parts = []
-        for name, argument in _by_name(arguments, keywords):
-            if type(argument) is ObjectReference:
-                parts.append(self.object_part(argument))
-                continue
-            try:
-                data = self.serializer.serialize(argument)
-                parts.append(Part((data,), len(data)))
-            except Exception as error:
-                raise TypeError(f"{_named(name, argument)} cannot be serialized: {error}") from error
-        return parts
+        Packed, part 0 is the call, in which references stand for the parts that follow. A serializer of the program's
+        own makes a part of each argument.
+        """
+        parts: list[Part] = []
+        futures: dict[int, concurrent.futures.Future[Any]] = {}
+        if self.serializer is not None:
+            for name, argument in _by_name(arguments, keywords):
+                if type(argument) in STAND_INS:
+                    self._add_stand_in(argument, parts, futures)
+                else:
+                    parts.append(self._argument_part(name, argument))
+            return parts, futures
+        parts.append(Part.of_id(b"", codes.KIND_INLINE))  # until it is known what it refers to
+
+        def replaced(argument: Any) -> Any:
+            if type(argument) not in STAND_INS:
+                return argument
+            self._add_stand_in(argument, parts, futures)
+            return values.PartReference(len(parts) - 1)
+
+        positional = tuple([replaced(one) for one in arguments])
+        parts[0] = self._packed(positional, {name: replaced(one) for name, one in keywords.items()})
+        return parts, futures
+
+    def _add_stand_in(
+        self, argument: Any, parts: list[Part], futures: dict[int, concurrent.futures.Future[Any]]
+    ) -> None:
+        if type(argument) is ObjectReference:
+            parts.append(self.object_part(argument))
+        else:
+            futures[len(parts)] = argument
+            parts.append(Part.of_id(b"", codes.KIND_INLINE))
+
+    def _argument_part(self, name: int | str, argument: Any) -> Part:
+        try:
+            return self.value_part(argument)
+        except Exception as error:
+            raise TypeError(f"{_named(name, argument)} cannot be serialized: {error}") from error
+
+    def deserialize(self, data: Any) -> Any:
+        """The default reads from any memory, and builds arrays over it; a program's own is given real bytes."""
+        return values.loads(data) if self.serializer is None else self.serializer.deserialize(bytes(data))
+
+    def value_part(self, value: Any) -> Part:
+        """A value as a part of its own. Runs user code."""
+        pieces = values.dumps(value) if self.serializer is None else [self.serializer.serialize(value)]
+        return Part(pieces, values.size_of(pieces))
 
     def _store_large(self, parts: Sequence[Part]) -> tuple[Sequence[Part], tuple[ObjectId, ...]]:
         limit = self.connection.inline_bytes
@@ -286,6 +310,13 @@ class _BySerializer:
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return self._deserialize, (self._data,)
+
+
+def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Nothing stands for anything else."""
+    return STAND_INS.isdisjoint(map(type, arguments)) and (
+        not keywords or STAND_INS.isdisjoint(map(type, keywords.values()))
+    )
 
 
 def capabilities_of(wanted: dict[str, int] | Iterable[str] | None) -> tuple[Capability, ...]:

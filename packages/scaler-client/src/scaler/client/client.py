@@ -13,7 +13,6 @@ from typing import Any
 from scaler.client import sharing
 from scaler.client.calls import NO_OPTIONS, CallOptions, Calls, capabilities_of
 from scaler.client.connection import Connection
-from scaler.client.core.events import Cleared, Submitted
 from scaler.client.future import ScalerFuture
 from scaler.client.graphs import GraphRun, plan
 from scaler.client.mapping import Mapping as MapRun
@@ -107,8 +106,8 @@ class Client(concurrent.futures.Executor):
     ) -> ScalerFuture:
         calls = self._ready()
         connection = calls.connection
-        future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._deserialize)
-        connection.post(Submitted(calls.single(function, args, kwargs, options, future.task_id, future)))
+        future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._deserialize, self._serializer)
+        calls.submit(calls.function_id(function), args, kwargs, options, future.task_id, future)
         return future
 
     def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
@@ -161,7 +160,7 @@ class Client(concurrent.futures.Executor):
             return {key: future.result() for key, future in futures.items()}
         except BaseException:
             unfinished = [future for future in futures.values() if not future.done()]
-            calls.connection.cancel_later([future.task_id for future in unfinished])
+            calls.connection.cancel([future.task_id for future in unfinished])
             raise
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
@@ -175,7 +174,7 @@ class Client(concurrent.futures.Executor):
         calls = self._ready()
         connection = calls.connection
         collectors = connection.pending_collectors(self._owner)
-        connection.post(Cleared(self._owner), is_batch=True)
+        connection.clear(self._owner)
         end_at = time.monotonic() + _CLEAR_SECONDS
         for collector in collectors:
             if isinstance(collector, ScalerFuture):
@@ -190,7 +189,7 @@ class Client(concurrent.futures.Executor):
         if calls is None or is_closed:
             return
         if self._is_shared:
-            calls.connection.post(Cleared(self._owner), is_batch=True)
+            calls.connection.clear(self._owner)
             calls.release_references()
         else:
             calls.connection.close()

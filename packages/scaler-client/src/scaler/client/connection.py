@@ -24,7 +24,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler.client import errors
 from scaler.client.background import Background
@@ -41,6 +41,9 @@ from scaler_protocol.session import Opened, Rejected, SessionDialer
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint
+
+if TYPE_CHECKING:
+    from scaler.client.deferred import Deferred
 
 _log = logging.getLogger("scaler")
 
@@ -82,6 +85,8 @@ class Connection:
         self._lock = threading.Lock()
         self._inbox: deque[events.ProgramEvent] = deque()
         self._garbage: deque[tuple[ObjectId, ...]] = deque()
+        #: calls that wait for futures among their arguments, or whose tasks have not ended since (CLI-14)
+        self.deferred: dict[TaskId, Deferred] = {}
         self._settled = threading.Event()  # the first Welcome or Reject is here
         self._rejected: Rejected | None = None
         self._shutdown_answer: actions.AnswerShutdown | None = None
@@ -143,11 +148,21 @@ class Connection:
         if self._inbox:
             self._lead()
 
-    def cancel_later(self, ids: Iterable[TaskId]) -> None:
-        """Whoever waits for these tasks has lost interest. Does not wait for the answer."""
+    def cancel(self, ids: Iterable[TaskId]) -> None:
+        """End these tasks, wherever they are. Does not wait for the answer."""
         unfinished = tuple(ids)
+        if self.deferred:
+            for deferred in [self.deferred[task_id] for task_id in unfinished if task_id in self.deferred]:
+                deferred.cancel()
         if unfinished:
             self.post(events.CancelRequested(unfinished), is_batch=True)
+
+    def clear(self, owner: object) -> None:
+        """End every unfinished task of this owner. Does not wait for the answers."""
+        for deferred in tuple(self.deferred.values()):
+            if deferred.owner is owner:
+                deferred.cancel()
+        self.post(events.Cleared(owner), is_batch=True)
 
     def release_later(self, ids: tuple[ObjectId, ...]) -> None:
         """Safe in a destructor: only remembers. Released when the next leader is done."""
@@ -155,18 +170,20 @@ class Connection:
 
     def pending_collectors(self, owner: object) -> list[Any]:
         """Who waits for unfinished tasks of this owner."""
+        deferred = [one.collector for one in tuple(self.deferred.values()) if one.owner is owner]
         with self._lock:
             self._drive(is_readable=False)
-            return self._core.collectors_of(owner)
+            return deferred + self._core.collectors_of(owner)
 
-    def decode_one(self, outcomes: Outcomes, deserialize: Callable[[Any], Any]) -> Any:
+    def decode_one(self, outcomes: Outcomes, deserialize: Callable[[Any], Any], *, keeps_object: bool = False) -> Any:
         """The value of a task that ended alone, fetched if need be, or its exception raised. Runs user code."""
         if outcomes.statuses and outcomes.statuses[0] != codes.STATUS_SUCCESS:
             raise errors.exception_of(errors.task_error_of(outcomes))
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
             object_id = ObjectId(bytes(outcomes.payload))
             data = self._storage.get(object_id)
-            self.post(events.Unneeded((object_id,)), is_batch=True)
+            if not keeps_object:
+                self.post(events.Unneeded((object_id,)), is_batch=True)
             return deserialize(data)
         return deserialize(outcomes.payload)
 
@@ -408,6 +425,8 @@ class Connection:
             self._wake_sender.close()
             self._shutdown_answered.set()
             self._settled.set()
+        for deferred in tuple(self.deferred.values()):
+            deferred.cancel()
         # Last, and without the lock: another thread may be in the middle of a large put.
         self._storage.close()
 

@@ -11,11 +11,10 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.core.events import CancelRequested
-from scaler.client.core.records import Outcomes, result_objects
+from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.waiting import Waiters, yielding
 from scaler_protocol import codes
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ObjectId, TaskId
 
 if TYPE_CHECKING:
     from scaler.client.connection import Connection
@@ -53,13 +52,28 @@ class ScalerFuture(concurrent.futures.Future[Any]):
     unpickled by whoever asks for the result first.
     """
 
-    def __init__(self, task_id: TaskId, connection: Connection | None, deserialize: Callable[[Any], Any]) -> None:
+    #: the calls that take this one's value as an argument, told when it has ended
+    _borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
+    #: calls use its bytes, so its object is released with this future and not before
+    _is_lent = False
+    _lent_objects: tuple[ObjectId, ...] = ()
+    #: how a task ended that did not succeed, for calls that take its value
+    _failure: Outcomes | None = None
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        connection: Connection | None,
+        deserialize: Callable[[Any], Any],
+        serializer: object = None,
+    ) -> None:
         super().__init__()
         self._state = _RUNNING
         self._waiters: list[Any] = Waiters()
         self._task_id = task_id
         self._connection = connection
         self._deserialize = deserialize
+        self._serializer = serializer
         self._decode_lock = threading.Lock()
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
@@ -94,7 +108,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             if self._state in _ENDED:
                 return self._state != _FINISHED
         assert self._connection is not None, "only futures that are finished from the start have no connection"
-        self._connection.post(CancelRequested((self._task_id,)))
+        self._connection.cancel((self._task_id,))
         try:
             self._wait(CANCEL_SECONDS if timeout is None else timeout)
         except (CancelledError, concurrent.futures.TimeoutError):
@@ -125,12 +139,37 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             else:
                 if outcomes.profiles:
                     self._profile = _profile(outcomes.profiles)
-                self._outcomes = outcomes._replace(payload=bytes(outcomes.payload))
+                self._outcomes = outcomes = outcomes._replace(payload=bytes(outcomes.payload))
                 self._state = _FINISHED
+            borrowers, self._borrowers = self._borrowers, ()
             for waiter in self._waiters:
                 _tell(waiter, status, self)
             self._condition.notify_all()
+        for take in borrowers:
+            take(outcomes)
         self._invoke_callbacks()
+
+    # ------------------------------------------------------------ as an argument of another call (CLI-14)
+
+    def is_of(self, connection: Connection, serializer: object) -> bool:
+        """Its bytes mean the same in a call by this connection with this serializer."""
+        return self._connection is connection and self._serializer is serializer
+
+    def lend(self, take: Callable[[Outcomes | None], None]) -> None:
+        """Tell how the task ended, now or when it has; None when its bytes are gone because it was read before."""
+        with self._decode_lock:
+            with self._condition:
+                has_ended = self._state in _ENDED
+                if not has_ended:
+                    self._borrowers = (*self._borrowers, take)
+                if not has_ended or self._outcomes is not None:
+                    self._is_lent = True
+            outcomes = self._outcomes or self._failure
+        if has_ended:
+            take(outcome_of(self._task_id, codes.STATUS_CANCELED) if self._state != _FINISHED else outcomes)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a future does not travel inside of other values: pass it as an argument of its own")
 
     def _invoke_callbacks(self) -> None:  # called by every way of ending, also those of the base class
         if not self._done_callbacks:  # type: ignore[attr-defined]
@@ -173,17 +212,21 @@ class ScalerFuture(concurrent.futures.Future[Any]):
                 return
             assert self._connection is not None
             try:
-                self._result = self._connection.decode_one(outcomes, self._deserialize)
+                self._result = self._connection.decode_one(outcomes, self._deserialize, keeps_object=self._is_lent)
             # Whatever unpickling raises belongs to whoever asks for the result, now and later.
             except BaseException as error:  # noqa: BLE001
                 self._exception = error
+                self._failure = outcomes if any(outcomes.statuses) else None
+            if self._is_lent:
+                self._lent_objects = result_objects(outcomes)
             self._outcomes = None
 
     def __del__(self) -> None:
         # A large result that nobody has asked for lies in the storage; nobody can ask any more.
         outcomes = getattr(self, "_outcomes", None)
-        if outcomes is not None and outcomes.kinds and self._connection is not None:
-            self._connection.release_later(result_objects(outcomes))
+        objects = self._lent_objects if outcomes is None or not outcomes.kinds else result_objects(outcomes)
+        if objects and self._connection is not None:
+            self._connection.release_later(objects)
 
 
 def _profile(data: bytes) -> ProfileResult:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scaler.client.calls import CallOptions, Calls, Part
+from scaler.client.calls import CallOptions, Calls
 from scaler.client.core.events import GraphSubmitted
 from scaler.client.core.records import Submission
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.parts import Part
 from scaler_protocol import codes, values
 from scaler_protocol.ids import GraphId, ObjectId, TaskId, new_object_id
 
@@ -114,7 +115,7 @@ class GraphRun:
         futures: dict[Hashable, ScalerFuture] = {}
         for key in keys:
             if key in self._ids:
-                futures[key] = ScalerFuture(self._ids[key], self._calls.connection, deserialize)
+                futures[key] = ScalerFuture(self._ids[key], self._calls.connection, deserialize, self._calls.serializer)
             else:
                 futures[key] = ScalerFuture.finished(self._plan.data[key])
         submissions = tuple(self._submission(key, futures.get(key)) for key in self._plan.order)

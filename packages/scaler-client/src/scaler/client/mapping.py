@@ -11,10 +11,9 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from scaler.client import errors
-from scaler.client.calls import LARGE_BYTES, CallOptions, Calls
-from scaler.client.core.events import CancelRequested, Submitted
+from scaler.client.calls import LARGE_BYTES, STAND_INS, CallOptions, Calls
+from scaler.client.core.events import Submitted
 from scaler.client.core.records import Outcomes, Submission, result_objects
-from scaler.client.object_reference import ObjectReference
 from scaler.client.waiting import yielding
 from scaler_protocol import codes, values
 from scaler_protocol.ids import TaskId
@@ -80,7 +79,7 @@ class Gathering:
         while self._arrived:
             self._release_objects(self._arrived.popleft())
         if self.positions:
-            self.calls.connection.post(CancelRequested(tuple(self.positions)))
+            self.calls.connection.cancel(self.positions)
 
     def _wait(self, end_at: float | None) -> None:
         with self._condition:
@@ -102,8 +101,7 @@ class Gathering:
 
     def _place_one_by_one(self, placed: list[int], outcomes: Outcomes) -> None:
         """Objects to fetch, a serializer of the program's own, or failures: the first, by position, is raised."""
-        serializer = self.calls.serializer
-        deserialize = values.loads if serializer is None else serializer.deserialize
+        deserialize = self.calls.deserialize
         failed: list[tuple[int, Outcomes]] = []
         for position, task_id, (status, kind, data) in zip(placed, outcomes.ids, _each(outcomes), strict=True):
             one = Outcomes((task_id,), bytes((status,)), bytes((kind,)), (len(data),), bytes(data), b"", outcomes.error)
@@ -183,7 +181,7 @@ class Mapping:
 
     def _submit(self, ids: list[TaskId], batch: list[tuple[Any, ...]]) -> None:
         calls = self._calls
-        is_plain = calls.serializer is None and ObjectReference not in set(map(type, chain.from_iterable(batch)))
+        is_plain = calls.serializer is None and STAND_INS.isdisjoint(map(type, chain.from_iterable(batch)))
         if is_plain:
             payload, sizes = self._pickle(batch)
             if max(sizes) <= calls.connection.inline_bytes:
@@ -220,10 +218,10 @@ class Mapping:
         calls.connection.post(Submitted(submission), is_batch=True)
 
     def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...]) -> None:
-        """An item with large arguments or references is a call like any other."""
-        submission = self._calls.single_of(self._function_id, arguments, {}, self._options, task_id, self._gathering)
-        self._gathering.sent_bytes += len(submission.payload)
-        self._calls.connection.post(Submitted(submission))
+        """An item with large arguments, references or futures is a call like any other."""
+        self._gathering.sent_bytes += self._calls.submit(
+            self._function_id, arguments, {}, self._options, task_id, self._gathering
+        )
 
 
 def unpacked(iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:

@@ -1,0 +1,184 @@
+"""Calls that take the values of futures: they leave when these have ended. (CLI-14)
+
+Theory of operation. The bytes of a result are passed on as they are, without being read here: a result of the same
+connection, made by the same serializer, is a part like any other, and a large one lies in the storage already. Such a
+future is *lent*: its object stays until it is dropped, and the call keeps it until its own task has ended. Any other
+future has a value to be serialized, which runs user code: that is done in a thread of its own, which never waits for
+anything but the storage.
+
+A future that failed or was canceled ends the call the same way, with the same error. Canceling the call ends nothing
+but itself.
+
+The hooks run in the IO thread, with locks held, so they only note what has come and post. A long chain of calls that
+wait for one another must not become as deep a recursion when the first of them fails: what ends here is done by one
+loop for each thread.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from scaler.client.background import Background
+from scaler.client.core.events import Submitted, Unneeded
+from scaler.client.core.records import Collector, Outcomes, outcome_of
+from scaler.client.future import ScalerFuture
+from scaler.client.parts import Part
+from scaler_protocol import codes, values
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import TaskError, TaskHeader
+from scaler_protocol.raised import portable
+
+if TYPE_CHECKING:
+    from scaler.client.calls import Calls
+
+BACKGROUND_BYTES = 1024 * 1024
+"""Calls with more than this in them may have to store some of it, for which the IO thread has no time."""
+
+_background = Background("scaler-arguments")
+_endings = threading.local()
+
+
+class Deferred:
+    """One such call. It is the collector of its own task, and passes on what becomes of it."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        header: TaskHeader,
+        function_id: ObjectId,
+        task_id: TaskId,
+        parts: list[Part],
+        futures: dict[int, concurrent.futures.Future[Any]],
+        collector: Collector,
+    ) -> None:
+        self.collector = collector
+        self.owner = calls.owner
+        self._calls = calls
+        self._header = header
+        self._function_id = function_id
+        self._task_id = task_id
+        self._parts = parts
+        #: by position among the parts; kept until the task has ended, and with them what they lend
+        self._futures = futures
+        #: how many have yet to come, and one for `start` itself
+        self._missing = len(futures) + 1
+        #: its task is with the core, or has ended without
+        self._is_settled = False
+        # Posting may end the task at once, in this thread: when the connection is closed.
+        self._lock = threading.RLock()
+
+    @property
+    def missing_count(self) -> int:
+        return self._missing
+
+    def start(self) -> None:
+        self._calls.connection.deferred[self._task_id] = self
+        for position, future in list(self._futures.items()):
+            self._await(position, future)
+        self._came()
+
+    def cancel(self) -> None:
+        """When its task is with the core already, that will end it."""
+        self._end(outcome_of(self._task_id, codes.STATUS_CANCELED))
+
+    def complete(self, outcomes: Outcomes) -> None:
+        self._calls.connection.deferred.pop(self._task_id, None)
+        self._parts, self._futures = [], {}
+        self.collector.complete(outcomes)
+
+    # ------------------------------------------------------------ what comes
+
+    def _await(self, position: int, future: concurrent.futures.Future[Any]) -> None:
+        if not isinstance(future, ScalerFuture):
+            future.add_done_callback(lambda _: self._read_later(position, future))
+        elif future.is_of(self._calls.connection, self._calls.serializer):
+            future.lend(lambda outcomes: self._take(position, future, outcomes))
+        else:
+            future.lend(lambda _: self._read_later(position, future))
+
+    def _take(self, position: int, future: ScalerFuture, outcomes: Outcomes | None) -> None:
+        if outcomes is None:  # somebody has read it before: its bytes are gone
+            self._read_later(position, future)
+            return
+        status = outcomes.statuses[0] if outcomes.statuses else codes.STATUS_SUCCESS
+        if status != codes.STATUS_SUCCESS:
+            self._end(outcomes._replace(ids=(self._task_id,), profiles=b""))
+            return
+        kind = outcomes.kinds[0] if outcomes.kinds else codes.KIND_INLINE
+        self._parts[position] = Part((outcomes.payload,), len(outcomes.payload), kind)
+        self._came()
+
+    def _read_later(self, position: int, future: concurrent.futures.Future[Any]) -> None:
+        _background.run(lambda: self._read(position, future))
+
+    def _read(self, position: int, future: concurrent.futures.Future[Any]) -> None:
+        if future.cancelled():
+            self._end(outcome_of(self._task_id, codes.STATUS_CANCELED))
+            return
+        try:
+            self._parts[position] = self._calls.value_part(future.result(0))
+        # Its own exception, or that its value cannot be fetched, read or serialized: all end this call.
+        except BaseException as error:  # noqa: BLE001
+            self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
+            return
+        self._came()
+
+    def _came(self) -> None:
+        with self._lock:
+            self._missing -= 1
+            if self._missing or self._is_settled:
+                return
+        if sum(part.size for part in self._parts) > BACKGROUND_BYTES:
+            _background.run(self._submit)
+        else:
+            self._submit()
+
+    # ------------------------------------------------------------ how it goes on
+
+    def _submit(self) -> None:
+        try:
+            submission = self._calls.submission(self._header, self._function_id, self._task_id, self._parts, self)
+        except Exception as error:  # noqa: BLE001 the storage may fail in many ways
+            self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
+            return
+        with self._lock:
+            if not self._is_settled:
+                self._is_settled = True
+                self._calls.connection.post(Submitted(submission))
+                return
+        self._calls.connection.post(Unneeded(submission.objects))  # canceled while it was stored
+
+    def _end(self, outcomes: Outcomes) -> None:
+        with self._lock:
+            if self._is_settled:
+                return
+            self._is_settled = True
+        _one_after_another(lambda: self.complete(outcomes))
+
+
+def _one_after_another(job: Callable[[], None]) -> None:
+    waiting: deque[Callable[[], None]] | None = getattr(_endings, "jobs", None)
+    if waiting is not None:
+        waiting.append(job)
+        return
+    jobs = _endings.jobs = deque([job])
+    try:
+        while jobs:
+            jobs.popleft()()
+    finally:
+        del _endings.jobs
+
+
+def _told(error: BaseException) -> TaskError:
+    """An exception that is ours to pass on, as a worker would tell it."""
+    try:
+        serialized = b"".join(values.dumps(portable(error)))
+        values.loads(serialized)
+    except BaseException:  # noqa: BLE001 user code runs in both directions
+        serialized = b""
+    kind = type(error)
+    return TaskError(codes.TASK_RAISED, f"{kind.__module__}.{kind.__qualname__}", str(error), serialized=serialized)
