@@ -153,6 +153,14 @@ def test_counted_capabilities_count() -> None:
     assert story.settle() == ["w <- Dispatch t1", "c <- Results t0"]
 
 
+def two_looks(story: Story) -> list[str]:
+    """What the second of two looks at the balance, a second apart, brings about."""
+    for _ in range(2):
+        story.now += 1.5
+        said = story.settle()
+    return said
+
+
 def test_an_idle_worker_gets_what_a_busy_one_has_not_begun(story: Story) -> None:
     story.worker("busy", credit=2)
     story.submit("c", ["running", "waiting"])
@@ -160,9 +168,48 @@ def test_an_idle_worker_gets_what_a_busy_one_has_not_begun(story: Story) -> None
     story.worker("idle")
     story.settle()
     story.now = 1.5
+    assert story.settle() == [], "one look is not enough: a moment later all might be well"
+    story.now = 3.0
     assert story.settle() == ["busy <- Recall waiting"]
     story.give_back("busy", ["waiting"])
     assert story.settle() == ["idle <- Dispatch waiting"]
+
+
+@pytest.mark.parametrize(("trigger_times", "looks"), [(1, 1), (4, 4)])
+def test_how_many_looks_it_takes(trigger_times: int, looks: int) -> None:
+    story = Story(Policy(load_balance_trigger_times=trigger_times, load_balance_seconds=0.1))
+    story.client("c")
+    story.worker("busy", credit=2)
+    story.submit("c", ["running", "waiting"])
+    story.worker("idle", credit=0)
+    story.settle()
+    story.receive("idle", Credit(limit=1))
+    said = []
+    while not any(said):
+        story.now += 0.2
+        said.append(story.settle())
+    assert len(said) == looks and said[-1] == ["busy <- Recall waiting"]
+
+
+def test_no_balancing_when_it_is_switched_off() -> None:
+    story = Story(Policy(load_balance_seconds=-1))
+    story.client("c")
+    story.worker("busy", credit=2)
+    story.submit("c", ["running", "waiting"])
+    story.settle()
+    story.worker("idle")
+    assert story.core.next_deadline() is None and two_looks(story) == []
+
+
+def test_what_nobody_can_run_keeps_nobody_from_being_balanced() -> None:
+    story = Story(Policy(uses_capabilities=True))
+    story.client("c")
+    story.submit("c", ["needs-gpu"], capabilities=(Capability("gpu", -1),))
+    story.worker("busy", credit=2)
+    story.submit("c", ["running", "waiting"])
+    story.settle()
+    story.worker("idle")
+    assert two_looks(story) == ["busy <- Recall waiting"]
 
 
 def test_a_recall_that_comes_too_late_changes_nothing(story: Story) -> None:
@@ -170,9 +217,7 @@ def test_a_recall_that_comes_too_late_changes_nothing(story: Story) -> None:
     story.submit("c", ["t0", "t1"])
     story.settle()
     story.worker("idle")
-    story.settle()
-    story.now = 1.5
-    story.settle()
+    two_looks(story)
     story.receive("busy", Returned(ids=b""))
     story.results("busy", ["t0", "t1"])
     assert story.settle() == ["c <- Results t0, t1"]

@@ -1,4 +1,4 @@
-"""The command line of `scaler_scheduler`."""
+"""The options of `scaler_scheduler`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
-    add_arguments_without_effect,
     add_event_loop_argument,
     add_logging_arguments,
+    check_event_loop,
+    flag,
     logging_options,
+    non_negative_seconds,
     positive_int,
     positive_seconds,
+    seconds,
+    whole_number,
 )
 from scaler_scheduler.core import Policy
+from scaler_scheduler.policy_text import ENGINES, PolicyChoice, parse_policy
 
 PROGRAM = "scaler_scheduler"
 
@@ -39,20 +44,28 @@ class Config:
     monitor_address: str
     is_insecure: bool
     policy: Policy
-    timers: Timers
+    choice: PolicyChoice  #: the same for those who start workers: what the policy says of scaling
+    worker_timers: Timers
+    client_timers: Timers
+    object_retention_seconds: float
+    status_seconds: float
+    io_threads: int
     event_loop: str
     logging: LoggingOptions
 
 
 def parse(arguments: Sequence[str] | None = None) -> Config:
     """Raises UsageError, or exits with code 2 and one line, for what cannot be."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_settings(arguments)
+    check_event_loop(options.event_loop)
     try:
         _check_addresses(options)
         storage = options.object_storage_address or default_storage_address(options.address)
         monitor = options.monitor_address or default_monitor_address(options.address)
     except AddressError as error:
         raise UsageError(str(error)) from None
+    choice = _choice(options)
+    heartbeat = options.heartbeat_seconds
     return Config(
         address=options.address,
         storage_address=storage,
@@ -60,15 +73,40 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         advertised_storage_address=options.advertised_object_storage_address or _as_seen_from_afar(storage),
         monitor_address=monitor,
         is_insecure=options.insecure,
-        policy=Policy(
-            uses_capabilities=options.allocate_policy == "capability",
-            load_balance_seconds=options.load_balance_seconds,
-            is_protected=options.protected,
-        ),
-        timers=Timers(heartbeat_seconds=options.heartbeat_seconds, lease_seconds=options.worker_timeout_seconds),
+        policy=_policy(options, choice),
+        choice=choice,
+        worker_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.worker_timeout_seconds),
+        client_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.client_timeout_seconds),
+        object_retention_seconds=options.object_retention_seconds,
+        status_seconds=options.status_report_interval_seconds,
+        io_threads=options.io_threads,
         event_loop=options.event_loop,
         logging=logging_options(options),
     )
+
+
+def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
+    return Policy(
+        uses_capabilities=choice.allocation == "capability",
+        load_balance_seconds=options.load_balance_seconds,
+        load_balance_trigger_times=options.load_balance_trigger_times,
+        waiting_limit=options.max_number_of_tasks_waiting,
+        is_protected=options.protected,
+    )
+
+
+def _choice(options: argparse.Namespace) -> PolicyChoice:
+    if options.policy_content is None:
+        if options.policy_engine_type != "simple":
+            raise UsageError(f"--policy-engine-type {options.policy_engine_type} needs --policy-content")
+        return PolicyChoice(options.allocate_policy or "even")
+    choice = parse_policy(options.policy_engine_type, options.policy_content)
+    if options.allocate_policy not in (None, choice.allocation):
+        raise UsageError(
+            f"--allocate-policy {options.allocate_policy} and --policy-content {options.policy_content!r} contradict "
+            "each other: leave one of them out"
+        )
+    return choice
 
 
 def _as_seen_from_afar(storage: str) -> str:
@@ -90,69 +128,92 @@ def _check_addresses(options: argparse.Namespace) -> None:
         )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     parser = ArgumentParser(
-        prog=PROGRAM,
+        PROGRAM,
+        section="scheduler",
+        key_aliases={
+            "bind_address": "address",
+            "scheduler_address": "address",
+            "storage_address": "object_storage_address",
+        },
         description="The scheduler: takes tasks from clients and spreads them over workers.",
         epilog="Example: scaler_scheduler tcp://127.0.0.1:2345",
     )
     parser.add_argument("address", help="where to listen for clients and workers, such as tcp://127.0.0.1:2345")
-    addresses = parser.add_argument_group("addresses")
-    addresses.add_argument(
-        "--object-storage-address", "-osa", metavar="ADDRESS",
-        help="the object storage server (default: the next port; started here if nothing answers there)",
+    _add_addresses(parser.add_argument_group("addresses"))
+    _add_policy(parser.add_argument_group("scheduling"))
+    _add_times(parser.add_argument_group("times"))
+    parser.add_argument(
+        "--io-threads", "-it", type=positive_int, default=1, metavar="N",
+        help="threads that move messages between sockets and the scheduler (default: 1)",
     )  # fmt: skip
-    addresses.add_argument(
-        "--advertised-object-storage-address", "-aosa", metavar="ADDRESS",
-        help="the same server as clients and workers reach it, where that differs",
-    )  # fmt: skip
-    addresses.add_argument(
-        "--monitor-address", "-ma", metavar="ADDRESS",
-        help="where to publish what the cluster does (default: the second next port)",
-    )  # fmt: skip
-    addresses.add_argument(
-        "--insecure", action="store_true", help="allow an address that other machines can reach, without a key"
-    )
-    _add_scheduling_arguments(parser.add_argument_group("scheduling"))
     add_event_loop_argument(parser)
     add_logging_arguments(parser)
-    add_arguments_without_effect(
-        parser,
-        (("--io-threads", "-it"), positive_int, "one thread carries more than the scheduler can send"),
-        (("--max-number-of-tasks-waiting", "-mt"), int, "tasks wait for as long as they have to"),
-        (("--client-timeout-seconds", "-ct"), positive_seconds, "--worker-timeout-seconds is for every peer"),
-        (("--object-retention-seconds", "-ot"), positive_seconds, "objects go when their last user does"),
-        (("--load-balance-trigger-times", "-lbt"), positive_int, "tasks are moved when a worker is idle"),
-    )
     return parser
 
 
-def _add_scheduling_arguments(group: argparse._ArgumentGroup) -> None:
+def _add_addresses(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--allocate-policy", "-ap", choices=("even", "capability"), default="even",
+        "--object-storage-address", "-osa", metavar="ADDRESS",
+        help="the object storage server (default: the next port; started here if nothing answers there)",
+    )  # fmt: skip
+    group.add_argument(
+        "--advertised-object-storage-address", "-aosa", metavar="ADDRESS",
+        help="the same server as clients and workers reach it, where that differs",
+    )  # fmt: skip
+    group.add_argument(
+        "--monitor-address", "-ma", metavar="ADDRESS",
+        help="where to publish what the cluster does (default: the second next port)",
+    )  # fmt: skip
+    group.add_argument(
+        "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"
+    )
+
+
+def _add_policy(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--allocate-policy", "-ap", choices=("even", "capability"), metavar="POLICY",
         help="even: the least loaded worker; capability: among those that offer what the task needs (default: even)",
     )  # fmt: skip
     group.add_argument(
-        "--load-balance-seconds", "-ls", type=float, default=1.0, metavar="SECONDS",
-        help="how often idle workers are given queued tasks of busy ones; zero or less: never (default: 1)",
+        "--policy-content", "-pc", metavar="TEXT",
+        help='the same and more in one text: "allocate=even_load; scaling=no"',
     )  # fmt: skip
     group.add_argument(
-        "--worker-timeout-seconds", "-wt", type=positive_seconds, default=60.0, metavar="SECONDS",
-        help="a peer that is silent for so long is lost (default: 60)",
+        "--policy-engine-type", "-et", choices=ENGINES, default="simple", metavar="TYPE",
+        help=f"how that text is written: {' or '.join(ENGINES)} (default: %(default)s)",
     )  # fmt: skip
     group.add_argument(
-        "--heartbeat-seconds", type=positive_seconds, default=2.0, metavar="SECONDS",
-        help="peers that have nothing to say show life so often (default: 2)",
+        "--max-number-of-tasks-waiting", "-mt", type=whole_number, default=-1, metavar="N",
+        help="refuse further tasks, with NoWorkerError, while so many wait for a worker; -1: never (default: -1)",
     )  # fmt: skip
     group.add_argument(
-        "--protected", "-p", nargs="?", type=_boolean, const=True, default=False, metavar="BOOL",
-        help="refuse clients that ask to shut the cluster down (default: False)",
+        "--load-balance-seconds", "-ls", type=seconds, default=1.0, metavar="SECONDS",
+        help="how often to look for idle workers and queued tasks of busy ones; zero or less: never (default: 1)",
     )  # fmt: skip
+    group.add_argument(
+        "--load-balance-trigger-times", "-lbt", type=positive_int, default=2, metavar="N",
+        help="how many looks in a row must find some before tasks are moved (default: 2)",
+    )  # fmt: skip
+    group.add_argument(
+        "--protected", "-p", **flag(), help="refuse clients that ask to shut the cluster down (default: False)"
+    )
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() in ("true", "yes", "1"):
-        return True
-    if text.lower() in ("false", "no", "0"):
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+def _add_times(group: argparse._ArgumentGroup) -> None:
+    options = (
+        (("--client-timeout-seconds", "-ct"), 60.0, "a client that is silent for so long is lost, and its tasks end"),
+        (("--worker-timeout-seconds", "-wt"), 60.0, "a worker that is silent for so long is lost: others do its tasks"),
+        (("--heartbeat-seconds",), 2.0, "peers that have nothing to say show life so often"),
+        (("--status-report-interval-seconds", "-sri"), 1.0, "how often the monitor address publishes"),
+    )
+    for names, default, text in options:
+        group.add_argument(
+            *names, type=positive_seconds, default=default, metavar="SECONDS", help=f"{text} (default: {default:g})"
+        )
+    group.add_argument(
+        "--object-retention-seconds", "-ot", type=non_negative_seconds, default=60.0, metavar="SECONDS",
+        help="how long workers keep functions and serializers that no task uses; a worker's own option may say less "
+        "(default: 60)",
+    )  # fmt: skip

@@ -33,7 +33,7 @@ from scaler_protocol.session import (
     WelcomeFields,
 )
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint
+from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
 from scaler_scheduler.config import Config
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
@@ -51,7 +51,6 @@ from scaler_scheduler.core import (
 from scaler_scheduler.monitor_socket import MonitorSocket
 from scaler_scheduler.storage_process import StorageProcess, answers
 
-STATUS_SECONDS = 1.0
 STORAGE_READY_SECONDS = 30.0
 STORAGE_RETRY_SECONDS = 0.5
 _ROLE_NAMES = {ROLE_CLIENT: "client", ROLE_WORKER: "worker", ROLE_MONITOR: "monitor"}
@@ -63,6 +62,7 @@ class SchedulerService:
     def __init__(self, config: Config, stop: asyncio.Event) -> None:
         self._config = config
         self._stop = stop
+        use_io_threads(config.io_threads)
         self._core = SchedulerCore(config.policy)
         self._server_id = new_peer_id()
         self._software = this_software("scaler-scheduler")
@@ -89,7 +89,7 @@ class SchedulerService:
             allowed_messages=ALLOWED_MESSAGES,
             welcome=self._welcome,
             software=self._software,
-            timers=self._config.timers,
+            timers=self._config.worker_timers,
         )
 
     def _storage_dialer(self) -> SessionDialer:
@@ -107,6 +107,7 @@ class SchedulerService:
             storage_address=self._config.advertised_storage_address,
             monitor_address=self._monitor.address,
             is_protected=self._config.policy.is_protected,
+            timers=self._config.client_timers if hello.role == ROLE_CLIENT else None,
         )
 
     # ------------------------------------------------------------ life
@@ -119,7 +120,7 @@ class SchedulerService:
             logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor.address)
             self._driver.start()
             await self._until_storage_is_open()
-            while not await self._stopped_within(STATUS_SECONDS):
+            while not await self._stopped_within(self._config.status_seconds):
                 self._publish_status()
         finally:
             self._close()

@@ -33,6 +33,10 @@ class WelcomeFields:
     storage_address: str = ""
     monitor_address: str = ""
     is_protected: bool = False
+    #: for this dialer, where they are not those of everybody
+    timers: Timers | None = None
+    #: features that this dialer names and has no right to (HSK-25)
+    withheld_features: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,9 @@ def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
         server_id=terms.server_id,
         incarnation=terms.incarnation,
         session_id=session_id,
-        features=tuple(feature for feature in terms.features if feature in hello.features),
+        features=tuple(name for name in terms.features if name in hello.features and name not in own.withheld_features),
         limits=agree_limits(terms.limits, hello.limits),
-        timers=agree_timers(terms.timers, hello.timers),
+        timers=agree_timers(own.timers or terms.timers, hello.timers),
         software=terms.software,
         storage_address=own.storage_address,
         monitor_address=own.monitor_address,

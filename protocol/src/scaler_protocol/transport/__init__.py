@@ -1,8 +1,8 @@
 """Sessions over ZeroMQ: ROUTER for servers, DEALER for dialers, and the glue to asyncio (spec chapter FRM)."""
 
-from scaler_protocol.transport.context import zmq_context
+from scaler_protocol.transport.context import use_io_threads, zmq_context
 from scaler_protocol.transport.dealer import DealerEndpoint
 from scaler_protocol.transport.driver import AsyncioDriver
 from scaler_protocol.transport.router import RouterEndpoint
 
-__all__ = ["AsyncioDriver", "DealerEndpoint", "RouterEndpoint", "zmq_context"]
+__all__ = ["AsyncioDriver", "DealerEndpoint", "RouterEndpoint", "use_io_threads", "zmq_context"]

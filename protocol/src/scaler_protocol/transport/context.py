@@ -17,13 +17,22 @@ _contexts: dict[int, Context] = {}
 _open_counts: dict[int, int] = {}
 
 
+_io_threads = 1
+
+
+def use_io_threads(count: int) -> None:
+    """How many threads move messages for the context of this process and of those it forks. Before the first socket."""
+    global _io_threads
+    _io_threads = count
+
+
 def zmq_context() -> Context:
     pid = os.getpid()
     context = _contexts.get(pid)
     if context is None or context.closed:
         if context is None:
             atexit.register(_terminate, pid)
-        context = _contexts[pid] = zmq.Context()
+        context = _contexts[pid] = zmq.Context(_io_threads)
     return context
 
 

@@ -27,7 +27,16 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
-from scaler_scheduler.core import cancellation, completion, membership, monitor, placement, submission
+from scaler_scheduler.core import (
+    admission,
+    balancing,
+    cancellation,
+    completion,
+    membership,
+    monitor,
+    placement,
+    submission,
+)
 from scaler_scheduler.core.actions import Action, Disconnect, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
@@ -63,7 +72,7 @@ Event = Opened | Received | Complained | Lost | StorageOpened | StorageReplied |
 class SchedulerCore:
     def __init__(self, policy: Policy) -> None:
         self.tables = Tables(policy)
-        self._balance_at: float | None = None
+        self._balancer = balancing.Balancer(self.tables)
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
             Received: self._received,  # type: ignore[dict-item]
@@ -93,7 +102,7 @@ class SchedulerCore:
 
     def next_deadline(self) -> float | None:
         """When `Settled` is due even though nothing arrives: the next look at the balance."""
-        return self._balance_at
+        return self._balancer.look_at
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, now)
@@ -167,11 +176,6 @@ class SchedulerCore:
 
     def _settled(self, event: Settled, now: float) -> None:
         placement.place(self.tables)
-        period = self.tables.policy.load_balance_seconds
-        if period <= 0 or not self.tables.where:
-            self._balance_at = None
-        elif self._balance_at is None:
-            self._balance_at = now + period
-        elif now >= self._balance_at:
-            placement.balance(self.tables)
-            self._balance_at = now + period
+        if self.tables.arrived:
+            admission.refuse_excess(self.tables)
+        self._balancer.settle(now)

@@ -1,11 +1,10 @@
-"""Which worker gets which tasks (SCH-9 to SCH-12), and what is taken back (SCH-20)."""
+"""Which worker gets which tasks (SCH-9 to SCH-12)."""
 
 from __future__ import annotations
 
 from scaler_protocol.codes import TOO_LARGE
-from scaler_protocol.columns import join_ids, join_u16
-from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Recall, TaskError
+from scaler_protocol.columns import join_u16
+from scaler_protocol.messages import TaskError
 from scaler_scheduler.core import endings
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.ready import ReadyClass
@@ -87,39 +86,3 @@ def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes:
         attempts = join_u16([tables.attempt(task_id) for task_id in ids])
     tables.give(worker, chunk, ids)
     tables.tell(worker.peer_id, chunk.cut(indexes, attempts, tables.dependencies.inputs(chunk, indexes)))
-
-
-def balance(tables: Tables) -> None:
-    """Nothing is queued here, somebody is idle, others hold more than their share: ask for the newest back (SCH-20).
-
-    Only what a worker has not begun comes back, so an unneeded question costs a message and nothing else.
-    """
-    if len(tables.ready) or len(tables.workers) < 2:
-        return
-    idle = [worker for worker in tables.workers.values() if not worker.held and worker.limit > 0]
-    if not idle:
-        return
-    wanted = len(idle)
-    busy = sorted(tables.workers.values(), key=lambda worker: len(worker.held), reverse=True)
-    mean = sum(len(worker.held) for worker in busy) / len(busy)
-    for worker in busy:
-        surplus = min(len(worker.held) - max(1, int(mean)), max(wanted, int(len(worker.held) - mean)))
-        if surplus <= 0 or wanted <= 0:
-            return
-        wanted -= _recall(tables, worker, surplus, idle)
-
-
-def _recall(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -> int:
-    if worker.recalling:
-        return 0
-    ids: list[TaskId] = []
-    for task_id in reversed(worker.held):
-        if len(ids) == surplus:
-            break
-        requirement = tables.ready.key(worker.held[task_id].header).requirement
-        if task_id not in tables.canceling and any(other.can_ever_run(requirement) for other in idle):
-            ids.append(task_id)
-    if ids:
-        worker.recalling.update(ids)
-        tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
-    return len(ids)

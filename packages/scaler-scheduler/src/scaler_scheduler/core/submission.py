@@ -29,6 +29,8 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
         tables.move(State.NEW, Move.SUBMIT_READY, len(chunk.ids))
         tables.enqueue(chunk, range(len(chunk.ids)))
     _track_graph(tables, client, batch)
+    if tables.policy.waiting_limit >= 0:
+        tables.arrived.append(chunk)
 
 
 def _refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:

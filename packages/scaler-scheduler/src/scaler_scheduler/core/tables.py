@@ -34,7 +34,9 @@ class Policy:
 
     uses_capabilities: bool = False
     lost_workers_limit: int = 3
-    load_balance_seconds: float = 1.0
+    load_balance_seconds: float = 1.0  #: between two looks; zero or less: never
+    load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
+    waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
 
 
@@ -91,6 +93,8 @@ class Tables:
         self.abandoned: dict[TaskId, int] = {}
         #: task -> unfinished tasks that it submitted itself (CAN-7)
         self.children: dict[TaskId, dict[TaskId, None]] = {}
+        #: what was accepted since the last settling, where there is a limit for it (SCH-32)
+        self.arrived: list[Chunk] = []
         self.gone_owners = GoneOwners()
         self.counts: Counter[State] = Counter()
         #: batches that were well-formed and refused; what the session layer refuses it counts itself

@@ -1,0 +1,82 @@
+"""Moving what no worker has begun from busy workers to idle ones (SCH-20)."""
+
+from __future__ import annotations
+
+from scaler_protocol.columns import join_ids
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Recall
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+Advice = list[tuple[Worker, list[TaskId]]]
+
+
+class Balancer:
+    """Looks every `load_balance_seconds` while there are tasks, and acts when so many looks in a row found something to
+    move: a moment's idleness between two tasks is no imbalance."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._seconds = tables.policy.load_balance_seconds
+        self._trigger_times = tables.policy.load_balance_trigger_times
+        self._found_count = 0
+        self.look_at: float | None = None
+
+    def settle(self, now: float) -> None:
+        if self._seconds <= 0 or not self._tables.where:
+            self.look_at = None
+            self._found_count = 0
+        elif self.look_at is None:
+            self.look_at = now + self._seconds
+        elif now >= self.look_at:
+            self.look_at = now + self._seconds
+            self._look()
+
+    def _look(self) -> None:
+        found = advice(self._tables)
+        self._found_count = self._found_count + 1 if found else 0
+        if self._found_count >= self._trigger_times:
+            self._found_count = 0
+            for worker, ids in found:
+                worker.recalling.update(ids)
+                self._tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
+
+
+def advice(tables: Tables) -> Advice:
+    """Somebody is idle, others hold more than their share: whom to ask for what. The newest come back first.
+
+    Nothing that is queued here could go to an idle worker, or it would have gone; so what waits for a worker that is
+    not there keeps nobody from being balanced. Only what a worker has not begun comes back: an unneeded question costs
+    a message and nothing else.
+    """
+    if len(tables.workers) < 2:
+        return []
+    idle = [worker for worker in tables.workers.values() if not worker.held and worker.limit > 0]
+    if not idle:
+        return []
+    wanted = len(idle)
+    busy = sorted(tables.workers.values(), key=lambda worker: len(worker.held), reverse=True)
+    mean = sum(len(worker.held) for worker in busy) / len(busy)
+    found: Advice = []
+    for worker in busy:
+        surplus = min(len(worker.held) - max(1, int(mean)), max(wanted, int(len(worker.held) - mean)))
+        if surplus <= 0 or wanted <= 0:
+            break
+        ids = _movable(tables, worker, surplus, idle)
+        if ids:
+            found.append((worker, ids))
+            wanted -= len(ids)
+    return found
+
+
+def _movable(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -> list[TaskId]:
+    ids: list[TaskId] = []
+    if worker.recalling:
+        return ids
+    for task_id in reversed(worker.held):
+        if len(ids) == surplus:
+            break
+        requirement = tables.ready.key(worker.held[task_id].header).requirement
+        if task_id not in tables.canceling and any(other.can_ever_run(requirement) for other in idle):
+            ids.append(task_id)
+    return ids
