@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler_protocol import codes
 from scaler_protocol.codec.checks import check
 from scaler_protocol.codec.errors import CodecError, reason
-from scaler_protocol.codec.framing import NESTING_MAX, WORD_BYTES, split_segments, traversal_limit
+from scaler_protocol.codec.framing import NESTING_MAX, split_segments, traversal_limit
 from scaler_protocol.codec.registry import MemberPlan, Registry, registry
 from scaler_protocol.messages import Buffer, Limits, Message
 
 DEFAULT_LIMITS = Limits()
-_SPARE_WORDS = 64
-"""Room for the structs around the columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A message as it stood in the session."""
 
     seq: int
@@ -33,34 +29,14 @@ def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
     Raises ValueError for a record whose fields do not fit the schema, which is a mistake of ours.
     """
     known = registry()
-    member = known.by_record[type(message)]
     try:
-        envelope = _build(known, member, message, seq, ack)
+        envelope = known.templates.write(message, seq, ack) or known.build(message, seq, ack)
     except Exception as error:  # noqa: BLE001  pycapnp's errors have no common base
         told = str(error).split("\n", 1)[0]  # what follows is a C++ stack
         raise ValueError(f"this {type(message).__name__} does not fit the schema: {told}") from None
-    if member.payload_frames:
+    if known.by_record[type(message)].payload_frames:
         return [envelope, message.payload]  # type: ignore[union-attr]
     return [envelope]
-
-
-def _build(known: Registry, member: MemberPlan, message: Message, seq: int, ack: int) -> bytes:
-    plan, access = member.plan, known.access
-    values = plan.values(message) if plan else ()
-    # One segment that holds everything: no far pointers, and nothing to join.
-    columns = sum([len(value) + WORD_BYTES for value in values if type(value) is bytes])
-    builder = known.envelope.new_message(_SPARE_WORDS + columns // WORD_BYTES)
-    put = access.setter(builder)
-    put(known.seq, seq)
-    put(known.ack, ack)
-    put(known.payload_frames, member.payload_frames)
-    union = access.getter(builder)(known.message)
-    if plan is None:
-        access.setter(union)(member.handle, None)
-    else:
-        plan.write_values(access.initializer(union)(member.handle), values)
-    encoded: bytes = builder.to_bytes()
-    return encoded
 
 
 def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelope:
@@ -72,12 +48,21 @@ def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = D
     try:
         _check_envelope_size(envelope, limits)
         known = registry()
+        if len(payload_frames) == 1:
+            found = known.templates.read(envelope, payload_frames[0])
+            if found is not None:
+                seq, ack, message, is_checked = found
+                _check_payload_size(payload_frames[0], limits)
+                if not is_checked:
+                    check(message, limits)
+                return Envelope(seq, ack, message)
         get = known.access.getter(_open(known, envelope))
         seq, ack = get(known.seq), get(known.ack)
         member = _member(known, get(known.message))
         _check_payload_frames(member, get(known.payload_frames), payload_frames, limits)
         message = _read(known, member, get(known.message), payload_frames)
         check(message, limits)
+        known.templates.learn(envelope, message)
         return Envelope(seq, ack, message)
     except CodecError as error:
         raise CodecError(error.code, error.text, error.clause, seq) from None
@@ -119,6 +104,10 @@ def _check_payload_frames(member: MemberPlan, promised: int, frames: Sequence[Bu
         text = f"{member.name} has {right} payload frames; its envelope promises {promised}, and {came} came"
         raise CodecError(codes.BAD_FRAMING, text, "FRM-2")
     for frame in frames:
-        if len(frame) > limits.payload_frame_bytes:
-            text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
-            raise CodecError(codes.TOO_LARGE, text, "FRM-5")
+        _check_payload_size(frame, limits)
+
+
+def _check_payload_size(frame: Buffer, limits: Limits) -> None:
+    if len(frame) > limits.payload_frame_bytes:
+        text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
+        raise CodecError(codes.TOO_LARGE, text, "FRM-5")

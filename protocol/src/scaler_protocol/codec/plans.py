@@ -119,7 +119,10 @@ class RecordPlan(Generic[Record]):
         values = self.read_values(reader)
         if self.payload_index is not None:
             values.insert(self.payload_index, payload)
-        # What the frozen record's own __init__ does, at two thirds of the cost: one set of a slot for each field.
+        return self.make(values)
+
+    def make(self, values: Sequence[Any]) -> Record:
+        """The record of these values. What its own __init__ does, at two thirds of the cost: one set for each slot."""
         record = object.__new__(self.record)
         for set_slot, value in zip(self._slots, values, strict=True):
             set_slot(record, value)

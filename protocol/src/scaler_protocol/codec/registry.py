@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from scaler_protocol.codec import access as accesses
 from scaler_protocol.codec import schema
+from scaler_protocol.codec.framing import WORD_BYTES
 from scaler_protocol.codec.plans import RecordPlan, member_name, plan_of
+from scaler_protocol.codec.templates import Templates
 from scaler_protocol.messages import Message, TaskError
+
+_SPARE_WORDS = 64
+"""Room for the structs around the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,32 @@ class Registry:
         self.by_name = {member.name: member for member in members}
         assert set(self.by_name) == set(union.fieldnames), "messages.py and the envelope's union differ"
         self.task_error_plan: RecordPlan[TaskError] = RecordPlan(TaskError, self.task_error.schema, self.access)
+        self.templates = Templates(self.build, self._make)
+
+    def build(self, message: Message, seq: int, ack: int) -> bytes:
+        """The envelope of this message."""
+        member = self.by_record[type(message)]
+        plan, access = member.plan, self.access
+        values = plan.values(message) if plan else ()
+        # One segment that holds everything: no far pointers, and nothing to join.
+        columns = sum([len(value) + WORD_BYTES for value in values if type(value) is bytes])
+        builder = self.envelope.new_message(_SPARE_WORDS + columns // WORD_BYTES)
+        put = access.setter(builder)
+        put(self.seq, seq)
+        put(self.ack, ack)
+        put(self.payload_frames, member.payload_frames)
+        union = access.getter(builder)(self.message)
+        if plan is None:
+            access.setter(union)(member.handle, None)
+        else:
+            plan.write_values(access.initializer(union)(member.handle), values)
+        encoded: bytes = builder.to_bytes()
+        return encoded
+
+    def _make(self, record: type, values: Sequence[Any]) -> Any:
+        plan = self.by_record[record].plan
+        assert plan is not None, "only batches have templates"
+        return plan.make(values)
 
     def _member(self, record: type, union: Any) -> MemberPlan:
         name = member_name(record)
