@@ -22,6 +22,7 @@ from scaler.utility.exceptions import (
     ScalerError,
     TaskExceptionNotSerializableError,
 )
+from scaler_protocol import values
 
 
 def keyword_only(a: int, *, b: int = 1) -> tuple[int, int]:
@@ -105,6 +106,40 @@ def test_a_function_is_stored_once_and_anew_when_it_changes(client: Client, clus
     assert client.submit(scope["times"], 5).result(WAIT) == 15
     exec("def helper(): return 100", scope)
     assert client.submit(scope["times"], 5).result(WAIT) == 500
+
+
+def test_a_partial_is_serialized_again_only_when_what_it_holds_may_differ(client: Client, monkeypatch: Any) -> None:
+    serialized: list[object] = []
+    dumps = values.dumps
+    monkeypatch.setattr(values, "dumps", lambda value: dumps((serialized.append(value), value)[1]))
+    constant = functools.partial(operator.add, 1)
+    by_keyword = functools.partial(keyword_only, b=1)
+    for number in range(3):
+        assert client.submit(constant, number).result(WAIT) == number + 1
+        assert client.submit(by_keyword, number).result(WAIT) == (number, 1)
+    assert [one for one in serialized if type(one) is functools.partial] == [constant, by_keyword]
+    by_keyword.keywords["b"] = 2
+    assert client.submit(by_keyword, 0).result(WAIT) == (0, 2)
+    changing = [1]
+    holds_a_list = functools.partial(operator.add, changing)
+    assert client.submit(holds_a_list, [2]).result(WAIT) == [1, 2]
+    changing.append(5)
+    assert client.submit(holds_a_list, [2]).result(WAIT) == [1, 5, 2]
+
+
+class Heavy:
+    def __init__(self) -> None:
+        self.data = bytes(1_000_000)
+
+    def size(self, more: int) -> int:
+        return len(self.data) + more
+
+
+def test_a_method_of_a_heavy_object_is_sent_once(client: Client, cluster: FakeCluster) -> None:
+    heavy = Heavy()
+    assert [client.submit(heavy.size, n).result(WAIT) for n in range(3)] == [1_000_000 + n for n in range(3)]
+    assert client.map(heavy.size, range(3)) == [1_000_000 + n for n in range(3)]
+    assert len(cluster.objects) == 1 and all(len(submit.payload) < 1000 for submit in cluster.submits)
 
 
 def test_state_inside_a_function_is_never_taken_from_before(client: Client) -> None:

@@ -347,4 +347,6 @@ def _named(name: int | str, argument: Any) -> str:
 
 
 def _name_of(function: Any) -> str:
-    return str(getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)[:80])
+    # Never its repr: that of a partial shows all it holds, which may be the very reason why we speak of it.
+    function = getattr(function, "func", function)
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
+from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -85,6 +86,10 @@ def _look(value: Any, seen: list[Any], visited: set[int]) -> bool:
         return True
     if type(value) is tuple:
         return all(_look(item, seen, visited) for item in value)
+    if type(value) is partial:
+        # What its keywords are may be replaced inside the same partial, so their names are looked at as well.
+        inside = [value.func, value.args, *value.keywords, *value.keywords.values()]
+        return not value.__dict__ and all(_look(item, seen, visited) for item in inside)
     if not isinstance(value, FunctionType) or value.__dict__ or value.__kwdefaults__:
         return False
     visited.add(id(value))
