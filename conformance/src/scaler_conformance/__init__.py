@@ -1,1 +1,1 @@
-"""Checks any peer of the protocol against its clauses. The name is reserved; the suite comes later."""
+"""Checks any peer of the Scaler protocol, in any language, against the clauses of its specification."""

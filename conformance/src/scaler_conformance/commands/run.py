@@ -1,0 +1,137 @@
+"""`run`: all cases of a role, or some of them."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import known, manifest
+from ..case import LAYERS, Case, all_cases
+from ..manifest import ManifestError
+from ..report import Report, write
+from ..runner import Runner
+from ..scene import Settings
+from ..verdicts import ERROR, FAIL, INCONCLUSIVE, PASS, XPASS, Outcome, exit_code
+from .init import MANIFEST
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        help="check a port and write the report",
+        description="Starts the port and plays the cases of its roles.",
+    )
+    parser.add_argument("--manifest", type=Path, default=MANIFEST, metavar="FILE", help=f"(default: {MANIFEST})")
+    parser.add_argument("--role", action="append", metavar="ROLE", help="only this role; may be repeated")
+    parser.add_argument("--layer", action="append", choices=LAYERS, help="only this layer; may be repeated")
+    parser.add_argument(
+        "--case", action="append", metavar="PATTERN", help="only cases such as SCH-2 or 'HSK-*/a-late-*'"
+    )
+    parser.add_argument("--out", type=Path, default=Path("conformance-report"), metavar="FOLDER")
+    parser.add_argument("--seed", type=int, default=0, help="of the generated sequences (default: 0, always the same)")
+    parser.add_argument("--full", action="store_true", help="longer generated runs, and all that takes its time")
+    parser.add_argument("--stop-at", type=int, default=0, metavar="N", help="stop a role after N failures")
+    parser.add_argument("--quiet", action="store_true", help="print failures and the summary only")
+    parser.add_argument("--list", action="store_true", help="print what would be played")
+    parser.set_defaults(perform=perform)
+
+
+def perform(chosen: argparse.Namespace) -> int:
+    port = manifest.read(chosen.manifest)
+    for role in chosen.role or ():
+        port.role(role)
+    roles = [role for role in port.roles if not chosen.role or role in chosen.role]
+    plan = {role: select(all_cases(), role, chosen.layer, chosen.case) for role in roles}
+    if not any(plan.values()):
+        raise ManifestError("no case fits --role, --layer and --case; `run --list` without them shows all")
+    if chosen.list:
+        for role, cases in plan.items():
+            for case in cases:
+                print(f"{role:<10} {case.layer:<10} {case.id}")
+        return 0
+    return _run(port, plan, chosen)
+
+
+def select(cases: list[Case], role: str, layers: list[str] | None, patterns: list[str] | None) -> list[Case]:
+    def fits(case: Case) -> bool:
+        if role not in case.roles or (layers and case.layer not in layers):
+            return False
+        return not patterns or any(_matches(case, pattern) for pattern in patterns)
+
+    found = [case for case in cases if fits(case)]
+    # One process serves many cases: those of a variant follow each other, those that spoil it come last.
+    return sorted(found, key=lambda case: (LAYERS.index(case.layer), case.variant, case.is_fresh))
+
+
+def _matches(case: Case, pattern: str) -> bool:
+    return pattern in case.clauses or fnmatch.fnmatchcase(case.id, pattern)
+
+
+def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.Namespace) -> int:
+    began_at = time.monotonic()
+    excuses = known.read(port.path.parent)
+    outcomes: list[Outcome] = []
+    for role, cases in plan.items():
+        progress = Progress(role, len(cases), is_quiet=chosen.quiet)
+        settings = Settings(seed=chosen.seed, is_full=chosen.full, stop_at=chosen.stop_at)
+        runner = Runner(port, role, progress.told, known=excuses, settings=settings)
+        outcomes += runner.run(cases)
+        progress.end()
+    report = Report(port, tuple(outcomes), time.monotonic() - began_at, seed=chosen.seed, is_full=chosen.full)
+    write(report, chosen.out)
+    print(report.summary())
+    print(f"the report: {chosen.out / 'report.html'}")
+    return exit_code(outcomes)
+
+
+class Progress:
+    """One line that moves on a terminal, lines for what went wrong everywhere."""
+
+    def __init__(self, role: str, total: int, *, is_quiet: bool) -> None:
+        self._role = role
+        self._total = total
+        self._done = 0
+        self._is_quiet = is_quiet
+        self._is_terminal = sys.stdout.isatty()
+
+    def told(self, outcome: Outcome) -> None:
+        self._done += 1
+        if self._is_terminal:
+            print(f"\r\033[K{self._role} {self._done}/{self._total} {outcome.case}"[:110], end="", flush=True)
+        if outcome.verdict in (FAIL, XPASS, ERROR, INCONCLUSIVE):
+            self._clear()
+            print(tell(outcome))
+        elif not self._is_quiet and not self._is_terminal and outcome.verdict != PASS:
+            print(f"{outcome.verdict:<12} {outcome.case}: {outcome.text}")
+
+    def end(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        if self._is_terminal:
+            print("\r\033[K", end="", flush=True)
+
+
+LAST_LINES = 16
+
+
+def tell(outcome: Outcome) -> str:
+    """A failure as its author wants to read it: what, why, and the end of the conversation."""
+    from ..clauses import catalog
+
+    clause = catalog().get(outcome.clause)
+    lines = [
+        f"{outcome.verdict.upper():<5} {outcome.case}   ({outcome.role}, {outcome.layer}, {outcome.seconds:.2f} s)"
+    ]
+    if clause is not None:
+        lines.append(f"      {clause.id}  {clause.text}")
+    lines += [f"      {line}" for line in outcome.conversation[-LAST_LINES:]]
+    lines.append(f"      ✗ {outcome.text}")
+    lines += [f"      log: {line}" for line in outcome.log[-4:]]
+    if outcome.transcript:
+        lines.append(f"      again: scaler-conformance replay {outcome.transcript}")
+    return "\n".join(lines)

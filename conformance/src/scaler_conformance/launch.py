@@ -1,0 +1,138 @@
+"""The process under test: started from the manifest, watched, and ended whatever it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import IO
+
+from .manifest import RoleEntry
+from .verdicts import Ended
+
+LOG_LINES = 400
+LINE_CHARACTERS = 2000
+STOP_SECONDS = 5.0
+
+
+class Subject:
+    def __init__(
+        self, entry: RoleEntry, places: Mapping[str, str], variant: str = "", *, is_testee: bool = False
+    ) -> None:
+        words = [*entry.command, *(entry.variants[variant] if variant else ())]
+        self.arguments = [_fill(word, {**places, "python": sys.executable}) for word in words]
+        self._entry = entry
+        variables = {f"SCALER_{name.upper()}": value for name, value in places.items()}
+        #: what it says, the last lines only: a port may be talkative
+        self.log: deque[str] = deque(maxlen=LOG_LINES)
+        try:
+            self.process = subprocess.Popen(
+                self.arguments,
+                stdin=subprocess.PIPE if is_testee else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=entry.directory,
+                env={**os.environ, **variables, **entry.env},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Ended(f"cannot start {self.arguments[0]}: {error.strerror}") from None
+        streams = [self.process.stderr] if is_testee else [self.process.stdout, self.process.stderr]
+        for stream in streams:
+            assert stream is not None
+            threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with stream:
+            # Bounded reads: noise without an end of line must not fill the memory.
+            for line in iter(lambda: stream.readline(LINE_CHARACTERS), b""):
+                self.log.append(line.decode("utf-8", "replace").rstrip())
+
+    # ------------------------------------------------------------ life
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def check(self) -> None:
+        """Raises when it is gone. Given to the pump, so that no wait outlives the process."""
+        code = self.process.poll()
+        if code is not None:
+            raise Ended(f"the process under test ended by itself {_how(code)}; the end of its log says why")
+
+    def stop(self, seconds: float = STOP_SECONDS) -> int | None:
+        """Ask it to end, and end it if it does not. Its exit code, or None when it had to be killed."""
+        asked = signal.Signals[self._entry.stop] if self._entry.stop in signal.Signals.__members__ else signal.SIGTERM
+        if self.is_running:
+            self.process.send_signal(asked)
+        try:
+            code: int | None = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.kill()
+        return code
+
+    def kill(self) -> None:
+        """It and all it has started: they share its process group."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self.process.wait(STOP_SECONDS)
+
+    def wait(self, seconds: float) -> int | None:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def _fill(word: str, places: Mapping[str, str]) -> str:
+    for name, value in places.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name if -code in signal.Signals.__members__.values() else str(-code)
+        return f"by signal {name}"
+    return f"with exit code {code}"
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that are free now."""
+    for _ in range(100):
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+        if port + count < 65_536 and all(_is_free(port + number) for number in range(count)):
+            return port
+    raise OSError(f"no {count} free ports in a row")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def until(is_so: object, seconds: float) -> bool:
+    """Bounded wait for something outside the sockets, such as a file or a process."""
+    assert callable(is_so)
+    end_at = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end_at:
+            return False
+        threading.Event().wait(0.01)
+    return True

@@ -1,0 +1,201 @@
+"""A peer that dials: the suite's clients, workers, monitors and schedulers towards a server under test.
+
+It keeps the session layer, answers Pings, acknowledges, and shows life while a case waits. All of that can be switched
+off, and `raw` sends anything. What arrives is checked against the laws that hold always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import zmq
+
+from ..transcript import Transcript
+from ..verdicts import Breach
+from ..wire import ROLES, Message, code_name
+from .conversation import ANSWER_SECONDS, Conversation
+from .ids import new_id, routing_id
+from .pump import Pump
+
+PLAIN_TIMERS = {"heartbeatSeconds": 10.0, "leaseSeconds": 60.0}
+SOFTWARE = {"name": "scaler-conformance", "version": "1", "language": "", "host": "conformance", "processId": 0}
+
+_FROM_SCHEDULER = {
+    "client": frozenset({"results", "cancelReply", "taskLog", "shutdownReply"}),
+    "worker": frozenset({"dispatch", "cancel", "recall", "shutdown"}),
+    "monitor": frozenset({"clusterStatus"}),
+}
+_FROM_STORAGE = frozenset({"value", "objectReply", "storageStatus"})
+
+
+class Line:
+    """One DEALER socket. A peer has one at a time; those it has left are kept by cases that look at them."""
+
+    def __init__(self, peer: Dialer, address: str, identity: bytes | None = None) -> None:
+        self.peer = peer
+        self.identity = routing_id() if identity is None else identity
+        self.socket: zmq.Socket[bytes] = peer.pump.context.socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.RECONNECT_IVL, 20)
+        self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
+        if self.identity:
+            self.socket.setsockopt(zmq.ROUTING_ID, self.identity)
+        self.socket.connect(address)
+        #: what came here after the peer had left for another line
+        self.inbox: list[Message] = []
+        peer.pump.add(self)
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        self.socket.send_multipart(frames)
+
+    def on_frames(self, frames: list[bytes]) -> None:
+        message = self.peer.read(frames)
+        if self is self.peer.line:
+            self.peer.handle(message)
+        else:
+            self.inbox.append(message)
+
+    def on_time(self, now: float) -> None:
+        if self is self.peer.line:
+            self.peer.on_time(now)
+
+    def close(self) -> None:
+        self.peer.pump.remove(self)
+
+    def expect_error(self, code: int, clause: str = "", seconds: float = ANSWER_SECONDS) -> Message:
+        """The next thing that comes here is this Error."""
+        self.peer.pump.until(lambda: any(message.kind == "error" for message in self.inbox), seconds)
+        errors = [message for message in self.inbox if message.kind == "error"]
+        if not errors:
+            text = f"the socket that {self.peer.name} has left waited for Error {code_name(code)}, and none came"
+            raise Breach(text, clause)
+        self.inbox.remove(errors[0])
+        if errors[0]["code"] != code:
+            said = self.peer.transcript.describe(errors[0])
+            raise Breach(f"the socket that {self.peer.name} has left was sent {said}, not {code_name(code)}", clause)
+        return errors[0]
+
+
+class Dialer(Conversation):
+    def __init__(
+        self, pump: Pump, transcript: Transcript, name: str, role: str, address: str, server: str = "scheduler"
+    ) -> None:
+        super().__init__(pump, transcript, name)
+        self.role = role
+        self.server = server
+        self.address = address
+        self.peer_id = new_id()
+        transcript.call(self.peer_id, name)
+        self.incarnation = 1
+        self.line: Line | None = None
+        self.lines: list[Line] = []
+        self.welcome: Mapping[str, Any] = {}
+
+    def transmit(self, frames: Sequence[bytes]) -> None:
+        assert self.line is not None, "dial first"
+        self.line.send(frames)
+
+    def may_receive(self) -> frozenset[str]:
+        return _FROM_STORAGE if self.server == "storage" else _FROM_SCHEDULER.get(self.role, frozenset())
+
+    def on_time(self, now: float) -> None:
+        """LIV-2 and LIV-3, kept generously: a lease must not run out because a case thinks."""
+        if self.is_open and self.shows_life:
+            if now - self.last_sent_at > float(self.welcome["timers"]["heartbeatSeconds"]) / 2:
+                self.show_life()
+
+    # ------------------------------------------------------------ meeting
+
+    def hello(self, **changes: Any) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "versionMin": 1,
+            "versionMax": 1,
+            "role": ROLES.get(self.role, 0),
+            "peerId": self.peer_id,
+            "incarnation": self.incarnation,
+            "timers": PLAIN_TIMERS,
+            "software": SOFTWARE,
+        }
+        return {**body, **changes}
+
+    def dial(self, *, identity: bytes | None = None, **changes: Any) -> Line:
+        """A fresh socket and a Hello on it; does not wait for the answer."""
+        line = self.connect(identity)
+        self.say_hello(**changes)
+        return line
+
+    def connect(self, identity: bytes | None = None) -> Line:
+        self.line = Line(self, self.address, identity)
+        self.lines.append(self.line)
+        return self.line
+
+    def say_hello(self, **changes: Any) -> None:
+        self.send_message(Message("hello", self.hello(**changes)))
+
+    def open(self, **changes: Any) -> Dialer:
+        self.begin_session()
+        self.dial(**changes)
+        self.expect_welcome()
+        return self
+
+    def expect_welcome(self, clause: str = "HSK-10", seconds: float = ANSWER_SECONDS) -> Message:
+        """A Welcome, which opens the session that it tells of."""
+        answer = self.expect("welcome", "reject", "error", clause=clause, seconds=seconds)
+        if answer.kind != "welcome":
+            said = self.transcript.describe(answer)
+            raise Breach(f"{self.name} was sent {said} and expected Welcome", clause)
+        self.welcome = answer.body
+        self.is_open = True
+        return answer
+
+    def expect_reject(self, code: int, clause: str = "", seconds: float = ANSWER_SECONDS) -> Message:
+        answer = self.expect("welcome", "reject", "error", clause=clause, seconds=seconds)
+        if answer.kind != "reject" or answer["code"] != code:
+            said = self.transcript.describe(answer)
+            raise Breach(f"{self.name} was sent {said} and expected Reject {code_name(code)}", clause)
+        return answer
+
+    def resume(self, received_seq: int | None = None, **changes: Any) -> Message:
+        """Redial, ask for the session to go on, and send again what the server lacks. The answer is the Welcome."""
+        received = self.received_seq if received_seq is None else received_seq
+        self.is_open = False
+        self.dial(resume={"sessionId": self.welcome["sessionId"], "receivedSeq": received}, **changes)
+        return self.go_on()
+
+    def go_on(self, clause: str = "SES-7") -> Message:
+        """What follows a Hello with resume."""
+        answer = self.expect_welcome(clause)
+        if answer["resumed"]:
+            self.send_again(answer["receivedSeq"])
+        else:
+            self.begin_session()
+        return answer
+
+    # ------------------------------------------------------------ parting
+
+    def leave(self, seconds: float = 2.0) -> None:
+        """Bye, and the proof that it was handled: whoever has no session is told so (HSK-9)."""
+        if self.is_open and self.line is not None:
+            self.checks_laws = False
+            self.inbox.clear()
+            self.bye()
+            self.send_message(Message("ping", {"nonce": 0}, self.sent_seq + 1, self.received_seq))
+            if not self.pump.until(lambda: any(message.kind == "error" for message in self.inbox), seconds):
+                raise Breach(f"{self.name} said Bye and then a Ping, and was not told NO_SESSION", "HSK-9")
+
+    def close(self) -> None:
+        self.is_open = False
+        for line in self.lines:
+            line.close()
+        self.lines.clear()
+        self.line = None
+
+    def refused(self, frames: Sequence[bytes], text: str, *codes: int, ref_seq: int, clause: str = "") -> Message:
+        """Send these frames; they are refused with one of these codes, not fatal, and the session goes on."""
+        self.raw(frames, text)
+        error = self.expect_error(*codes, ref_seq=ref_seq, fatal=False, clause=clause)
+        self.fence(clause=clause)
+        return error

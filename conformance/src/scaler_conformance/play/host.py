@@ -1,0 +1,209 @@
+"""A server that the suite plays: the storage beside a scheduler under test, or both of them around a worker or client.
+
+It binds a ROUTER and gives every dialer a session, a `Guest`. What a role does is a subclass with `on_message`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+
+from ..transcript import Transcript
+from ..verdicts import Breach
+from ..wire import CODES, ROLES, Message, Unreadable, decode, encode
+from .conversation import Conversation
+from .dialer import SOFTWARE
+from .ids import new_id
+from .pump import Pump
+
+_ROLE_NAMES = {value: name for name, value in ROLES.items()}
+DEFAULT_LIMITS = {"inlineBytes": 65536, "payloadFrameBytes": 67108864, "batchTasks": 65536, "envelopeBytes": 4194304}
+
+
+class Guest(Conversation):
+    """The session of a dialer under test with this host."""
+
+    def __init__(self, host: Host, name: str, hello: Message, routing_id: bytes) -> None:
+        super().__init__(host.pump, host.transcript, name)
+        self.host = host
+        self.hello = hello
+        self.routing_id = routing_id
+        self.peer_id: bytes = hello["peerId"]
+        self.role = _ROLE_NAMES.get(hello["role"], str(hello["role"]))
+        self.session_id = host.next_session_id()
+        self.is_open = True
+        #: for cases that lose the session: it is not resumed any more
+        self.is_gone = False
+        #: every message of this session, in order, whoever looked at it
+        self.history: list[Message] = []
+
+    def transmit(self, frames: Sequence[bytes]) -> None:
+        self.host.transmit(self.routing_id, frames)
+
+    def is_meant(self, hello: Message) -> bool:
+        """Whether this Hello may continue this session (SES-7)."""
+        is_same = (self.peer_id, self.hello["incarnation"]) == (hello["peerId"], hello["incarnation"])
+        return is_same and self.session_id == hello["resume"]["sessionId"] and not self.is_gone
+
+    def may_receive(self) -> frozenset[str]:
+        return self.host.may_send(self.role)
+
+
+class Host:
+    role = ""
+
+    def __init__(self, pump: Pump, transcript: Transcript, name: str, address: str = "tcp://127.0.0.1:*") -> None:
+        self.pump = pump
+        self.transcript = transcript
+        self.name = name
+        self.server_id = new_id()
+        self.guests: list[Guest] = []
+        self._sessions = 0
+        self._by_routing_id: dict[bytes, Guest] = {}
+        self.timers = {"heartbeatSeconds": 2.0, "leaseSeconds": 60.0}
+        self.limits: dict[str, int] = dict(DEFAULT_LIMITS)
+        #: switches for cases: leave every Hello, or everything, without an answer
+        self.is_silent = False
+        self.hellos: list[Message] = []
+        #: messages of sockets that have no session
+        self.strangers: list[tuple[bytes, Message]] = []
+        self.socket: zmq.Socket[bytes] = pump.context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.bind(address)
+        self.address: str = self.socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        pump.add(self)
+
+    def next_session_id(self) -> int:
+        self._sessions += 1
+        return self._sessions
+
+    def close(self) -> None:
+        self.pump.remove(self)
+
+    # ------------------------------------------------------------ what a role adds
+
+    def may_send(self, role: str) -> frozenset[str]:
+        return frozenset()
+
+    def welcome(self, hello: Message) -> dict[str, Any]:
+        return {}
+
+    def on_guest(self, guest: Guest) -> None:
+        """A session has begun."""
+
+    def on_message(self, guest: Guest, message: Message) -> None:
+        guest.inbox.append(message)
+
+    # ------------------------------------------------------------ wire
+
+    def transmit(self, routing_id: bytes, frames: Sequence[bytes]) -> None:
+        self.socket.send_multipart([routing_id, *frames])
+
+    def on_time(self, now: float) -> None: ...
+
+    def on_frames(self, frames: list[bytes]) -> None:
+        routing_id, *rest = frames
+        guest = self._by_routing_id.get(routing_id)
+        who = guest.name if guest else self.name
+        try:
+            message = decode(rest)
+        except Unreadable as problem:
+            self.transcript.raw(who, "receive", rest, f"unreadable: {problem.text}")
+            raise Breach(f"{who} was sent what cannot be read: {problem.text}", problem.clause) from None
+        self.transcript.message(who, "receive", message, rest)
+        if self.is_silent:
+            return
+        if message.kind == "hello":
+            self._on_hello(routing_id, message)
+        elif guest is None or not guest.is_open:
+            self._on_stranger(routing_id, message)
+        else:
+            self._on_guest_message(guest, message)
+
+    def _on_guest_message(self, guest: Guest, message: Message) -> None:
+        guest.history.append(message)
+        before = len(guest.inbox)
+        guest.handle(message)
+        new = guest.inbox[before:]
+        del guest.inbox[before:]
+        for each in new:
+            if each.kind in ("bye", "error"):
+                guest.inbox.append(each)
+            else:
+                self.on_message(guest, each)
+
+    def _on_stranger(self, routing_id: bytes, message: Message) -> None:
+        self.strangers.append((routing_id, message))
+        if message.kind not in ("bye", "error", "acknowledge"):
+            body = {"code": CODES.NO_SESSION, "refSeq": message.seq, "fatal": True, "text": "say Hello first"}
+            self._send_outside(routing_id, Message("error", {**body, "clause": "HSK-9"}))
+
+    def _send_outside(self, routing_id: bytes, message: Message) -> None:
+        frames = encode(message)
+        self.transcript.message(self.name, "send", decode(frames), frames)
+        self.transmit(routing_id, frames)
+
+    # ------------------------------------------------------------ sessions
+
+    def _on_hello(self, routing_id: bytes, hello: Message) -> None:
+        self.hellos.append(hello)
+        asked = hello["resume"]["sessionId"]
+        known = next((guest for guest in self.guests if asked and guest.is_meant(hello)), None)
+        if known is not None:
+            self._resume(known, routing_id, hello)
+            return
+        names = sum(guest.role == _ROLE_NAMES.get(hello["role"]) for guest in self.guests)
+        guest = Guest(self, f"{self.name}·{_ROLE_NAMES.get(hello['role'], '?')}{names + 1}", hello, routing_id)
+        self.transcript.call(guest.peer_id, f"{_ROLE_NAMES.get(hello['role'], 'peer')}{names + 1}")
+        for other in self.guests:
+            if other.peer_id == guest.peer_id:
+                other.is_open = False
+        self.guests.append(guest)
+        self._by_routing_id[routing_id] = guest
+        self._welcome(guest, resumed=False)
+        self.on_guest(guest)
+
+    def _resume(self, guest: Guest, routing_id: bytes, hello: Message) -> None:
+        self._by_routing_id.pop(guest.routing_id, None)
+        self._by_routing_id[routing_id] = guest
+        guest.routing_id = routing_id
+        guest.is_open = True
+        self._welcome(guest, resumed=True)
+        guest.send_again(hello["resume"]["receivedSeq"])
+
+    def _welcome(self, guest: Guest, *, resumed: bool) -> None:
+        hello = guest.hello
+        limits, timers = hello["limits"], hello["timers"]
+        body = {
+            "version": 1,
+            "serverId": self.server_id,
+            "incarnation": 1,
+            "sessionId": guest.session_id,
+            "resumed": resumed,
+            "receivedSeq": guest.received_seq if resumed else 0,
+            "features": [],
+            "limits": {name: min(value or DEFAULT_LIMITS[name], self.limits[name]) for name, value in limits.items()},
+            "timers": {name: min(value or self.timers[name], self.timers[name]) for name, value in timers.items()},
+            "software": SOFTWARE,
+            **self.welcome(hello),
+        }
+        self._send_outside(guest.routing_id, Message("welcome", body))
+
+    # ------------------------------------------------------------ looking
+
+    def guest(self, role: str, seconds: float = 10.0, clause: str = "HSK-1") -> Guest:
+        """The newest open session of this role, waited for if need be."""
+
+        def newest() -> Guest | None:
+            return next((guest for guest in reversed(self.guests) if guest.role == role and guest.is_open), None)
+
+        if not self.pump.until(lambda: newest() is not None, seconds):
+            raise Breach(f"no {role} has said Hello to {self.name} within {seconds:g} s", clause)
+        found = newest()
+        assert found is not None
+        return found

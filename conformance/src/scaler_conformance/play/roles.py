@@ -1,0 +1,145 @@
+"""What clients and workers say to a scheduler, in the words of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..verdicts import Breach
+from ..wire import CODES, Message, Result, Task, Unreadable, encode_task_error, read_results, read_tasks
+from ..wire import write_results, write_tasks
+from .dialer import Dialer
+from .ids import content_id, named_function, new_id
+
+ECHO = content_id(named_function("echo"))
+RAW = CODES.CALL_RAW
+
+
+class ClientPeer(Dialer):
+    def new_tasks(self, count: int = 1, **fields: Any) -> list[Task]:
+        """Tasks nobody has heard of; RAW calls of `echo` with one inline part."""
+        made = [Task(id=new_id(), function=ECHO, **{"parts": ((0, b"x"),), **fields}) for _ in range(count)]
+        for task in made:
+            self.transcript.name(task.id, "t")
+        return made
+
+    def submit(self, tasks: int | Sequence[Task] = 1, *, sealed: bool = True, **header: Any) -> list[Task]:
+        given = self.new_tasks(tasks) if isinstance(tasks, int) else list(tasks)
+        self.submit_batch(given, sealed=sealed, **header)
+        return given
+
+    def submit_batch(self, tasks: Sequence[Task], *, sealed: bool = True, **header: Any) -> int:
+        """The number of the message."""
+        body = write_tasks(tasks, {"callFormat": RAW, **header})
+        return self.send_batch("submit", body, isGraphSealed=sealed)
+
+    def results(self, clause: str = "") -> list[Result]:
+        """Of all Results that have come and that nobody has looked at."""
+        return _rows(self, "results", read_results, clause)
+
+    def result_of(self, task: Task, clause: str = "") -> Result:
+        """The one result of this task; other results are left for later."""
+        rows = self.results(clause)
+        mine = [row for row in rows if row.id == task.id]
+        name = self.transcript.known(task.id)
+        if len(mine) != 1:
+            others = ", ".join(self.transcript.known(row.id) for row in rows) or "nothing"
+            raise Breach(f"{self.name} expected one result of {name} and was sent {len(mine)} ({others} came)", clause)
+        rest = [row for row in rows if row.id != task.id]
+        if rest:
+            self.inbox.append(_message("results", write_results(rest)))
+        return mine[0]
+
+    def expect_status(self, task: Task, *statuses: int, clause: str = "") -> Result:
+        result = self.result_of(task, clause)
+        if result.status not in statuses:
+            from ..wire.codes import STATUSES
+
+            wanted = " or ".join(STATUSES[status] for status in statuses)
+            name = self.transcript.known(task.id)
+            raise Breach(f"{name} ended {STATUSES[result.status]}, expected {wanted}", clause)
+        return result
+
+    def cancel(self, *tasks: Task, is_all: bool = False, grace: float = 1.0) -> int:
+        return self.send("cancel", ids=b"".join(task.id for task in tasks), isAll=is_all, graceSeconds=grace)
+
+    def cancel_outcomes(self) -> list[tuple[bytes, int]]:
+        """Of all CancelReplies that have come."""
+        return [pair for message in self.take("cancelReply") for pair in outcomes_of(message)]
+
+
+class WorkerPeer(Dialer):
+    def dispatched(self, clause: str = "") -> list[Task]:
+        """Of all Dispatches that have come and that nobody has looked at."""
+        return _rows(self, "dispatch", read_tasks, clause)
+
+    def expect_dispatch(self, count: int = 1, clause: str = "", why: str = "") -> list[Task]:
+        """After a fence: exactly so many tasks are there."""
+        tasks = self.dispatched(clause)
+        if len(tasks) != count:
+            names = ", ".join(self.transcript.known(task.id) for task in tasks) or "nothing"
+            because = f": {why}" if why else ""
+            raise Breach(f"{self.name} expected {count} tasks and was given {names}{because}", clause)
+        return tasks
+
+    def finish(self, *tasks: Task, status: int = 0, value: bytes = b"done", credit: int = 0, attempt: int = 0) -> int:
+        """Results; other statuses than SUCCESS come with a TaskError, CANCELED with nothing."""
+        kind = CODES.KIND_INLINE
+        if status == CODES.STATUS_CANCELED:
+            kind, value = CODES.KIND_NONE, b""
+        elif status:
+            value = encode_task_error({"code": _CODE_OF[status], "typeName": "X", "message": "went wrong", "text": "X"})
+        rows = [Result(task.id, attempt or task.attempt, status, kind, value) for task in tasks]
+        return self.send_batch("results", write_results(rows), credit=credit)
+
+    def credit(self, limit: int, reserve: int = 0) -> int:
+        return self.send("credit", limit=limit, nestedReserve=reserve)
+
+    def give_back(self, *tasks: Task, is_answer: bool = False) -> int:
+        return self.send("returned", ids=b"".join(task.id for task in tasks), isRecallAnswer=is_answer)
+
+    def answer_cancel(self, *pairs: tuple[bytes, int]) -> int:
+        ids, outcomes = b"".join(name for name, _ in pairs), bytes(outcome for _, outcome in pairs)
+        return self.send("cancelReply", ids=ids, outcomes=outcomes)
+
+
+_CODE_OF = {
+    CODES.STATUS_FAILED: CODES.TASK_RAISED,
+    CODES.STATUS_WORKER_LOST: CODES.WORKER_LOST,
+    CODES.STATUS_PROCESSOR_DIED: CODES.PROCESSOR_DIED,
+    CODES.STATUS_TIMED_OUT: CODES.TASK_TIMED_OUT,
+    CODES.STATUS_REFUSED: CODES.FUNCTION_UNREADABLE,
+}
+
+
+def ids_of(column: bytes) -> list[bytes]:
+    return [column[at : at + 16] for at in range(0, len(column), 16)]
+
+
+def outcomes_of(message: Message) -> list[tuple[bytes, int]]:
+    ids = ids_of(message["ids"])
+    outcomes = message["outcomes"] or bytes(len(ids))
+    if len(outcomes) != len(ids):
+        raise Breach(f"a CancelReply has {len(ids)} ids and {len(outcomes)} outcomes", "BAT-1")
+    return list(zip(ids, outcomes, strict=True))
+
+
+def _rows(peer: Dialer, kind: str, read: Any, clause: str) -> list[Any]:
+    try:
+        return [row for message in peer.take(kind) for row in read(message)]
+    except Unreadable as problem:
+        raise Breach(
+            f"{peer.name} was sent a batch that breaks its own rules: {problem.text}", problem.clause
+        ) from None
+
+
+def _message(kind: str, body: dict[str, Any]) -> Message:
+    payload = body.pop("payload")
+    return Message(kind, {"credit": 0, **body}, payload=(payload,))
+
+
+def only(rows: Iterable[Any], what: str) -> Any:
+    found = list(rows)
+    if len(found) != 1:
+        raise Breach(f"expected one {what}, and there are {len(found)}")
+    return found[0]

@@ -1,0 +1,119 @@
+"""The storage that the suite plays: whole objects in memory, and a record of who asked what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..wire import CODES, Message
+from .host import Guest, Host
+
+CHUNK_BYTES = 8 << 20
+_ASKED = frozenset({"put", "get", "release", "duplicate", "storageStatusRequest"})
+
+
+class StorageHost(Host):
+    role = "storage"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.values: dict[bytes, bytes] = {}
+        self.owners: dict[bytes, set[bytes]] = {}
+        #: every request, with who made it
+        self.requests: list[tuple[Guest, Message]] = []
+        #: for cases: leave these kinds without an answer
+        self.unanswered: set[str] = set()
+        self._uploads: dict[tuple[int, bytes], bytearray] = {}
+        self._waiting: list[tuple[Guest, Message]] = []
+
+    def may_send(self, role: str) -> frozenset[str]:
+        return _ASKED | {"releaseOwner"} if role == "scheduler" else _ASKED
+
+    def on_message(self, guest: Guest, message: Message) -> None:
+        self.requests.append((guest, message))
+        if message.kind not in self.unanswered:
+            self._answer(guest, message)
+
+    def asked(self, kind: str) -> list[Message]:
+        return [message for _, message in self.requests if message.kind == kind]
+
+    def store(self, identifier: bytes, value: bytes, owner: bytes) -> None:
+        self.values[identifier] = value
+        self.owners.setdefault(identifier, set()).add(owner)
+        waiting, self._waiting = self._waiting, []
+        for guest, message in waiting:
+            self._answer(guest, message)
+
+    def release(self, identifier: bytes, owner: bytes) -> None:
+        owners = self.owners.get(identifier, set())
+        owners.discard(owner)
+        if not owners:
+            self.owners.pop(identifier, None)
+            self.values.pop(identifier, None)
+
+    # ------------------------------------------------------------ answers
+
+    def _answer(self, guest: Guest, message: Message) -> None:
+        getattr(self, f"_on_{message.kind}")(guest, message)
+
+    def _reply(self, guest: Guest, message: Message, code: int = 0, text: str = "") -> None:
+        if message["requestId"] and guest.is_open:
+            guest.send("objectReply", requestId=message["requestId"], code=code, text=text)
+
+    def _on_put(self, guest: Guest, message: Message) -> None:
+        identifier, chunk = message["objectId"], message.payload[0]
+        if identifier in self.values:
+            self.store(identifier, self.values[identifier], message["owner"])
+            self._reply(guest, message)
+            return
+        key = (guest.session_id, identifier)
+        if message["offset"] == 0:
+            self._uploads[key] = bytearray()
+        upload = self._uploads.get(key)
+        if upload is None or len(upload) != message["offset"] or len(chunk) > CHUNK_BYTES:
+            self._uploads.pop(key, None)
+            self._reply(guest, message, CODES.BAD_CHUNK, "chunks come in order, each of at most 8 MiB")
+            return
+        upload += chunk
+        if len(upload) == message["totalBytes"]:
+            self.store(identifier, bytes(self._uploads.pop(key)), message["owner"])
+        self._reply(guest, message)
+
+    def _on_get(self, guest: Guest, message: Message) -> None:
+        value = self.values.get(message["objectId"])
+        if value is None:
+            self._without(guest, message)
+        elif message["offset"] > len(value):
+            self._reply(guest, message, CODES.BAD_CHUNK, "the object is shorter")
+        elif guest.is_open:
+            piece = value[message["offset"] :][: min(message["chunkBytes"] or CHUNK_BYTES, CHUNK_BYTES)]
+            head = {"requestId": message["requestId"], "totalBytes": len(value), "offset": message["offset"]}
+            guest.send("value", payload=piece, **head)
+
+    def _without(self, guest: Guest, message: Message) -> None:
+        if message["waitSeconds"]:
+            self._waiting.append((guest, message))
+        else:
+            self._reply(guest, message, CODES.NO_SUCH_OBJECT, "there is no such object")
+
+    def _on_duplicate(self, guest: Guest, message: Message) -> None:
+        value = self.values.get(message["source"])
+        if value is None:
+            self._without(guest, message)
+        else:
+            self.store(message["target"], value, message["owner"])
+            self._reply(guest, message)
+
+    def _on_release(self, guest: Guest, message: Message) -> None:
+        for at in range(0, len(message["ids"]), 16):
+            self.release(message["ids"][at : at + 16], message["owner"])
+        self._reply(guest, message)
+
+    def _on_releaseOwner(self, guest: Guest, message: Message) -> None:  # noqa: N802  named for the member of the union
+        for identifier in list(self.owners):
+            self.release(identifier, message["owner"])
+        self._reply(guest, message)
+
+    def _on_storageStatusRequest(self, guest: Guest, message: Message) -> None:  # noqa: N802
+        counts = {"objectCount": len(self.values), "memoryBytes": sum(map(len, self.values.values()))}
+        owners = len({owner for owners in self.owners.values() for owner in owners})
+        guest.send("storageStatus", requestId=message["requestId"], ownerCount=owners, **counts)

@@ -1,0 +1,127 @@
+"""Plays cases one after the other in an arena and says what each came to."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from . import known as known_failures
+from . import verdicts
+from .arena import Arena
+from .case import Case
+from .clauses import catalog
+from .manifest import Manifest
+from .scene import Scene, Settings
+from .verdicts import Breach, Disturbed, Ended, Outcome, Unsupported
+
+#: How often a failure is played again before it counts, each time with a fresh process.
+AGAIN = 2
+#: A disturbed measurement is repeated so often.
+DISTURBED_TRIES = 3
+
+Told = Callable[[Outcome], None]
+
+
+class Runner:
+    def __init__(
+        self,
+        manifest: Manifest,
+        role: str,
+        told: Told = lambda outcome: None,
+        *,
+        known: Sequence[known_failures.Excuse] = (),
+        settings: Settings | None = None,
+    ) -> None:
+        self._known = known
+        self.settings = settings or Settings()
+        self._role = role
+        self._told = told
+        self._arena = Arena(manifest, role)
+        self._is_clean = False
+
+    def run(self, cases: Iterable[Case]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        try:
+            for case in cases:
+                outcome = known_failures.excuse(self._judge(case), self._known)
+                outcomes.append(outcome)
+                self._told(outcome)
+                failures = sum(each.verdict == verdicts.FAIL for each in outcomes)
+                if self.settings.stop_at and failures >= self.settings.stop_at:
+                    break
+        finally:
+            self._arena.close()
+        return outcomes
+
+    def _judge(self, case: Case) -> Outcome:
+        outcome = self._play(case)
+        if outcome.verdict == verdicts.INCONCLUSIVE:
+            for _ in range(DISTURBED_TRIES - 1):
+                outcome = self._play(case)
+                if outcome.verdict != verdicts.INCONCLUSIVE:
+                    break
+        if outcome.verdict == verdicts.FAIL:
+            return self._confirmed(case, outcome)
+        return outcome
+
+    def _confirmed(self, case: Case, outcome: Outcome) -> Outcome:
+        """A failure that does not come again, from a fresh process, is no verdict."""
+        for _ in range(AGAIN):
+            self._is_clean = False
+            again = self._play(case)
+            if again.verdict in (verdicts.FAIL, verdicts.ERROR):
+                return again
+        text = f"failed once and passed {AGAIN} times after: {outcome.text}"
+        return replace(outcome, verdict=verdicts.INCONCLUSIVE, text=text)
+
+    def _play(self, case: Case) -> Outcome:
+        began_at = time.monotonic()
+        scene: Scene | None = None
+        verdict, clause, text = verdicts.PASS, "", ""
+        try:
+            self._prepare(case)
+            scene = Scene(self._arena, self.settings)
+            self._arena.pump.deadline = time.monotonic() + case.seconds
+            case.play(scene)
+        except Breach as breach:
+            verdict, clause, text = verdicts.FAIL, breach.clause or case.clauses[0], breach.text
+            if not isinstance(breach, Ended) and not catalog()[clause].is_duty:
+                verdict = verdicts.WARN
+        except Unsupported as reason:
+            verdict, text = verdicts.UNSUPPORTED, str(reason)
+        except Disturbed as reason:
+            verdict, text = verdicts.INCONCLUSIVE, str(reason)
+        except Exception:  # noqa: BLE001  a mistake of the suite must not end the run, nor be blamed on the port
+            verdict, text = verdicts.ERROR, traceback.format_exc()
+        self._arena.pump.deadline = float("inf")
+        transcript = scene.transcript if scene else self._arena.transcript
+        is_good = verdict in (verdicts.PASS, verdicts.UNSUPPORTED)
+        outcome = Outcome(
+            case=case.id,
+            layer=case.layer,
+            role=self._role,
+            clauses=case.clauses,
+            verdict=verdict,
+            seconds=round(time.monotonic() - began_at, 4),
+            clause=clause,
+            text=text,
+            conversation=() if is_good else tuple(transcript.lines()),
+            events=() if is_good else tuple(transcript.events),
+            log=() if is_good else self._arena.log,
+        )
+        self._clear(case, scene)
+        return outcome
+
+    def _prepare(self, case: Case) -> None:
+        is_running = self._arena.subject is not None and self._arena.subject.is_running
+        if case.is_fresh or not self._is_clean or not is_running or self._arena.variant != case.variant:
+            self._is_clean = False
+            self._arena.start(case.variant)
+            self._is_clean = True
+
+    def _clear(self, case: Case, scene: Scene | None) -> None:
+        if scene is not None:
+            is_left_well = scene.close()
+            self._is_clean = self._is_clean and is_left_well and not case.is_fresh

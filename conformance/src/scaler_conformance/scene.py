@@ -1,0 +1,132 @@
+"""What a case is given: peers of its own, and words to say what must be true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .arena import Arena
+from .play.conversation import Conversation
+from .play.dialer import Dialer
+from .play.host import Guest
+from .play.monitor import MonitorPeer
+from .play.roles import ClientPeer, WorkerPeer
+from .play.storage import StorageHost
+from .transcript import Transcript
+from .verdicts import Breach, Ended, Unsupported
+from .wire import CODES
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    #: of generated sequences; the same seed gives the same ones
+    seed: int = 0
+    is_full: bool = False
+    #: give up a role after so many failures; zero: never
+    stop_at: int = 0
+
+
+class Scene:
+    def __init__(self, arena: Arena, settings: Settings) -> None:
+        self.settings = settings
+        self.arena = arena
+        self.pump = arena.pump
+        self.role = arena.role
+        self.transcript = Transcript(arena.role)
+        self.peers: list[Dialer | MonitorPeer] = []
+        arena.use(self.transcript)
+
+    # ------------------------------------------------------------ peers
+
+    def client(self, *, is_open: bool = True, **hello: Any) -> ClientPeer:
+        peer = ClientPeer(self.pump, self.transcript, self._name("client"), "client", self.arena.address, self.role)
+        return self._join(peer, is_open, hello)
+
+    def worker(
+        self,
+        credit: int = 0,
+        *,
+        reserve: int = 0,
+        capabilities: dict[str, int] | None = None,
+        is_open: bool = True,
+        **hello: Any,
+    ) -> WorkerPeer:
+        peer = WorkerPeer(self.pump, self.transcript, self._name("worker"), "worker", self.arena.address, self.role)
+        offered = [{"name": name, "amount": amount} for name, amount in (capabilities or {}).items()]
+        offer = {"name": peer.name, "credit": credit, "nestedReserve": reserve, "capabilities": offered}
+        return self._join(peer, is_open, {"worker": offer, **hello})
+
+    def peer(self, role: str = "client", *, is_open: bool = True, **hello: Any) -> Dialer:
+        """A dialer of any role, for cases that hold for every server."""
+        peer = Dialer(self.pump, self.transcript, self._name(role), role, self.arena.address, self.role)
+        return self._join(peer, is_open, hello)
+
+    def monitor(self) -> MonitorPeer:
+        """Subscribed to the monitor's stream."""
+        peer = MonitorPeer(self.pump, self.transcript, self._name("watcher"), self.arena.monitor_address)
+        self.peers.append(peer)
+        return peer
+
+    def _join(self, peer: Any, is_open: bool, hello: dict[str, Any]) -> Any:
+        self.peers.append(peer)
+        peer.first_hello = hello
+        if is_open:
+            peer.open(**hello)
+        return peer
+
+    def _name(self, role: str) -> str:
+        return f"{role}{1 + sum(peer.name.rstrip('0123456789') == role for peer in self.peers)}"
+
+    @property
+    def storage(self) -> StorageHost:
+        assert self.arena.storage is not None, "only a scheduler, a worker or a client has a storage beside it"
+        return self.arena.storage
+
+    def storage_session(self) -> Guest:
+        """The scheduler's session with the storage that the suite plays."""
+        return self.storage.guest("scheduler", clause="HSK-1")
+
+    # ------------------------------------------------------------ words
+
+    def settle(self, *peers: Conversation) -> None:
+        """A fence for each in turn: what the first has caused to the second is there afterwards (LIV-4)."""
+        for peer in peers:
+            peer.fence()
+
+    def check(self, is_so: bool, otherwise: str, clause: str = "") -> None:
+        if not is_so:
+            raise Breach(otherwise, clause)
+
+    def equal(self, found: Any, expected: Any, what: str, clause: str = "") -> None:
+        if found != expected:
+            raise Breach(f"{what} is {_shown(found)} and must be {_shown(expected)}", clause)
+
+    def fail(self, text: str, clause: str = "") -> None:
+        raise Breach(text, clause)
+
+    def needs(self, is_there: bool, text: str) -> None:
+        if not is_there:
+            raise Unsupported(text)
+
+    # ------------------------------------------------------------ the end
+
+    def close(self) -> bool:
+        """Everybody leaves in order. Whether the process is as it was before."""
+        try:
+            # Clients first: their tasks are canceled and nobody is given them again.
+            for peer in sorted(self.peers, key=lambda peer: peer.role != "client"):
+                if isinstance(peer, Dialer):
+                    peer.leave()
+        except (Breach, Ended):
+            return False
+        finally:
+            for peer in self.peers:
+                peer.close()
+        return True
+
+
+def _shown(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+__all__ = ["CODES", "Scene"]

@@ -1,0 +1,184 @@
+"""Columns to rows and back (chapter 08). Reading is strict; writing fills every column that is not all default, and
+cases overwrite columns of the body where they want them wrong."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .codes import CODES
+from .envelope import Message, Unreadable
+
+Part = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    id: bytes
+    function: bytes
+    parts: tuple[Part, ...] = ()
+    dependencies: tuple[bytes, ...] = ()
+    flags: int = 0
+    attempt: int = 1
+    header: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[bytes, Part] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    id: bytes
+    attempt: int = 1
+    status: int = 0
+    kind: int = 0
+    value: bytes = b""
+    profile: tuple[int, int, int] | None = None
+
+
+class Cutter:
+    """Takes columns apart; a column that is too short or too long is the sender's fault."""
+
+    def __init__(self, body: Mapping[str, Any], what: str) -> None:
+        self._body = body
+        self._what = what
+
+    def numbers(self, name: str, letter: str, count: int, default: int | None) -> list[int]:
+        column = self._body[name]
+        if not column and default is not None:
+            return [default] * count
+        size = struct.calcsize(f"<{letter}")
+        if len(column) != size * count:
+            raise self.wrong(f"{name} has {len(column)} bytes and must have {size * count}")
+        return list(struct.unpack(f"<{count}{letter}", column))
+
+    def ids(self, name: str, count: int | None = None) -> list[bytes]:
+        column = self._body[name]
+        if len(column) % 16 or (count is not None and len(column) != 16 * count):
+            raise self.wrong(f"{name} has {len(column)} bytes")
+        return [column[at : at + 16] for at in range(0, len(column), 16)]
+
+    def wrong(self, text: str) -> Unreadable:
+        return Unreadable("BAT-2", f"{self._what}: {text}")
+
+
+def read_tasks(message: Message) -> list[Task]:
+    cut = Cutter(message.body, message.kind)
+    ids, functions = cut.ids("ids"), cut.ids("functions")
+    count = len(ids)
+    if not ids or not functions or len(set(ids)) != count:
+        raise cut.wrong(f"{count} ids, of which {len(set(ids))} differ, and {len(functions)} functions")
+    indexes = cut.numbers("functionIndexes", "H", count, 0)
+    part_counts = cut.numbers("partCounts", "H", count, 1)
+    total = sum(part_counts)
+    part_kinds = cut.numbers("partKinds", "B", total, 0)
+    part_sizes = cut.numbers("partSizes", "I", total, None)
+    dependency_counts = cut.numbers("dependencyCounts", "H", count, 0)
+    dependencies = iter(cut.ids("dependencies", sum(dependency_counts)))
+    flags = cut.numbers("taskFlags", "B", count, 0)
+    attempts = cut.numbers("attempts", "H", count, 1)
+    input_ids = cut.ids("inputIds")
+    input_kinds = cut.numbers("inputKinds", "B", len(input_ids), 0)
+    input_sizes = cut.numbers("inputSizes", "I", len(input_ids), None)
+    if max(indexes) >= len(functions) or 0 in attempts or {*part_kinds, *input_kinds} - {0, 1, 2}:
+        raise cut.wrong("a function index, an attempt or a kind is out of its range")
+    if sum(part_sizes) + sum(input_sizes) != len(message.payload[0]):
+        raise cut.wrong(f"sizes add up to {sum(part_sizes) + sum(input_sizes)}, not {len(message.payload[0])}")
+    parts = _pieces(message.payload[0], part_kinds, part_sizes)
+    values = list(_pieces(message.payload[0][sum(part_sizes) :], input_kinds, input_sizes))
+    inputs = dict(zip(input_ids, values, strict=True))
+    return [
+        Task(
+            id=ids[row],
+            function=functions[indexes[row]],
+            parts=tuple(next(parts) for _ in range(part_counts[row])),
+            dependencies=tuple(next(dependencies) for _ in range(dependency_counts[row])),
+            flags=flags[row],
+            attempt=attempts[row],
+            header=message["header"],
+            inputs=inputs,
+        )
+        for row in range(count)
+    ]
+
+
+def _pieces(payload: bytes, kinds: Sequence[int], sizes: Sequence[int]) -> Iterable[Part]:
+    at = 0
+    for kind, size in zip(kinds, sizes, strict=True):
+        yield kind, payload[at : at + size]
+        at += size
+
+
+def write_tasks(tasks: Sequence[Task], header: Mapping[str, Any] | None = None, **columns: Any) -> dict[str, Any]:
+    """The body and, under `payload`, the payload frame of a batch. `columns` overrides what it would be."""
+    functions = list(dict.fromkeys(task.function for task in tasks))
+    parts = [part for task in tasks for part in task.parts]
+    inputs = {name: value for task in tasks for name, value in task.inputs.items()}
+    count = len(tasks)
+    body: dict[str, Any] = {
+        "header": dict(header or {}),
+        "functions": b"".join(functions),
+        "ids": b"".join(task.id for task in tasks),
+        "functionIndexes": _pack("H", [functions.index(task.function) for task in tasks], 0),
+        "partCounts": _pack("H", [len(task.parts) for task in tasks], 1),
+        "partKinds": _pack("B", [kind for kind, _ in parts], 0),
+        "partSizes": struct.pack(f"<{len(parts)}I", *(len(value) for _, value in parts)),
+        "dependencyCounts": _pack("H", [len(task.dependencies) for task in tasks], 0),
+        "dependencies": b"".join(name for task in tasks for name in task.dependencies),
+        "taskFlags": _pack("B", [task.flags for task in tasks], 0),
+        "attempts": _pack("H", [task.attempt for task in tasks], 1),
+        "inputIds": b"".join(inputs),
+        "inputKinds": _pack("B", [kind for kind, _ in inputs.values()], 0),
+        "inputSizes": struct.pack(f"<{len(inputs)}I", *(len(value) for _, value in inputs.values())),
+        "payload": b"".join(value for _, value in [*parts, *inputs.values()]),
+    }
+    assert count < 1 << 20
+    return {**body, **columns}
+
+
+def read_results(message: Message) -> list[Result]:
+    cut = Cutter(message.body, "results")
+    ids = cut.ids("ids")
+    count = len(ids)
+    attempts = cut.numbers("attempts", "H", count, 1)
+    statuses = cut.numbers("statuses", "B", count, 0)
+    kinds = cut.numbers("kinds", "B", count, 0)
+    sizes = cut.numbers("sizes", "I", count, None)
+    if not ids or len(set(ids)) != count or 0 in attempts or sum(sizes) != len(message.payload[0]):
+        raise cut.wrong(f"{count} ids, sizes that add up to {sum(sizes)}, a payload of {len(message.payload[0])}")
+    if max(statuses) > CODES.STATUS_REFUSED or max(kinds) > CODES.KIND_NONE:
+        raise cut.wrong("a status or kind that version 1 does not know")
+    profiles = cut.numbers("profiles", "Q", 3 * count, None) if message["profiles"] else []
+    values = [value for _, value in _pieces(message.payload[0], kinds, sizes)]
+    return [
+        Result(
+            id=ids[row],
+            attempt=attempts[row],
+            status=statuses[row],
+            kind=kinds[row],
+            value=values[row],
+            profile=(profiles[3 * row], profiles[3 * row + 1], profiles[3 * row + 2]) if profiles else None,
+        )
+        for row in range(count)
+    ]
+
+
+def write_results(results: Sequence[Result], **columns: Any) -> dict[str, Any]:
+    body = {
+        "ids": b"".join(result.id for result in results),
+        "attempts": _pack("H", [result.attempt for result in results], 1),
+        "statuses": _pack("B", [result.status for result in results], 0),
+        "kinds": _pack("B", [result.kind for result in results], 0),
+        "sizes": struct.pack(f"<{len(results)}I", *(len(result.value) for result in results)),
+        "profiles": b"".join(struct.pack("<3Q", *(result.profile or (0, 0, 0))) for result in results)
+        if any(result.profile for result in results)
+        else b"",
+        "payload": b"".join(result.value for result in results),
+    }
+    return {**body, **columns}
+
+
+def _pack(letter: str, values: Sequence[int], default: int) -> bytes:
+    if all(value == default for value in values):
+        return b""
+    return struct.pack(f"<{len(values)}{letter}", *values)
