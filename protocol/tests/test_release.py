@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -45,6 +46,9 @@ def edit(tree: Any, file: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+_ENVELOPE = (PROTOCOL / "schema" / "v1" / "envelope.capnp").read_text(encoding="utf-8")
+NEXT_MEMBER = 1 + max(int(number) for number in re.findall(r"@(\d+) :", _ENVELOPE))
+
 GOOD = {
     "a field at the end": (
         "session",
@@ -59,7 +63,7 @@ GOOD = {
     "a member of the union": (
         "envelope",
         "clusterStatus @33 :Monitor.ClusterStatus;",
-        "clusterStatus @33 :Monitor.ClusterStatus;\n    farewell @34 :Session.Bye;",
+        f"clusterStatus @33 :Monitor.ClusterStatus;\n    farewell @{NEXT_MEMBER} :Session.Bye;",
     ),
 }
 

@@ -24,6 +24,9 @@ from scaler_protocol.messages import (
     Get,
     Hello,
     Limits,
+    ManagerOffer,
+    ManagerStatus,
+    ManagerTarget,
     Message,
     ObjectReply,
     Ping,
@@ -48,6 +51,7 @@ from scaler_protocol.messages import (
     TaskHeader,
     TaskLog,
     Timers,
+    Unit,
     Value,
     Welcome,
     WorkerEntry,
@@ -89,13 +93,16 @@ SMALL: list[Message] = [
     StorageStatus(0),
     SnapshotRequest(0),
     ClusterStatus(),
+    ManagerStatus(),
+    ManagerTarget(0),
 ]
 
 # fmt: off
 FULL: list[Message] = [
     Hello(
         1, 2, codes.ROLE_WORKER, PEER, 8, ("graph", "object-spill"), Limits(1024, 2**33, 100, 2**20), Timers(0.05, 0.5),
-        SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA)), TASK,
+        SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1"), TASK,
+        ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4),
     ),
     Welcome(
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
@@ -135,6 +142,8 @@ FULL: list[Message] = [
         workers=(WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY),),
         rejected_count=1,
     ),
+    ManagerStatus(3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING)), "no quota"),
+    ManagerTarget(4, 8, ("u1", "u2")),
 ]
 
 FULL_HEADER = TaskHeader(

@@ -36,6 +36,13 @@ struct Hello @0xcc662270b82345b9 {
 
   parentTask @11 :Data;
   # A client that runs inside a task names that task here (16 bytes), empty otherwise. (CLI-9)
+
+  manager @12 :ManagerOffer;
+  # Set when role is worker manager. (MGR-1)
+
+  memoryFile @13 :import "objects.capnp".MemoryFile;
+  # Set when `features` names `memfd`: an empty memory file, held open until the session ends. A storage that can open
+  # it is on the same host and may read what the dialer shares with it. (HSK-25)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {
@@ -48,7 +55,18 @@ struct WorkerOffer @0xd137bc56ab6a721f {
   capabilities @1 :List(Capability);  # what tasks may ask for
   credit @2 :UInt32 = 0;              # the first Credit (CRD-1): how many tasks may be held at once; zero until told
   nestedReserve @3 :UInt32 = 0;       # further places that only tasks with depth > 0 may take (CRD-4)
-  managerId @4 :Data;                 # the worker manager that started this worker, or empty
+  managerId @4 :Data;                 # the worker manager that started this worker, or empty (MGR-8)
+  unitId @5 :Text;                    # the unit of that manager to which it belongs, or empty (MGR-8)
+}
+
+struct ManagerOffer @0xa94f0d6c21e7b385 {
+  # Part of the Hello of a manager. For as long as the session lasts.
+  managerId @0 :Data;
+  # 16 bytes that stay the same when the manager is started again, so that its workers are still known for its own.
+  # No two managers of a scheduler have the same. (MGR-1, MGR-2)
+  name @1 :Text;                      # for people
+  capabilities @2 :List(Capability);  # of each worker it starts
+  workersPerUnit @3 :UInt32 = 1;      # how many workers come and go together; never zero
 }
 
 struct Capability @0xeec17be8d60c0c83 {

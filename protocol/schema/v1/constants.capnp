@@ -29,6 +29,10 @@ const flagProfiling :UInt32 = 1;
 const flagStreamOutput :UInt32 = 2;
 const taskUnwanted :UInt8 = 1;
 
+const unitStarting :UInt16 = 1;
+const unitRunning :UInt16 = 2;
+const unitStopping :UInt16 = 3;
+
 const cancelCanceled :UInt8 = 0;
 const cancelTooLate :UInt8 = 1;
 const cancelUnknown :UInt8 = 2;
@@ -59,6 +63,7 @@ const noSuchObject :UInt16 = 400;
 const ownerGone :UInt16 = 401;
 const storageFull :UInt16 = 402;
 const badChunk :UInt16 = 403;
+const unreadableFile :UInt16 = 404;
 const taskRaised :UInt16 = 500;
 const taskTimedOut :UInt16 = 501;
 const processorDied :UInt16 = 502;

@@ -10,6 +10,7 @@ using Tasks = import "tasks.capnp";
 using Workers = import "workers.capnp";
 using Objects = import "objects.capnp";
 using Monitor = import "monitor.capnp";
+using Managers = import "managers.capnp";
 
 struct Envelope @0xc5d3d303d1e25cc7 {
   seq @0 :UInt64;
@@ -62,5 +63,11 @@ struct Envelope @0xc5d3d303d1e25cc7 {
 
     snapshotRequest @32 :Monitor.SnapshotRequest;  # monitor -> scheduler
     clusterStatus @33 :Monitor.ClusterStatus;      # scheduler -> monitor, and on PUB
+
+    managerStatus @34 :Managers.ManagerStatus;     # manager -> scheduler
+    managerTarget @35 :Managers.ManagerTarget;     # scheduler -> manager
+
+    putShared @36 :Objects.PutShared;              # any -> storage, feature memfd
+    sharedValue @37 :Objects.SharedValue;          # storage -> any, feature memfd
   }
 }

@@ -27,6 +27,9 @@ struct Get @0xace6c0e939a95918 {
   # in one piece, and the reader asks again for the rest. Zero: the storage's choice, at most 8 MiB. (STO-13)
 
   waitSeconds @4 :Float64 = 0;  # wait this long for the object to come into being; then NO_SUCH_OBJECT (STO-7)
+
+  acceptsShared @5 :Bool = false;
+  # SharedValue would do instead of the first Value. Only where the feature `memfd` is in force. (STO-22)
 }
 
 struct Value @0xa4d3554ce3081e75 {
@@ -74,4 +77,36 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   ownerCount @2 :UInt64;
   memoryBytes @3 :UInt64;    # bytes of values held in memory
   waiterCount @4 :UInt64;    # Gets and Duplicates that wait for an object
+}
+
+# Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of
+# them may map. All of this belongs to the feature `memfd`, which is in force only when the storage has opened the
+# memory file in the Hello of its dialer. (HSK-25)
+
+struct MemoryFile @0xbd24eb1c9530ba89 {
+  # An open file of the sender: made by memfd_create, and on Linux to be opened as /proc/<processId>/fd/<descriptor> by
+  # processes of the same user. It has no place in any directory, so nothing stays behind whoever dies. Never believed:
+  # whoever opens it checks name, size and seals before the first byte is read. (STO-19, STO-20)
+
+  processId @0 :UInt32;   # as the sender itself sees it; in another pid namespace it is somebody else, or nobody
+  descriptor @1 :UInt32;  # as long as the sender holds it open; afterwards the number may mean another file
+  name @2 :Data;          # 16 bytes; the file is called `scaler-` and these in lower-case hex
+}
+
+struct PutShared @0xb06a6a14bac69272 {
+  # As a Put of the whole object, whose bytes are those of the file. The writer holds it open until it has the reply;
+  # the storage then has it open itself. UNREADABLE_FILE: put it in chunks. (STO-21)
+  requestId @0 :UInt64;
+  objectId @1 :Data;
+  owner @2 :Data;
+  totalBytes @3 :UInt64;  # the size of the file
+  file @4 :MemoryFile;
+}
+
+struct SharedValue @0x9595989dba3427a7 {
+  # The answer to a Get with `acceptsShared`: all bytes of the object are in this file, which the storage holds open as
+  # long as the object exists. Who cannot open it any more, or not at all, asks again without `acceptsShared`. (STO-22)
+  requestId @0 :UInt64;
+  totalBytes @1 :UInt64;
+  file @2 :MemoryFile;
 }

@@ -64,6 +64,22 @@ class WorkerOffer:
     credit: int = 0
     nested_reserve: int = 0
     manager_id: PeerId = NO_PEER
+    unit_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerOffer:
+    manager_id: PeerId = NO_PEER
+    name: str = ""
+    capabilities: tuple[Capability, ...] = ()
+    workers_per_unit: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    process_id: int = 0
+    descriptor: int = 0
+    name: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +96,8 @@ class Hello:
     resume: Resume = field(default_factory=Resume)
     worker: WorkerOffer = field(default_factory=WorkerOffer)
     parent_task: TaskId = NO_TASK
+    manager: ManagerOffer = field(default_factory=ManagerOffer)
+    memory_file: MemoryFile = field(default_factory=MemoryFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +326,7 @@ class Get:
     offset: int = 0
     chunk_bytes: int = 0
     wait_seconds: float = 0.0
+    accepts_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +364,22 @@ class ObjectReply:
     request_id: int
     code: int = 0
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PutShared:
+    request_id: int
+    object_id: ObjectId
+    owner: PeerId
+    total_bytes: int
+    file: MemoryFile
+
+
+@dataclass(frozen=True, slots=True)
+class SharedValue:
+    request_id: int
+    total_bytes: int
+    file: MemoryFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,10 +450,37 @@ class ClusterStatus:
     rejected_count: int = 0
 
 
+# ---------------------------------------------------------------- worker managers
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    unit_id: str
+    state: int = 0
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerStatus:
+    target_number: int = 0
+    max_workers: int = 0
+    units: tuple[Unit, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerTarget:
+    number: int
+    worker_count: int = 0
+    stop: tuple[str, ...] = ()
+
+
 Message = (
     Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
     | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply
     | Credit | Recall | Returned | WorkerStatus
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
+    | PutShared | SharedValue
     | SnapshotRequest | ClusterStatus
+    | ManagerStatus | ManagerTarget
 )  # fmt: skip

@@ -36,6 +36,7 @@ PREFIXES = {
     "15-limits.md": ("LIM",),
     "16-evolution.md": ("EVO",),
     "17-security.md": ("SEC",),
+    "19-managers.md": ("MGR",),
 }
 ROLES = frozenset(
     {"client", "scheduler", "worker", "storage", "monitor", "manager"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import capnp
 
-SCHEMA_FILES = ("constants", "session", "tasks", "workers", "objects", "monitor", "envelope")
+SCHEMA_FILES = ("constants", "session", "tasks", "workers", "objects", "monitor", "managers", "envelope")
 
 
 def schema_directory() -> Path:

@@ -1,0 +1,170 @@
+"""Memory files: how processes of one host share the bytes of large values (STO-19 to STO-23).
+
+A memory file is made by `memfd_create` and has no name in any directory: it lives as long as some process has it open
+or mapped, and the kernel frees it after the last of them, however that one ended. It is sealed before anybody is told
+of it, so nobody can change its bytes or cut it short under somebody who reads them.
+
+Another process opens it through `/proc`, which the kernel allows to the same user only. What it is told is never
+believed: it might be another host's process, a number used again since, or a lie. So the file's name, kind, size and
+seals are looked at first, and up to there it is not opened for reading at all, which for some kinds of files would
+hang or do harm.
+
+Where there are no memory files (everywhere but on Linux), `FEATURES` is empty and nothing else here may be called.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import sys
+import weakref
+from collections.abc import Sequence
+from functools import lru_cache
+
+from scaler_protocol.messages import Buffer, MemoryFile
+from scaler_protocol.objects.buffers import new_buffer
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+FEATURE = "memfd"
+NAME_BYTES = 16
+
+#: From here on a value is mapped, and its pages are fetched when they are touched; below, one copy costs less.
+MAPPED_BYTES = 2 * 1024 * 1024
+#: A mapping holds a descriptor, of which a process may have as few as a thousand. Beyond this, values are copied.
+MAPPINGS = 256
+
+_PREFIX = "scaler-"
+#: What one call of `writev` takes.
+_PIECES = 1024
+
+if sys.platform == "linux" and fcntl is not None and hasattr(os, "memfd_create"):
+    _FLAGS = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    #: Not to be run as a program. Kernels before 6.3 do not know it.
+    _MFD_NOEXEC_SEAL = 8
+    FEATURES: tuple[str, ...] = (FEATURE,)
+else:
+    FEATURES = ()
+
+_mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+class Unreadable(Exception):
+    """No memory file of that name and size can be opened there."""
+
+
+class OpenedFile:
+    """Holds the file open until nobody refers to this any more."""
+
+    __slots__ = ("__weakref__", "_process_id", "descriptor", "name", "size")
+
+    def __init__(self, descriptor: int, name: bytes, size: int) -> None:
+        self.descriptor = descriptor
+        self.name = name
+        self.size = size
+        self._process_id = os.getpid()
+
+    def reference(self) -> MemoryFile:
+        return MemoryFile(self._process_id, self.descriptor, self.name)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """A copy of at most so many bytes. Nothing is mapped, so nothing can fault."""
+        return os.pread(self.descriptor, size, offset)
+
+    def content(self) -> Buffer:
+        """All bytes, writable for the caller alone: a private mapping whose pages are copied when written to, or a
+        copy."""
+        if self.size >= MAPPED_BYTES and len(_mappings) < MAPPINGS:
+            try:
+                mapping = mmap.mmap(self.descriptor, self.size, access=mmap.ACCESS_COPY)
+                _mappings.add(mapping)
+                return memoryview(mapping)
+            except OSError:
+                pass  # out of mappings or descriptors: what is left is a copy
+        buffer = new_buffer(self.size)
+        filled = 0
+        with memoryview(buffer) as view:
+            while filled < self.size:
+                filled += os.preadv(self.descriptor, [view[filled:]], filled)
+        return buffer
+
+    def __del__(self) -> None:
+        # A forked child has a descriptor of its own for everything, and closes its own.
+        os.close(self.descriptor)
+
+
+def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:
+    """A new file of these pieces, one after another. Raises OSError where there is no room, or no more descriptors."""
+    descriptor = _create(_PREFIX + name.hex())
+    try:
+        size = _write(descriptor, pieces)
+        os.fchmod(descriptor, stat.S_IRUSR)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return OpenedFile(descriptor, name, size)
+
+
+def open_file(file: MemoryFile, size: int) -> OpenedFile:
+    """The file of another process of this user on this host. Raises Unreadable when that is not what is there."""
+    try:
+        found = os.open(f"/proc/{file.process_id}/fd/{file.descriptor}", os.O_PATH | os.O_CLOEXEC)
+        try:
+            _check_kind(found, file.name, size)
+            descriptor = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(found)
+    except OSError as error:
+        raise Unreadable(f"process {file.process_id} has no memory file that can be opened here: {error}") from None
+    opened = OpenedFile(descriptor, file.name, size)
+    if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+        raise Unreadable("the memory file is not sealed: its bytes could change")
+    return opened
+
+
+def _check_kind(descriptor: int, name: bytes, size: int) -> None:
+    """Of a descriptor that cannot be read from."""
+    status = os.fstat(descriptor)
+    if status.st_dev != _device() or not stat.S_ISREG(status.st_mode):
+        raise Unreadable("that descriptor is no memory file")
+    path = f"/memfd:{_PREFIX}{name.hex()} (deleted)"
+    if len(name) != NAME_BYTES or os.readlink(f"/proc/self/fd/{descriptor}") != path:
+        raise Unreadable("that descriptor is another file")
+    if status.st_size != size:
+        raise Unreadable(f"the memory file has {status.st_size} bytes and not {size}")
+
+
+@lru_cache(maxsize=1)
+def _device() -> int:
+    """All memory files of a kernel, and nothing that anybody can mount, are on one device."""
+    descriptor = _create(_PREFIX)
+    try:
+        return os.fstat(descriptor).st_dev
+    finally:
+        os.close(descriptor)
+
+
+def _create(name: str) -> int:
+    try:
+        return os.memfd_create(name, _FLAGS | _MFD_NOEXEC_SEAL)
+    except OSError:
+        return os.memfd_create(name, _FLAGS)
+
+
+def _write(descriptor: int, pieces: Sequence[Buffer]) -> int:
+    size = 0
+    views = [memoryview(piece).cast("B") for piece in pieces if memoryview(piece).nbytes]
+    while views:
+        written = os.writev(descriptor, views[:_PIECES])
+        size += written
+        while views and written >= views[0].nbytes:
+            written -= views.pop(0).nbytes
+        if written:
+            views[0] = views[0][written:]
+    return size
