@@ -15,6 +15,7 @@ from scaler_protocol.process import (
     add_logging_arguments,
     byte_count,
     check_event_loop,
+    flag,
     logging_options,
 )
 
@@ -32,7 +33,7 @@ class Config:
 
 def parse(arguments: Sequence[str] | None = None) -> Config:
     """Raises UsageError, or exits with code 2 and one line, for what cannot be."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_settings(arguments)
     check_event_loop(options.event_loop)
     return Config(
         address=_bind_address(options.address, is_insecure=options.insecure),
@@ -57,9 +58,11 @@ def _bind_address(text: str, *, is_insecure: bool) -> str:
     return str(address)
 
 
-def _parser() -> ArgumentParser:
+def parser() -> ArgumentParser:
     parser = ArgumentParser(
-        prog=PROGRAM,
+        PROGRAM,
+        section="object_storage_server",
+        key_aliases={"bind_address": "address", "storage_address": "address", "object_storage_address": "address"},
         description="The object storage: keeps large arguments and results for the tasks of a cluster, in memory.",
         epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2346",
     )
@@ -71,7 +74,7 @@ def _parser() -> ArgumentParser:
         help="refuse objects beyond this many bytes in all, such as 8GiB (default: no limit)",
     )
     parser.add_argument(
-        "--insecure", action="store_true", help="allow an address that other machines can reach, without a key"
+        "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"
     )
     add_event_loop_argument(parser)
     add_logging_arguments(parser)

@@ -8,9 +8,9 @@ the same for 1 MiB but not for smaller frames. So: trim, but only some time afte
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable
+
+from scaler_protocol.process import memory_trim
 
 MUCH_BYTES = 32 * 1024 * 1024
 DELAY_SECONDS = 1.0
@@ -20,7 +20,7 @@ class MemoryReturn:
     """Looks at the bytes in use at every wake-up and trims at most once in DELAY_SECONDS."""
 
     def __init__(self, trim: Callable[[], None] | None = None) -> None:
-        self._trim = trim or _system_trim()
+        self._trim = trim or memory_trim()
         #: the most that was in use since the last trim
         self._peak_bytes = 0
         self._due_at: float | None = None
@@ -37,14 +37,3 @@ class MemoryReturn:
 
     def next_deadline(self) -> float | None:
         return self._due_at
-
-
-def _system_trim() -> Callable[[], None]:
-    """malloc_trim where the C library has it; other systems return memory by themselves or not at all."""
-    if not sys.platform.startswith("linux"):
-        return lambda: None
-    try:
-        malloc_trim = ctypes.CDLL(None).malloc_trim
-    except AttributeError:  # musl
-        return lambda: None
-    return lambda: malloc_trim(0)
