@@ -20,6 +20,7 @@ def parser() -> ArgumentParser:
     parser.add_argument("--paths", nargs="+", default=["/dev/stdout"])
     parser.add_argument("--policy", choices=("even", "capability"), default="even")
     parser.add_argument("--name")
+    parser.add_argument("--no-sharing", action="store_true")
     return parser
 
 
@@ -62,6 +63,11 @@ def test_the_command_line_before_the_environment_before_the_file(file: Path) -> 
     found = settings(file, text, "--count", "5", INTERVAL_SECONDS="4", COUNT="4", PROTECTED="no")
     assert (found.address, found.count, found.interval_seconds, found.protected) == ("tcp://file:1", 5, 4.0, False)
     assert settings(file, text, "tcp://line:1", "-p", "False").address == "tcp://line:1"
+
+
+def test_a_switch(file: Path) -> None:
+    assert settings(file, "[scheduler]\nno-sharing = true", "tcp://a:1").no_sharing is True
+    assert settings(file, "[scheduler]\nno-sharing = true", "tcp://a:1", NO_SHARING="off").no_sharing is False
 
 
 def test_the_environment_names_the_file(file: Path) -> None:

@@ -134,6 +134,18 @@ def test_a_task_that_runs_too_long_is_interrupted_then_killed(story: Story) -> N
     assert codec.decode_task_error(bytes(sent(actions, Results)[0].payload)).code == TASK_TIMED_OUT
 
 
+@pytest.mark.parametrize(("general", "own", "seconds"), [(5.0, 0.0, 5.0), (5.0, 2.0, 2.0), (2.0, 5.0, 2.0)])
+def test_a_worker_may_have_a_timeout_for_every_task(general: float, own: float, seconds: float) -> None:
+    story = Story(task_timeout_seconds=general).start()
+    story.dispatch(1, timeout_seconds=own)
+    assert story.core.next_deadline() == story.now + seconds
+    assert story.step(after=seconds)[0] == Interrupt(1, story.number())
+    actions = story.end(1, 1, status=INTERRUPTED)
+    assert results(actions) == {1: STATUS_TIMED_OUT}
+    error = codec.decode_task_error(bytes(sent(actions, Results)[0].payload))
+    assert f"timeout of {seconds:g} s" in error.message
+
+
 # ---------------------------------------------------------------- deaths
 
 

@@ -29,7 +29,7 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_worker.core import AgentCore, Settings, events, invariants
+from scaler_worker.core import AgentCore, Settings, events, invariants, suspension
 from scaler_worker.core.actions import (
     Finish,
     HandOver,
@@ -41,6 +41,8 @@ from scaler_worker.core.actions import (
     Send,
     StartProcessor,
     StopProcessor,
+    Suspend,
+    Unsuspend,
 )
 from scaler_worker.core.events import INTERRUPTED
 
@@ -63,12 +65,15 @@ class ModelProcessor:
         self.interrupted: set[int] = set()
         self.is_dying = False
         self.is_leaving = False
+        self.is_suspended = False  #: the process stands still: only a kill reaches it
 
 
 class AgentMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.core = AgentCore(Settings("w", lambda error: b"error", queue_size=50, max_processors=6, places=PLACES))
+        self.core = AgentCore(
+            Settings("w", lambda error: b"error", 50, 6, PLACES, task_timeout_seconds=30.0, suspends_hard=True)
+        )
         self.now = 0.0
         self.count = 0
         self.is_open = False
@@ -100,6 +105,12 @@ class AgentMachine(RuleBasedStateMachine):
             self.processors[action.processor].marks.append(action.serial)
         elif isinstance(action, Interrupt):
             self.processors[action.processor].interrupted.add(action.number)
+        elif isinstance(action, Suspend):
+            model = self.processors[action.processor]
+            assert model.is_blocked and not model.is_suspended and not model.is_dying
+            model.is_suspended = True
+        elif isinstance(action, Unsuspend):
+            self.processors[action.processor].is_suspended = False
         elif isinstance(action, KillProcessor):
             self.processors[action.processor].is_dying = True
         elif isinstance(action, StopProcessor):
@@ -184,7 +195,7 @@ class AgentMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------ the processors
 
     def choose(self, data: st.DataObject, may: Any) -> tuple[int, ModelProcessor] | None:
-        able = [number for number, model in self.processors.items() if may(model)]
+        able = [number for number, model in self.processors.items() if may(model) and not model.is_suspended]
         if not able:
             return None
         number = data.draw(st.sampled_from(able))
@@ -241,10 +252,16 @@ class AgentMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), is_sudden=st.booleans())
     def exit(self, data: st.DataObject, is_sudden: bool) -> None:
-        chosen = self.choose(data, lambda model: is_sudden or model.is_dying or (model.is_leaving and not model.tasks))
-        if chosen:
-            del self.processors[chosen[0]]
-            self.handle(events.ProcessorExited(chosen[0], -9))
+        """A kill reaches one that stands still, too."""
+
+        def may_exit(model: ModelProcessor) -> bool:
+            return is_sudden or model.is_dying or (model.is_leaving and not model.tasks)
+
+        able = [number for number, model in self.processors.items() if may_exit(model)]
+        if able:
+            number = data.draw(st.sampled_from(able))
+            del self.processors[number]
+            self.handle(events.ProcessorExited(number, -9))
 
     # ------------------------------------------------------------ time
 
@@ -281,6 +298,13 @@ class AgentMachine(RuleBasedStateMachine):
         assert deadline is None or deadline > self.now
 
     @invariant()
+    def a_suspended_processor_is_woken(self) -> None:
+        """At a time that is known: a process that stands still cannot ask for anything."""
+        deadline = self.core.next_deadline()
+        for model in self.processors.values():
+            assert not model.is_suspended or (deadline is not None and deadline <= self.now + suspension.ASLEEP_SECONDS)
+
+    @invariant()
     def no_more_run_than_places_allow(self) -> None:
         tables = self.core.tables
         unwinding = [p for p in tables.processors.values() if p.slice and p.slice[0].stop is not None]
@@ -304,6 +328,8 @@ class AgentMachine(RuleBasedStateMachine):
         if model.is_dying or (model.is_leaving and not model.tasks):
             del self.processors[number]
             self.handle(events.ProcessorExited(number, -9))
+        elif model.is_suspended:
+            return
         elif not model.is_ready:
             model.is_ready = True
             self.handle(events.ProcessorReady(number, number))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 
@@ -18,8 +17,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     config = parse_arguments(arguments)
     setup_logging(config.logging)
-    # There is one loop, and it is a poller of our own: the line is what operators know from every command.
-    logging.info("use event loop: builtin")
     return Cluster(config).run()
 
 

@@ -96,6 +96,7 @@ class Cluster:
         cluster_id = os.getpid()
         process_id = os.fork()
         if process_id:
+            logger.info("Worker[%s] started", name)  # here, so that the lines come in order
             return process_id
         code = 1
         try:

@@ -1,4 +1,4 @@
-"""What a cluster of workers is told on its command line."""
+"""The options of `scaler_cluster`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from scaler_protocol.process import (
     LoggingOptions,
     UsageError,
     add_arguments_without_effect,
+    add_event_loop_argument,
     add_logging_arguments,
+    byte_count,
+    check_event_loop,
+    flag,
     logging_options,
+    non_negative_seconds,
+    parse_preload,
     positive_int,
     positive_seconds,
 )
-from scaler_worker.processor.main import parse_preload
+
+PROGRAM = "scaler_cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +38,22 @@ class ClusterConfig:
     heartbeat_seconds: float = 2.0
     death_timeout_seconds: float = 300.0
     grace_seconds: float = 1.0  #: what running tasks get on SIGTERM
+    task_timeout_seconds: float = 0.0  #: of every task; zero: none but its own
     object_retention_seconds: float = 3600.0
+    collect_seconds: float = 30.0
+    trim_threshold_bytes: int = 1 << 30
     max_processors: int = 128
+    suspends_hard: bool = False
     storage_address: str = ""  #: empty: the one the scheduler names
     preload: str = ""
+    io_threads: int = 1
+    event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
-    parsed = _parser().parse_args(arguments)
+    parsed = parser().parse_settings(arguments)
+    check_event_loop(parsed.event_loop)
     return ClusterConfig(
         address=_address(parsed.address),
         worker_names=_names(parsed.worker_names, parsed.num_of_workers),
@@ -48,97 +62,120 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
         heartbeat_seconds=parsed.heartbeat_interval,
         death_timeout_seconds=parsed.death_timeout_seconds,
         grace_seconds=parsed.grace_seconds,
+        task_timeout_seconds=parsed.task_timeout_seconds,
         object_retention_seconds=parsed.object_retention_seconds,
+        collect_seconds=parsed.garbage_collect_interval_seconds,
+        trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
         max_processors=parsed.max_processors,
+        suspends_hard=parsed.hard_processor_suspend,
         storage_address=_address(parsed.object_storage_address) if parsed.object_storage_address else "",
         preload=parsed.preload or "",
+        io_threads=parsed.io_threads,
+        event_loop=parsed.event_loop,
         logging=logging_options(parsed),
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = ArgumentParser("scaler_cluster", description="Start workers that run tasks for a scheduler.")
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        PROGRAM,
+        section="cluster",
+        key_aliases={"scheduler_address": "address", "storage_address": "object_storage_address"},
+        description="Workers that run tasks for a scheduler.",
+        epilog='Example: scaler_cluster -n 4 tcp://127.0.0.1:2345 --per-worker-capabilities "gpu=2,linux"',
+    )
     parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
-    _add_workers(parser)
-    _add_times(parser)
-    _add_processors(parser)
+    _add_workers(parser.add_argument_group("workers"))
+    _add_tasks(parser.add_argument_group("tasks"))
+    _add_memory(parser.add_argument_group("memory"))
+    _add_connection(parser.add_argument_group("connection"))
+    add_event_loop_argument(parser)
     add_logging_arguments(parser)
     add_arguments_without_effect(
-        parser,
-        (("-el", "--event-loop"), str, "an agent's loop is a poller of its own"),
-        (("-it", "--io-threads"), positive_int, "one is enough for one connection"),
-        (("-tts", "--task-timeout-seconds"), float, "a task says for itself how long it may run"),
-        (("-gc", "--garbage-collect-interval-seconds"), positive_seconds, "processors collect when they are idle"),
-        (("-tm", "--trim-memory-threshold-bytes"), int, "values are freed as tasks end"),
-    )
-    parser.add_argument(
-        *("-hps", "--hard-processor-suspend"),
-        action="store_true",
-        help="accepted and without effect: a waiting task is never stopped by a signal",
+        parser, (("--log-hub-address", "-la"), str, "there is no log hub: logs go to --logging-paths")
     )
     return parser
 
 
-def _add_workers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("-n", "--num-of-workers"),
-        type=positive_int,
-        metavar="N",
+def _add_workers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--num-of-workers", "-n", type=positive_int, metavar="N",
         help="how many workers (default: as many as names, else one less than there are processors)",
-    )
-    parser.add_argument(
-        *("-wn", "--worker-names"), default="", metavar="NAMES", help="comma separated; as many as workers"
-    )
-    parser.add_argument(
-        *("-pwc", "--per-worker-capabilities"),
-        type=parse_capabilities,
-        default=(),
-        metavar="CAPABILITIES",
-        help='what each worker offers: "gpu,linux", or with amounts: "gpu=2"',
-    )
-    parser.add_argument(
-        *("-wtqs", "--worker-task-queue-size", "--per-worker-task-queue-size"),
-        type=positive_int,
-        default=1000,
-        metavar="N",
+    )  # fmt: skip
+    group.add_argument(
+        "--worker-names", "-wn", default="", metavar="NAMES",
+        help="comma separated, as many as workers (default: numbers)",
+    )  # fmt: skip
+    group.add_argument(
+        "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(), metavar="NAMES",
+        help='what each worker offers: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
+    )  # fmt: skip
+    group.add_argument(
+        "--worker-task-queue-size", "-wtqs", "--per-worker-task-queue-size", "--per-worker-queue-size", "-wqs",
+        type=positive_int, default=1000, metavar="N",
         help="the most tasks a worker queues, reached only with tiny ones (default: %(default)s)",
-    )
-    parser.add_argument(
-        *("-osa", "--object-storage-address"),
-        default="",
-        metavar="ADDRESS",
-        help="the object storage, when workers must reach it by another address than the scheduler names",
-    )
-
-
-def _add_times(parser: argparse.ArgumentParser) -> None:
-    options = (
-        (("-hi", "--heartbeat-interval"), 2.0, "how often a worker tells its status"),
-        (("-ds", "--death-timeout-seconds"), 300.0, "how long workers look for a scheduler before they give up"),
-        (("--grace-seconds",), 1.0, "how long running tasks may go on when the cluster is told to stop"),
-        (("--object-retention-seconds",), 3600.0, "how long a processor keeps functions it no longer uses"),
-    )
-    for names, default, text in options:
-        parser.add_argument(
-            *names, type=positive_seconds, default=default, metavar="SECONDS", help=f"{text} (default: %(default)s)"
-        )
-
-
-def _add_processors(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--max-processors",
-        type=positive_int,
-        default=128,
-        metavar="N",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-processors", type=positive_int, default=128, metavar="N",
         help="the most processes of one worker, which bounds how deep tasks may nest (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--preload",
-        type=_preload,
-        default=None,
-        metavar="MODULE:FUNCTION(ARGUMENTS)",
+    )  # fmt: skip
+
+
+def _add_tasks(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--task-timeout-seconds", "-tts", "-tt", type=non_negative_seconds, default=0.0, metavar="SECONDS",
+        help="stop every task that runs for longer; zero: only those that have a timeout of their own (default: 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
+        help="how long running tasks may go on when the cluster is told to stop (default: 1)",
+    )  # fmt: skip
+    group.add_argument(
+        "--hard-processor-suspend", "-hps", **flag(),
+        help="stop the whole process of a task that waits for its children while they run in its place: its other "
+        "threads, if it has any, stand still too (default: False)",
+    )  # fmt: skip
+    group.add_argument(
+        "--preload", type=_preload, metavar="MODULE:FUNCTION(ARGUMENTS)",
         help="call this once in every new processor, before its first task",
-    )
+    )  # fmt: skip
+
+
+def _add_memory(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--object-retention-seconds", "-ot", type=non_negative_seconds, default=3600.0, metavar="SECONDS",
+        help="how long a processor keeps functions and serializers that no task uses; the scheduler may say less "
+        "(default: 3600)",
+    )  # fmt: skip
+    group.add_argument(
+        "--garbage-collect-interval-seconds", "-gc", type=positive_seconds, default=30.0, metavar="SECONDS",
+        help="a busy processor collects garbage so often, an idle one at once (default: 30)",
+    )  # fmt: skip
+    group.add_argument(
+        "--trim-memory-threshold-bytes", "-tm", type=byte_count, default=1 << 30, metavar="BYTES",
+        help="a processor that has this much memory or more gives back what is free after it has collected, such as "
+        "512M (default: 1GiB)",
+    )  # fmt: skip
+
+
+def _add_connection(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--object-storage-address", "-osa", metavar="ADDRESS",
+        help="the object storage, when workers must reach it by another address than the scheduler names",
+    )  # fmt: skip
+    group.add_argument(
+        "--heartbeat-interval", "-hi", "--heartbeat-interval-seconds", "-his",
+        type=positive_seconds, default=2.0, metavar="SECONDS",
+        help="how often a worker tells its status (default: 2)",
+    )  # fmt: skip
+    group.add_argument(
+        "--death-timeout-seconds", "-ds", "-dts", "-dt", type=positive_seconds, default=300.0, metavar="SECONDS",
+        help="how long workers look for a scheduler before they give up (default: 300)",
+    )  # fmt: skip
+    group.add_argument(
+        "--io-threads", "-it", "--worker-io-threads", type=positive_int, default=1, metavar="N",
+        help="threads of each worker that move messages between its socket and its agent (default: 1)",
+    )  # fmt: skip
 
 
 def parse_capabilities(text: str) -> tuple[Capability, ...]:
@@ -148,7 +185,7 @@ def parse_capabilities(text: str) -> tuple[Capability, ...]:
 
 def _capability(text: str) -> Capability:
     name, equals, amount = (part.strip() for part in text.partition("="))
-    if not name or (equals and not amount.isdecimal()):
+    if not name or (equals and not amount.isdecimal() and amount != "-1"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a capability: write name, or name=amount")
     return Capability(name, int(amount) if equals else -1)
 
@@ -156,7 +193,7 @@ def _capability(text: str) -> Capability:
 def _preload(text: str) -> str:
     try:
         parse_preload(text)
-    except (ValueError, SyntaxError) as error:
+    except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
 

@@ -26,13 +26,14 @@ from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint, zmq_context
+from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
 from scaler_worker import channel, zygote
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events
 from scaler_worker.core.processors import State
 from scaler_worker.links import ProcessorLink
+from scaler_worker.pollers import new_poller
 from scaler_worker.processor import ProcessorOptions, run_processor
 from scaler_worker.status import StatusReader
 from scaler_worker.zygote import ZygoteClient, fork_zygote
@@ -58,7 +59,14 @@ class Agent:
         self._zygote = zygote_client
         self._page = page
         self._free_slots = list(range(slot_count(config)))
-        settings = Settings(name, codec.encode_task_error, config.queue_size, config.max_processors)
+        settings = Settings(
+            worker_name=name,
+            encode_error=codec.encode_task_error,
+            queue_size=config.queue_size,
+            max_processors=config.max_processors,
+            task_timeout_seconds=config.task_timeout_seconds,
+            suspends_hard=config.suspends_hard,
+        )
         self.core = AgentCore(settings)
         self._links: dict[int, ProcessorLink] = {}  #: by processor number
         self._by_descriptor: dict[int, ProcessorLink] = {}  #: those that are polled
@@ -69,7 +77,7 @@ class Agent:
         self._exit_code: int | None = None
         self._signal_reader, self._signal_writer = socket.socketpair()
         self._stop_count = 0
-        self._poller = zmq.Poller()
+        self._poller = new_poller(config.event_loop)
         self._endpoint = self._dial()
         self._socket = self._endpoint.socket
         for readable in (self._socket, self._zygote.control, self._signal_reader):
@@ -81,6 +89,8 @@ class Agent:
             actions.Resume: lambda action: self._order(self._links[action.processor], channel.RESUME),
             actions.Interrupt: self._interrupt,
             actions.Reclaim: self._reclaim,
+            actions.Suspend: lambda action: self._zygote.suspend(action.processor),
+            actions.Unsuspend: lambda action: self._zygote.unsuspend(action.processor),
             actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
             actions.StopProcessor: lambda action: self._links[action.processor].leave(),
             actions.Log: self._log,
@@ -308,6 +318,10 @@ class Agent:
 
     def _on_stop_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop_count += 1
+        try:
+            self._signal_writer.send(b"\0")  # an event loop sets a wake-up descriptor of its own
+        except BlockingIOError:
+            pass  # there is enough in it to wake us
 
     def _stop(self, now: float) -> None:
         try:
@@ -335,9 +349,17 @@ def slot_count(config: ClusterConfig) -> int:
 def run_agent(config: ClusterConfig, name: str) -> int:
     """The life of a worker, in a process without threads: the exit code."""
     page = SignalPage(slot_count(config))
-    options = ProcessorOptions(config.preload, config.logging, config.object_retention_seconds)
+    use_io_threads(config.io_threads)
+    options = ProcessorOptions(
+        config.preload,
+        config.logging,
+        config.object_retention_seconds,
+        config.collect_seconds,
+        config.trim_threshold_bytes,
+    )
     zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
-    logger.info("Worker[%s] started", name)
+    if config.event_loop != "builtin":
+        logger.info("Worker[%s]: use event loop: %s", name, config.event_loop)
     agent = Agent(config, name, zygote_client, page)
     try:
         return agent.run()

@@ -26,6 +26,8 @@ from scaler_protocol.process import die_with_parent
 SPAWN = 1  # with one file descriptor: the processor's end of its channel
 SIGNAL = 2
 KILL = 3
+SUSPEND = 4
+UNSUSPEND = 5
 
 # Its notices.
 FORKED = 1  # value: process id
@@ -38,6 +40,8 @@ shared. The worker itself does without."""
 
 SIGNAL_NUMBER = signal.SIGURG
 """Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
+
+_SIGNALS = {SIGNAL: SIGNAL_NUMBER, SUSPEND: signal.SIGSTOP, UNSUSPEND: signal.SIGCONT}
 
 CLOSE_SECONDS = 2.0
 
@@ -70,6 +74,12 @@ class ZygoteClient:
 
     def kill(self, processor: int) -> None:
         self._send(KILL, processor, 0)
+
+    def suspend(self, processor: int) -> None:
+        self._send(SUSPEND, processor, 0)
+
+    def unsuspend(self, processor: int) -> None:
+        self._send(UNSUSPEND, processor, 0)
 
     def close(self) -> None:
         """The zygote ends when its control socket does, and kills what it has forked. The wait for it is bounded."""
@@ -175,7 +185,7 @@ class _Zygote:
         elif kind == KILL:
             self._kill(processor)
         elif processor in self._processors:
-            os.kill(self._processors[processor], SIGNAL_NUMBER)
+            os.kill(self._processors[processor], _SIGNALS[kind])
         return True
 
     def _warm_up(self) -> None:

@@ -1,16 +1,15 @@
 """What every Scaler command shares: arguments, logging, the event loop, signals, and not outliving its parent."""
 
-from scaler_protocol.process.arguments import (
-    ArgumentParser,
+from scaler_protocol.process.argument_types import (
     boolean,
     byte_count,
-    flag,
     non_negative_seconds,
     positive_int,
     positive_seconds,
     seconds,
     whole_number,
 )
+from scaler_protocol.process.arguments import ArgumentParser, flag
 from scaler_protocol.process.event_loop import EVENT_LOOPS, check_event_loop
 from scaler_protocol.process.failures import StartupError, UsageError, exit_code_of
 from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LoggingOptions, setup_logging

@@ -1,22 +1,17 @@
-"""Command lines: a parser that answers mistakes with one line, and the argument types all commands share."""
+"""Command lines: a parser that answers mistakes with one line, and takes options from several places."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from scaler_protocol.process import completion
+from scaler_protocol.process.argument_types import BOOLEANS, boolean
 from scaler_protocol.process.failures import EXIT_USAGE
 from scaler_protocol.process.settings import environment_prefix, use_settings
-
-_BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-_BYTE_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -103,68 +98,6 @@ def explicit_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
     names = {name for action in parser._actions if action.type is boolean for name in action.option_strings}
     followers = [*arguments[1:], ""]
     return [
-        f"{argument}=True" if argument in names and follower.lower() not in _BOOLEANS else argument
+        f"{argument}=True" if argument in names and follower.lower() not in BOOLEANS else argument
         for argument, follower in zip(arguments, followers, strict=False)
     ]
-
-
-def boolean(text: str) -> bool:
-    if text.lower() not in _BOOLEANS:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
-    return _BOOLEANS[text.lower()]
-
-
-def byte_count(text: str) -> int:
-    """A number of bytes: 1000000, 512M, 4GiB; units are powers of 1024."""
-    match = _BYTE_COUNT.fullmatch(text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 1000000, 512M or 4GiB")
-    value = int(float(match[1]) * _BYTE_UNITS[match[2].lower()])
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size above zero")
-    return value
-
-
-def whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
-def positive_int(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return value
-
-
-def seconds(text: str) -> float:
-    """Any number of seconds; what zero or less means, the option says."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
-
-
-def positive_seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
-    return value
-
-
-def non_negative_seconds(text: str) -> float:
-    value = seconds(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, zero or above")
-    return value

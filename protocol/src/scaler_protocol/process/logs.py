@@ -42,6 +42,10 @@ class LoggingOptions:
     level: str = "INFO"
     config_file: str | None = None
 
+    @property
+    def is_streams_only(self) -> bool:
+        return all(path in _STREAMS for path in self.paths)
+
 
 class LineFormatter(logging.Formatter):
     """Four letters for the level, so that messages line up."""

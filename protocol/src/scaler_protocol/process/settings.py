@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.process import config_file
+from scaler_protocol.process.argument_types import boolean
 from scaler_protocol.process.failures import UsageError
 
 if TYPE_CHECKING:
@@ -95,10 +96,12 @@ def converted(action: argparse.Action, raw: Any, place: str) -> Any:
 
 def _convert_one(action: argparse.Action, raw: Any, place: str) -> Any:
     text = raw if isinstance(raw, str) else _text(raw)
-    if action.type is None and not isinstance(raw, str | list):
+    is_switch = action.nargs == 0
+    if action.type is None and not is_switch and not isinstance(raw, str | list):
         raise UsageError(f"{place}: {text} is not a text: put it in quotes")
     try:
-        value = action.type(text) if callable(action.type) else text
+        kind = boolean if is_switch else action.type
+        value = kind(text) if callable(kind) else text
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{place}: {error}") from None
     except (TypeError, ValueError):

@@ -50,6 +50,18 @@ class Reclaim:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspend:
+    """Let the whole process stand still."""
+
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuspend:
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
 class KillProcessor:
     """With everything its task has started."""
 
@@ -80,5 +92,6 @@ class Finish:
 
 
 Action = (
-    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | KillProcessor | StopProcessor | Log | Finish
+    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | Suspend | Unsuspend | KillProcessor
+    | StopProcessor | Log | Finish
 )  # fmt: skip

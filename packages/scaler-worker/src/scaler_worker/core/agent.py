@@ -29,7 +29,7 @@ from scaler_protocol.messages import (
     TaskLog,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_worker.core import deadlines, events, handing, stopping
+from scaler_worker.core import deadlines, events, handing, stopping, suspension
 from scaler_worker.core.actions import Action, Finish, Log, Resume, Send
 from scaler_worker.core.credit import Load, credit_limit, nested_reserve
 from scaler_worker.core.deaths import describe_exit, processor_died
@@ -327,6 +327,7 @@ class AgentCore:
         handing.reclaim_stuck(tables, now)
         handing.hand_out(tables, now)
         handing.stop_surplus(tables, now)
+        suspension.arrange(tables, now)
         if tables.is_connected:
             self._send_ends(now)
         if tables.drain_until is not None and (not tables.tasks or now >= tables.drain_until):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaler_worker.core import handing
+from scaler_worker.core import handing, suspension
 from scaler_worker.core.tables import Tables
 
 
@@ -23,6 +23,7 @@ def _deadlines(tables: Tables) -> Iterator[float]:
             yield processor.timeout_at
         if handing.is_stuck(processor):
             yield processor.first_since + handing.STUCK_SECONDS
+    yield from suspension.changes_at(tables)
     if tables.drain_until is not None:
         yield tables.drain_until
         return

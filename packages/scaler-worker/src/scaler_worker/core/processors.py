@@ -90,6 +90,8 @@ class Processor:
     reclaim_serial: int = 0
     is_broken: bool = False  #: killed because it broke the local channel, so that its first task is to blame
     is_reclaiming: bool = False  #: asked to give back what it has not begun, and has not answered
+    is_suspended: bool = False  #: the process stands still
+    change_at: float = 0.0  #: when it is to be woken, or may be suspended again
     kill_at: float | None = None  #: set while an interrupted first task is given its grace
     timeout_at: float | None = None  #: when the first task has run for its `timeout_seconds`
 

@@ -49,10 +49,17 @@ def begin_first(tables: Tables, processor: Processor, now: float) -> None:
     first = processor.first
     if first is None:
         return
-    if first.header.timeout_seconds > 0:
-        processor.timeout_at = now + first.header.timeout_seconds
+    timeout_seconds = _timeout_of(tables, first)
+    if timeout_seconds > 0:
+        processor.timeout_at = now + timeout_seconds
     if first.stop is not None:
         interrupt_first(tables, processor, now)
+
+
+def _timeout_of(tables: Tables, task: Task) -> float:
+    """The shorter of the task's own and the worker's; zero when there is neither (WRK-14)."""
+    own, general = task.header.timeout_seconds, tables.settings.task_timeout_seconds
+    return min(own, general) if own > 0 and general > 0 else max(own, general)
 
 
 def interrupt_first(tables: Tables, processor: Processor, now: float) -> None:
@@ -104,7 +111,7 @@ def _reply(tables: Tables, task: Task, outcome: int) -> None:
 
 
 def _timed_out(tables: Tables, task: Task) -> bytes:
-    text = f"the task ran longer than its timeout of {task.header.timeout_seconds:g} s and was stopped"
+    text = f"the task ran longer than its timeout of {_timeout_of(tables, task):g} s and was stopped"
     workers = (tables.settings.worker_name,)
     error = TaskError(code=TASK_TIMED_OUT, type_name="builtins.TimeoutError", message=text, workers=workers)
     return tables.settings.encode_error(error)

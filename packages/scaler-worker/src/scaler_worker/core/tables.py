@@ -22,6 +22,8 @@ class Settings:
     queue_size: int = 1000
     max_processors: int = 128
     places: int = 1  #: how many tasks run at once
+    task_timeout_seconds: float = 0.0  #: how long any task may run; zero: as long as its own header says
+    suspends_hard: bool = False  #: blocked processors are stopped while deeper tasks run
 
 
 @dataclass(slots=True)

@@ -84,6 +84,12 @@ class Objects:
             self._older = dict(self.loaded)
             self.loaded.clear()
 
+    def seconds_to_forget(self, now: float) -> float | None:
+        """Until `forget_unused` has something to do; None while nothing is kept."""
+        if not self.loaded and not self._older:
+            return None
+        return max(0.0, self._renewed_at + self._retention_seconds - now)
+
     def load_function(self, object_id: ObjectId) -> Callable[..., Any]:
         function: Callable[..., Any] = self._load(object_id, "function")
         return function

@@ -12,7 +12,6 @@ agent knows exactly the same, so no task is lost and none runs twice.
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import select
@@ -35,6 +34,7 @@ from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.errors import encode_exception
+from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.output import streamed_output
 from scaler_worker.processor.profiling import Profile
 from scaler_worker.zygote import SIGNAL_NUMBER
@@ -56,7 +56,14 @@ class TaskInterrupted(KeyboardInterrupt):
 
 
 class ProcessorLoop:
-    def __init__(self, end: socket.socket, page: SignalPage, slot: int, retention_seconds: float = 3600.0) -> None:
+    def __init__(
+        self,
+        end: socket.socket,
+        page: SignalPage,
+        slot: int,
+        housekeeping: Housekeeping,
+        retention_seconds: float = 3600.0,
+    ) -> None:
         self._end = end
         self._descriptor = end.fileno()
         self._page = page
@@ -68,6 +75,7 @@ class ProcessorLoop:
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
         self._objects = Objects(retention_seconds)
+        self._housekeeping = housekeeping
         self._functions = self._objects.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place)
         self._running = 0  #: number of the task whose code runs, 0 between tasks
@@ -106,15 +114,27 @@ class ProcessorLoop:
         self._obey[order[0]](*order[1:])
 
     def _receive(self) -> bytes:
-        if not self._running and not self._is_readable(IDLE_COLLECT_SECONDS):
-            gc.collect()
-            self._objects.forget_unused(time.monotonic())
+        if not self._running:
+            self._tidy_up()
         data = self._end.recv(channel.RECEIVE_BYTES)
         if not data:
             os._exit(0)  # the agent wants us gone, or is gone itself: nobody is left to be told anything
         return data
 
-    def _is_readable(self, seconds: float) -> bool:
+    def _tidy_up(self) -> None:
+        """Between two tasks. Whoever is busy does it seldom, whoever is idle at once, for then nobody waits for it."""
+        now = time.monotonic()
+        if self._is_readable(0 if self._housekeeping.is_due(now) else IDLE_COLLECT_SECONDS):
+            if self._housekeeping.is_due(now):
+                self._objects.forget_unused(now)
+                self._housekeeping.collect(now)
+            return
+        self._housekeeping.collect(time.monotonic())
+        while not self._is_readable(self._objects.seconds_to_forget(time.monotonic())):
+            self._objects.forget_unused(time.monotonic())
+            self._housekeeping.collect(time.monotonic())
+
+    def _is_readable(self, seconds: float | None) -> bool:
         return bool(select.select([self._end], [], [], seconds)[0])
 
     def _on_run(self, rows: list[Row]) -> None:

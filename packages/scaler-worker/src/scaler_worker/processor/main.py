@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import importlib
 import logging
 import os
 import random
-import re
 import signal
 import socket
 import sys
-from ast import literal_eval
+import time
 from dataclasses import dataclass
 
-from scaler_protocol.process import LoggingOptions, setup_logging
+from scaler_protocol.process import LoggingOptions, execute_preload, setup_logging
 from scaler_worker.channel import SignalPage
+from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.loop import ProcessorLoop
-
-_PRELOAD = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+)\s*(?P<arguments>\(.*\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +24,23 @@ class ProcessorOptions:
     preload: str = ""  #: "module.sub:function(arguments)", called once before the first task
     logging: LoggingOptions | None = None
     object_retention_seconds: float = 3600.0
+    collect_seconds: float = 30.0
+    trim_threshold_bytes: int = 1 << 30
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _use_streams()
     random.seed()
+    if options.logging is not None:
+        _log_to_own_files(options.logging)
     if options.preload:
-        _preload(options)
+        _preload(options.preload)
     _seed_numpy()
     gc.collect()
     gc.freeze()
-    ProcessorLoop(end, page, slot, options.object_retention_seconds).run()
+    housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
+    ProcessorLoop(end, page, slot, housekeeping, options.object_retention_seconds).run()
 
 
 def _use_streams() -> None:
@@ -62,24 +64,17 @@ def _seed_numpy() -> None:
         numpy_random.seed()
 
 
-def _preload(options: ProcessorOptions) -> None:
-    """Call what the operator named. If it fails, so does this processor, and the agent starts the next more slowly."""
-    if options.logging is not None:
-        setup_logging(options.logging, path_suffix=f"-{os.getpid()}")
+def _log_to_own_files(options: LoggingOptions) -> None:
+    """Files get the process id behind their names, so that two processes never rotate one. What only goes to streams,
+    or where a configuration file says, goes on there as it is."""
+    if options.config_file is None and not options.is_streams_only:
+        setup_logging(options, path_suffix=f"-{os.getpid()}")
+
+
+def _preload(text: str) -> None:
+    """If it fails, so does this processor, and the agent starts the next more slowly."""
     try:
-        module, function, arguments = parse_preload(options.preload)
-        logging.info("preloading: %s with args %r", f"{module}:{function}", arguments)
-        getattr(importlib.import_module(module), function)(*arguments)
+        execute_preload(text)
     except Exception:
-        logging.exception("preloading %s failed", options.preload)
+        logging.exception("preloading %s failed", text)
         raise SystemExit(1) from None
-
-
-def parse_preload(text: str) -> tuple[str, str, tuple[object, ...]]:
-    """Module, function and positional arguments, which are literals. Raises ValueError for anything else."""
-    match = _PRELOAD.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is not of the form module.sub:function or module.sub:function(arguments)")
-    inner = (match["arguments"] or "()")[1:-1].strip()
-    arguments = literal_eval(f"({inner},)") if inner else ()
-    return match["module"], match["function"], arguments

@@ -1,0 +1,73 @@
+"""Types of arguments: from a text to a value, or an error of one readable line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+
+_BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+_BYTE_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def boolean(text: str) -> bool:
+    if text.lower() not in BOOLEANS:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+    return BOOLEANS[text.lower()]
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes: 1000000, 512M, 4GiB; units are powers of 1024."""
+    match = _BYTE_COUNT.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 1000000, 512M or 4GiB")
+    value = int(float(match[1]) * _BYTE_UNITS[match[2].lower()])
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size above zero")
+    return value
+
+
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def positive_int(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return value
+
+
+def seconds(text: str) -> float:
+    """Any number of seconds; what zero or less means, the option says."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def positive_seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return value
+
+
+def non_negative_seconds(text: str) -> float:
+    value = seconds(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, zero or above")
+    return value
