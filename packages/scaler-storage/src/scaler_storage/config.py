@@ -26,6 +26,7 @@ PROGRAM = "scaler_object_storage_server"
 class Config:
     address: str
     memory_limit_bytes: int | None = None
+    shares_memory: bool = True
     event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
     timers: Timers = field(default_factory=Timers)
@@ -38,6 +39,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     return Config(
         address=_bind_address(options.address, is_insecure=options.insecure),
         memory_limit_bytes=options.memory_limit,
+        shares_memory=not options.no_shared_memory,
         event_loop=options.event_loop,
         logging=logging_options(options),
     )
@@ -72,6 +74,12 @@ def parser() -> ArgumentParser:
         type=byte_count,
         metavar="BYTES",
         help="refuse objects beyond this many bytes in all, such as 8GiB (default: no limit)",
+    )
+    parser.add_argument(
+        "--no-shared-memory",
+        action="store_true",
+        help="send all bytes through the socket, also to and from processes on this host (default: large values are "
+        "shared in memory with those of the same user)",
     )
     parser.add_argument(
         "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"

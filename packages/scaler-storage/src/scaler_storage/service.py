@@ -7,13 +7,23 @@ import logging
 
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.messages import Hello, PutShared
 from scaler_protocol.process import StartupError
-from scaler_protocol.session import Complained, Lost, Opened, Received, SessionEvent, SessionServer
+from scaler_protocol.session import (
+    Complained,
+    Lost,
+    Opened,
+    Received,
+    SessionEvent,
+    SessionServer,
+    WelcomeFields,
+)
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
 from scaler_storage.config import Config
-from scaler_storage.core import ALLOWED_MESSAGES, ALLOWED_ROLES, CoreLimits, Event, StorageCore, Tick
+from scaler_storage.core import ALLOWED_MESSAGES, ALLOWED_ROLES, CoreLimits, Event, FileOffered, StorageCore, Tick
 from scaler_storage.memory import MemoryReturn
+from scaler_storage.shared_files import SharedFiles
 
 _TICK = Tick()
 
@@ -23,8 +33,9 @@ class StorageService:
         self._stop = stop
         self._core = StorageCore(CoreLimits(memory_bytes=config.memory_limit_bytes))
         self._memory = MemoryReturn()
+        self._files = SharedFiles(is_enabled=config.shares_memory)
         try:
-            self._router = RouterEndpoint(config.address, _session_server(config))
+            self._router = RouterEndpoint(config.address, _session_server(config, self._files))
         except AddressError as error:
             raise StartupError(str(error)) from None
         self._driver = AsyncioDriver(self._router, self._on_events, next_deadline=self._next_deadline)
@@ -41,7 +52,10 @@ class StorageService:
     def _on_events(self, events: list[SessionEvent], now: float) -> None:
         self._handle(_TICK, now)
         for event in events:
-            if isinstance(event, (Received, Opened, Lost)):
+            if isinstance(event, Received) and isinstance(event.message, PutShared):
+                put = event.message
+                self._handle(FileOffered(event.peer_id, put, self._files.open(put)), now)
+            elif isinstance(event, (Received, Opened, Lost)):
                 self._handle(event, now)
             if not isinstance(event, Received):
                 _log(event)
@@ -56,7 +70,10 @@ class StorageService:
             self._router.send(action.peer_id, action.message)
 
 
-def _session_server(config: Config) -> SessionServer:
+def _session_server(config: Config, files: SharedFiles) -> SessionServer:
+    def welcome(hello: Hello) -> WelcomeFields:
+        return WelcomeFields(withheld_features=files.withheld_features(hello))
+
     return SessionServer(
         server_id=new_peer_id(),
         role_name="object storage server",
@@ -64,6 +81,8 @@ def _session_server(config: Config) -> SessionServer:
         allowed_messages=ALLOWED_MESSAGES,
         software=this_software("scaler-storage"),
         timers=config.timers,
+        features=files.features,
+        welcome=welcome,
     )
 
 

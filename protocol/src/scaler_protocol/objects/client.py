@@ -9,15 +9,21 @@ from collections.abc import Callable, Sequence
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Buffer, StorageStatus
+from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.link import Link
 from scaler_protocol.objects.operations import (
     DuplicateOperation,
     GetOperation,
+    NotShared,
     Operation,
     PutOperation,
+    PutSharedOperation,
     ReleaseOperation,
     StatusOperation,
 )
+
+#: From here on a value is shared where it can be; below, a message with its bytes costs less.
+SHARED_BYTES = 256 * 1024
 
 
 class ObjectClient:
@@ -50,12 +56,21 @@ class ObjectClient:
     def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
         """Store the buffers, one after the other, as one value. They are sent as they are, without a copy, and must
         not change until this returns. An object that exists gains an owner."""
-        self._run(PutOperation(object_id, owner, buffers))
+        if not self._put_shared(object_id, owner, buffers):
+            self._run(PutOperation(object_id, owner, buffers))
 
-    def get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> bytearray:
-        """The value. Waits for an object that does not exist yet; ObjectNotFound if none comes in that time."""
-        operation = GetOperation(object_id, wait_seconds)
+    def get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> Buffer:
+        """The value, in memory that may be written to and is nobody else's. Waits for an object that does not exist
+        yet; ObjectNotFound if none comes in that time."""
+        operation = GetOperation(object_id, wait_seconds, accepts_shared=bool(self._link().shares_memory))
         self._run(operation)
+        if operation.shared is not None:
+            try:
+                return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
+            except memory_files.Unreadable:
+                # It was released meanwhile, or is there for the storage's own user only.
+                operation = GetOperation(object_id, wait_seconds)
+                self._run(operation)
         assert operation.value is not None
         return operation.value
 
@@ -83,6 +98,24 @@ class ObjectClient:
     def close(self) -> None:
         """Calls that are under way in other threads raise StorageUnavailable; later ones connect anew."""
         _close_own(self._links)
+
+    def _put_shared(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> bool:
+        """False when it has to be put in chunks: small, or where memory is not shared, or when there is none left."""
+        total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
+        if total_bytes < SHARED_BYTES or not self._shares_memory():
+            return False
+        try:
+            file = memory_files.create(object_id, buffers)
+            self._run(PutSharedOperation(object_id, owner, total_bytes, file.reference()))
+        except (OSError, NotShared):
+            return False
+        return True
+
+    def _shares_memory(self) -> bool:
+        link = self._link()
+        if link.shares_memory is None and memory_files.FEATURES:
+            self.status()  # of no interest: its answer comes in a session
+        return bool(link.shares_memory)
 
     def _run(self, operation: Operation) -> None:
         self._link().run(operation)

@@ -12,6 +12,7 @@ All state is under one lock. Only the wait for input happens outside it, and onl
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from scaler_protocol import codes
 from scaler_protocol.addresses import check_resolvable
 from scaler_protocol.errors import ScalerError, StorageUnavailable
 from scaler_protocol.ids import PeerId, new_peer_id
-from scaler_protocol.messages import Hello
+from scaler_protocol.messages import Hello, MemoryFile
+from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.operations import Operation
 from scaler_protocol.objects.requests import ObjectRequests
 from scaler_protocol.objects.wake import Wake
@@ -49,6 +51,10 @@ class Link:
         self._on_restart = on_restart
         #: which storage answered last
         self._server_id: PeerId | None = None
+        #: whether large values need not travel; None: there is no session that would tell
+        self.shares_memory: bool | None = None
+        #: shows the storage that we are on its host
+        self._proof: memory_files.OpenedFile | None = None
         self._requests = ObjectRequests(address, timeout_seconds)
         self._endpoint: DealerEndpoint | None = None
         #: guards everything here
@@ -164,10 +170,12 @@ class Link:
             endpoint.bye()
         elif isinstance(event, Opened):
             self._requests.opened(now)
+            self.shares_memory = memory_files.FEATURE in event.welcome.features
             if self._server_id not in (None, event.peer_id):
                 self._on_restart()
             self._server_id = event.peer_id
         elif isinstance(event, Lost):
+            self.shares_memory = None
             self._requests.lost(event.text or "the object storage said goodbye", now)
             if self._requests.operations:
                 endpoint.redial()
@@ -227,12 +235,23 @@ class Link:
                 codes.PROTOCOL_VERSION_MAX,
                 self._role,
                 new_peer_id(),
+                features=memory_files.FEATURES,
                 software=this_software(self._software_name),
+                memory_file=self._proof_of_host(),
             )
             self._endpoint = DealerEndpoint(
                 self._address, SessionDialer(hello=hello, server_name="object storage server")
             )
         return self._endpoint
+
+    def _proof_of_host(self) -> MemoryFile:
+        """(HSK-25)"""
+        if self._proof is None and memory_files.FEATURES:
+            try:
+                self._proof = memory_files.create(os.urandom(memory_files.NAME_BYTES))
+            except OSError:
+                pass  # a Hello without it gets a Welcome without the feature
+        return MemoryFile() if self._proof is None else self._proof.reference()
 
     def _forget_polled(self) -> None:
         if self._polled is not None:
@@ -244,6 +263,7 @@ class Link:
             self._forget_polled()
             self._endpoint.close()
             self._endpoint = None
+            self.shares_memory = None
             self._requests.lost(reason, time.monotonic())
             self._notify_done()
 

@@ -25,11 +25,6 @@ from functools import lru_cache
 from scaler_protocol.messages import Buffer, MemoryFile
 from scaler_protocol.objects.buffers import new_buffer
 
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]
-
 FEATURE = "memfd"
 NAME_BYTES = 16
 
@@ -42,7 +37,9 @@ _PREFIX = "scaler-"
 #: What one call of `writev` takes.
 _PIECES = 1024
 
-if sys.platform == "linux" and fcntl is not None and hasattr(os, "memfd_create"):
+if sys.platform == "linux" and hasattr(os, "memfd_create"):
+    import fcntl
+
     _FLAGS = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     #: Not to be run as a program. Kernels before 6.3 do not know it.

@@ -18,17 +18,20 @@ from scaler_protocol.messages import (
     Buffer,
     Duplicate,
     Get,
+    MemoryFile,
     ObjectReply,
     Put,
+    PutShared,
     Release,
+    SharedValue,
     StorageStatus,
     StorageStatusRequest,
     Value,
 )
 from scaler_protocol.objects.buffers import new_buffer
 
-Request = Put | Get | Duplicate | Release | StorageStatusRequest
-Reply = Value | ObjectReply | StorageStatus
+Request = Put | PutShared | Get | Duplicate | Release | StorageStatusRequest
+Reply = Value | SharedValue | ObjectReply | StorageStatus
 
 MEBIBYTE = 1024 * 1024
 #: The most that one frame carries (STO-6).
@@ -122,14 +125,46 @@ class PutOperation(Operation):
         self._next_index = self._confirmed_count = 0
 
 
-class GetOperation(Operation):
-    """First one chunk, which tells the size; then the rest, side by side, into one allocation."""
+class NotShared(ScalerError):
+    """The storage cannot or will not read this file; the object is to be put in chunks."""
 
-    def __init__(self, object_id: ObjectId, wait_seconds: float) -> None:
+
+class PutSharedOperation(Operation):
+    """The whole value is in a memory file, which has to be open until this is done."""
+
+    def __init__(self, object_id: ObjectId, owner: PeerId, total_bytes: int, file: MemoryFile) -> None:
+        super().__init__()
+        self._fields = object_id, owner, total_bytes, file
+        self._is_asked = False
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        if self._is_asked:
+            return None
+        self._is_asked = True
+        return PutShared(request_id, *self._fields)
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        if isinstance(reply, ObjectReply) and reply.code == codes.UNREADABLE_FILE:
+            self.fail(NotShared(reply.text))
+        elif not self._refused(reply):
+            self._succeed()
+
+    def restart(self) -> None:
+        # The next session may be with another storage, and without the feature.
+        self.fail(NotShared("the session in which the file was offered is over"))
+
+
+class GetOperation(Operation):
+    """First one chunk, which tells the size; then the rest, side by side, into one allocation. Or, where memory is
+    shared, the name of a file, and then it is for the caller to open it."""
+
+    def __init__(self, object_id: ObjectId, wait_seconds: float, *, accepts_shared: bool = False) -> None:
         super().__init__()
         self._object_id = object_id
         self._wait_seconds = wait_seconds
+        self._accepts_shared = accepts_shared
         self.value: bytearray | None = None
+        self.shared: SharedValue | None = None
         self._missing_bytes = 0
         #: ranges to ask for, and (by where they begin) ranges asked for; disjoint, together all that is missing
         self._wanted: deque[tuple[int, int]] = deque([(0, CHUNK_BYTES)])
@@ -151,18 +186,26 @@ class GetOperation(Operation):
             self._asked[begin] = end
             self._waits_until = self._deadline
             wait_seconds = max(self._deadline - now, SHORTEST_WAIT_SECONDS)
-            return Get(request_id, self._object_id, begin, min(end - begin, WAITING_CHUNK_BYTES), wait_seconds)
+            chunk_bytes = min(end - begin, WAITING_CHUNK_BYTES)
+            return Get(request_id, self._object_id, begin, chunk_bytes, wait_seconds, self._is_file_welcome)
         if not has_room or not self._wanted:
             return None
         begin, end = self._wanted.popleft()
         self._asked[begin] = end
-        return Get(request_id, self._object_id, begin, end - begin)
+        return Get(request_id, self._object_id, begin, end - begin, accepts_shared=self._is_file_welcome)
+
+    @property
+    def _is_file_welcome(self) -> bool:
+        return self._accepts_shared and self.value is None
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         assert isinstance(request, Get)
         end = self._asked.pop(request.offset)
         if isinstance(reply, Value):
             self._fill(request, end, reply)
+        elif isinstance(reply, SharedValue) and self._is_file_welcome:
+            self.shared = reply
+            self._succeed()
         elif not isinstance(reply, ObjectReply) or reply.code == codes.OK:
             self.fail(_nonsense(f"a {type(reply).__name__} where a Value belongs"))
         elif reply.code == codes.NO_SUCH_OBJECT and now < self._deadline:
@@ -174,6 +217,7 @@ class GetOperation(Operation):
 
     def restart(self) -> None:
         self.attempt += 1
+        self._accepts_shared = False  # the next session may be with another storage, and without the feature
         self._wanted.extend(sorted(self._asked.items()))
         self._wanted.extend(self._awaited)
         self._asked.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from scaler_protocol.errors import ScalerError, StorageUnavailable
-from scaler_protocol.messages import Get, Message, ObjectReply, Put, StorageStatus, Value
+from scaler_protocol.messages import Get, Message, ObjectReply, Put, SharedValue, StorageStatus, Value
 from scaler_protocol.objects.operations import Operation, Request
 
 OPEN_CHUNKS = 8
@@ -37,6 +37,10 @@ class ObjectRequests:
 
     def begin(self, operation: Operation, now: float) -> None:
         operation.started_at = now
+        if not self.is_open:
+            operation.restart()  # whatever session it was made for
+            if operation.is_done:
+                return
         self.operations[operation] = 0
         self._ready.append(operation)
 
@@ -70,11 +74,13 @@ class ObjectRequests:
                 operation.fail(StorageUnavailable(f"{SESSIONS_LOST} sessions with the object storage ended: {text}"))
             else:
                 operation.restart()
+                if operation.is_done:
+                    del self.operations[operation]
         self._ready = deque(self.operations)
 
     def receive(self, message: Message, now: float) -> None:
         self._sign_at = now
-        if not isinstance(message, (Value, ObjectReply, StorageStatus)):
+        if not isinstance(message, (Value, SharedValue, ObjectReply, StorageStatus)):
             return  # a newer storage may say more than we ask for (EVO-4)
         operation, attempt, request = self._open.pop(message.request_id, (None, 0, None))
         if operation is None or request is None:

@@ -2,8 +2,18 @@
 
 from scaler_storage.core.actions import Action, Send
 from scaler_storage.core.core import StorageCore
-from scaler_storage.core.events import Event, Tick
+from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES
 
-__all__ = ["ALLOWED_MESSAGES", "ALLOWED_ROLES", "Action", "CoreLimits", "Event", "Send", "StorageCore", "Tick"]
+__all__ = [
+    "ALLOWED_MESSAGES",
+    "ALLOWED_ROLES",
+    "Action",
+    "CoreLimits",
+    "Event",
+    "FileOffered",
+    "Send",
+    "StorageCore",
+    "Tick",
+]

@@ -3,7 +3,8 @@
 Theory of operation. An object exists once all bytes of one upload are there, and until its last owner lets go; both
 are instants, so every question about an object has one answer. Requests about objects that do not exist yet may wait;
 they are answered by the event that creates the object, ends their time or ends their session. Bytes are kept in the
-pieces they arrived in, and every answer is a view of one of them: nothing is joined and nothing is copied.
+pieces they arrived in, and every answer is a view of one of them: nothing is joined and nothing is copied. Or they lie
+in a memory file that the writer shared, and a reader on this host is told where: then not even a view is needed.
 
 Every request gets exactly one reply, unless its session ends first or it is a release with requestId zero. What a peer
 gets wrong is said in that reply; it never changes anything but the peer's own upload.
@@ -22,8 +23,10 @@ from scaler_protocol.messages import (
     Get,
     ObjectReply,
     Put,
+    PutShared,
     Release,
     ReleaseOwner,
+    SharedValue,
     StorageStatus,
     StorageStatusRequest,
     Value,
@@ -31,7 +34,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import refusals
 from scaler_storage.core.actions import Action, Send
-from scaler_storage.core.events import Event, Tick
+from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.objects import ObjectTable
 from scaler_storage.core.owners import GoneOwners
@@ -39,7 +42,7 @@ from scaler_storage.core.refusals import Refusal
 from scaler_storage.core.rights import ALLOWED_MESSAGES
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.uploads import UploadTable
-from scaler_storage.core.values import StoredValue
+from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 
 
@@ -57,6 +60,7 @@ class StorageCore:
         self._on_event: dict[type, Callable[[Any], None]] = {
             Opened: self._opened,
             Received: self._received,
+            FileOffered: self._file_offered,
             Lost: self._lost,
             Tick: lambda _tick: None,
         }
@@ -101,6 +105,7 @@ class StorageCore:
 
     def _received(self, event: Received) -> None:
         kind = type(event.message)
+        assert kind is not PutShared, "the shell opens the file first, and hands over a FileOffered"
         assert kind in ALLOWED_MESSAGES[self.roles[event.peer_id]], "the session layer has refused it (STO-15)"
         self._on_message[kind](event.peer_id, event.message)
 
@@ -153,10 +158,7 @@ class StorageCore:
         held = self.memory_bytes
         if put.offset == 0 and upload is not None:
             held -= upload.value.held_bytes
-        wanted = put.total_bytes - put.offset
-        if self.limits.memory_bytes is not None and held + wanted > self.limits.memory_bytes:
-            return refusals.storage_full(wanted, held, self.limits.memory_bytes)
-        return None
+        return refusals.check_room(put.total_bytes - put.offset, held, self.limits)
 
     def _take_chunk(self, peer_id: PeerId, put: Put) -> None:
         if put.offset == 0:
@@ -178,6 +180,24 @@ class StorageCore:
         if self.uploads.get(peer_id, object_id) is not None:
             self.uploads.remove(peer_id, object_id)
 
+    def _file_offered(self, event: FileOffered) -> None:
+        """A whole object in a file. What it is refused for does not end an upload of the same id: nothing was sent
+        out of order. A file that is not kept is closed with the event, when nobody refers to it any more."""
+        peer_id, put, file = event.peer_id, event.put, event.file
+        if put.owner in self.gone_owners:
+            self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
+        elif put.object_id in self.objects.objects:
+            self._add_owner(put.object_id, put.owner)
+            self._confirm(peer_id, put.request_id)
+        elif isinstance(file, str):
+            self._refuse(peer_id, put.request_id, refusals.unreadable_file(file))
+        elif (refusal := refusals.check_room(file.size, self.memory_bytes, self.limits)) is not None:
+            self._refuse(peer_id, put.request_id, refusal)
+        else:
+            self._drop_upload(peer_id, put.object_id)
+            self._confirm(peer_id, put.request_id)
+            self._complete(put.object_id, FileValue(file), put.owner)
+
     # ------------------------------------------------------------ Get and Duplicate
 
     def _get(self, peer_id: PeerId, get: Get) -> None:
@@ -189,7 +209,10 @@ class StorageCore:
         else:
             self._send_value(peer_id, get, stored.value)
 
-    def _send_value(self, peer_id: PeerId, get: Get, value: StoredValue) -> None:
+    def _send_value(self, peer_id: PeerId, get: Get, value: AnyValue) -> None:
+        if get.accepts_shared and isinstance(value, FileValue):
+            self._actions.append(Send(peer_id, SharedValue(get.request_id, value.total_bytes, value.file.reference())))
+            return
         most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
         chunk = value.slice_at(get.offset, most_bytes)
         self._actions.append(Send(peer_id, Value(get.request_id, value.total_bytes, get.offset, chunk)))
@@ -226,7 +249,7 @@ class StorageCore:
 
     # ------------------------------------------------------------ objects come and go
 
-    def _complete(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> None:
+    def _complete(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> None:
         """The object exists from here on: serve who waited for it, in the order they came.
 
         A Duplicate that is served creates an object others may wait for, and so on; hence a list of ids that have
@@ -245,7 +268,7 @@ class StorageCore:
                     shared = self.objects.objects[created_id].value
                     available.append(self._create(waiter.request.target, shared, waiter.request.owner))
 
-    def _create(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> tuple[ObjectId, list[Waiter]]:
+    def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> tuple[ObjectId, list[Waiter]]:
         next_state(self.state_of(object_id), Change.COMPLETED)
         waiters = self.waiters.of_object(object_id)
         for waiter in waiters:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import PutShared
 from scaler_protocol.session import Lost, Opened, Received
+from scaler_storage.core.values import SharedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,4 +15,13 @@ class Tick:
     """Nothing but time has passed. Due at `next_deadline()`; harmless at any other moment."""
 
 
-Event = Opened | Received | Lost | Tick
+@dataclass(frozen=True, slots=True)
+class FileOffered:
+    """A PutShared, and its file: already opened and checked, or the reason why not."""
+
+    peer_id: PeerId
+    put: PutShared
+    file: SharedFile | str
+
+
+Event = FileOffered | Opened | Received | Lost | Tick

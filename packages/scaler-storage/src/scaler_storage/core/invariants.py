@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_storage.core.core import StorageCore
-from scaler_storage.core.values import StoredValue
+from scaler_storage.core.values import AnyValue, FileValue
 
 
 def check(core: StorageCore) -> None:
@@ -19,7 +19,7 @@ def check(core: StorageCore) -> None:
 def _check_objects(core: StorageCore) -> None:
     owned: defaultdict[PeerId, set[ObjectId]] = defaultdict(set)
     names: defaultdict[int, int] = defaultdict(int)
-    values: dict[int, StoredValue] = {}
+    values: dict[int, AnyValue] = {}
     for object_id, stored in core.objects.objects.items():
         assert stored.owners, "what nobody owns is deleted (OWN-1)"
         assert stored.value.is_complete, "an object has all its bytes (STO-3)"
@@ -35,7 +35,10 @@ def _check_objects(core: StorageCore) -> None:
         _check_value(value)
 
 
-def _check_value(value: StoredValue) -> None:
+def _check_value(value: AnyValue) -> None:
+    if isinstance(value, FileValue):
+        assert value.total_bytes == value.file.size, "a file has the bytes of its value and no others"
+        return
     offset = 0
     assert len(value.starts) == len(value.chunks), "one start for each chunk"
     for start, chunk in zip(value.starts, value.chunks, strict=True):

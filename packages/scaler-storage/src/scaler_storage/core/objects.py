@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_storage.core.values import StoredValue
+from scaler_storage.core.values import AnyValue
 
 
 @dataclass(slots=True)
 class StoredObject:
-    value: StoredValue
+    value: AnyValue
     #: never empty: what nobody owns is deleted (OWN-1)
     owners: set[PeerId] = field(default_factory=set)
 
@@ -26,7 +26,7 @@ class ObjectTable:
     def get(self, object_id: ObjectId) -> StoredObject | None:
         return self.objects.get(object_id)
 
-    def add(self, object_id: ObjectId, value: StoredValue, owner: PeerId) -> None:
+    def add(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> None:
         assert object_id not in self.objects, "an object that exists only gains owners (STO-4)"
         assert value.is_complete, "an object exists once all its bytes are there (STO-3)"
         if value.names == 0:
@@ -50,7 +50,7 @@ class ObjectTable:
         if not stored.owners:
             self._delete(object_id, stored.value)
 
-    def _delete(self, object_id: ObjectId, value: StoredValue) -> None:
+    def _delete(self, object_id: ObjectId, value: AnyValue) -> None:
         del self.objects[object_id]
         value.names -= 1
         if value.names == 0:

@@ -26,12 +26,19 @@ def owner_gone(owner: PeerId) -> Refusal:
     return Refusal(codes.OWNER_GONE, f"client {owner.hex()} has left the cluster: nothing more is stored for it")
 
 
-def storage_full(wanted_bytes: int, held_bytes: int, limit_bytes: int) -> Refusal:
+def check_room(wanted_bytes: int, held_bytes: int, limits: CoreLimits) -> Refusal | None:
+    limit = limits.memory_bytes
+    if limit is None or held_bytes + wanted_bytes <= limit:
+        return None
     return Refusal(
         codes.STORAGE_FULL,
-        f"the object storage holds {_mebibytes(held_bytes)} of at most {_mebibytes(limit_bytes)} and cannot take "
+        f"the object storage holds {_mebibytes(held_bytes)} of at most {_mebibytes(limit)} and cannot take "
         f"{_mebibytes(wanted_bytes)} more: release objects, or start it with a larger --memory-limit",
     )
+
+
+def unreadable_file(reason: str) -> Refusal:
+    return Refusal(codes.UNREADABLE_FILE, f"{reason}: put the object in chunks")
 
 
 def too_many(what: str, limit: int) -> Refusal:

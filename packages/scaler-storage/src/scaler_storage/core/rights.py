@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from scaler_protocol import codes
-from scaler_protocol.messages import Duplicate, Get, Put, Release, ReleaseOwner, StorageStatusRequest
+from scaler_protocol.messages import Duplicate, Get, Put, PutShared, Release, ReleaseOwner, StorageStatusRequest
 
 _WATCH: frozenset[type] = frozenset({StorageStatusRequest})
-_USE: frozenset[type] = _WATCH | {Put, Get, Duplicate, Release}
+_USE: frozenset[type] = _WATCH | {Put, PutShared, Get, Duplicate, Release}
 
 ALLOWED_MESSAGES: Mapping[int, frozenset[type]] = MappingProxyType(
     {

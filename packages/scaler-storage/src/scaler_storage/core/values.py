@@ -1,15 +1,47 @@
-"""The bytes of objects, in the pieces they came in: never joined, and shared by all names of a duplicated object."""
+"""The bytes of objects, as they came: in pieces, which are never joined, or in a memory file of this host. Either way
+all names of a duplicated object share them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Protocol
 
-from scaler_protocol.messages import Buffer
+from scaler_protocol.messages import Buffer, MemoryFile
 
 #: A smaller view is copied when it is kept. ZeroMQ receives small frames into a block of 8 KiB that they share, and
 #: keeping one of them keeps the whole block: a million objects of 100 bytes would take 8 GB. Larger ones stay as they
 #: are; copying 16 KiB costs about a microsecond.
 COPIED_BYTES = 16 * 1024
+
+
+class SharedFile(Protocol):
+    """An open memory file, of this size and sealed: its bytes are what they are. Open as long as it is referred to."""
+
+    @property
+    def size(self) -> int: ...
+
+    def reference(self) -> MemoryFile: ...
+
+    def read(self, offset: int, size: int) -> bytes: ...
+
+
+class FileValue:
+    """A value that lies in a memory file. It is complete from the start; `names` counts the ids that stand for it."""
+
+    __slots__ = ("file", "names", "total_bytes")
+
+    def __init__(self, file: SharedFile) -> None:
+        self.file = file
+        self.total_bytes = file.size
+        self.names = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return True
+
+    def slice_at(self, offset: int, most_bytes: int) -> memoryview:
+        """For readers who cannot open the file. A copy: nothing that others have made is ever mapped here."""
+        return memoryview(self.file.read(offset, most_bytes))
 
 
 class StoredValue:
@@ -48,6 +80,10 @@ class StoredValue:
         index = bisect_right(self.starts, offset) - 1
         begin = offset - self.starts[index]
         return self.chunks[index][begin : begin + most_bytes]
+
+
+#: Whichever way the bytes came.
+AnyValue = StoredValue | FileValue
 
 
 def kept(payload: Buffer) -> memoryview:

@@ -1,0 +1,55 @@
+"""Memory files that peers of this host offer: which of them may, and how many are held open (STO-19 to STO-21)."""
+
+from __future__ import annotations
+
+import resource
+import weakref
+
+from scaler_protocol.messages import Hello, PutShared
+from scaler_protocol.objects import memory_files
+from scaler_protocol.objects.memory_files import FEATURE, OpenedFile, Unreadable
+
+#: For the sockets of peers and whatever else the process needs.
+RESERVED_DESCRIPTORS = 512
+
+_UNLIMITED_DESCRIPTORS = 1 << 20
+
+
+class SharedFiles:
+    """Opens what is offered. Nothing of a file is read or mapped here: that its bytes are sealed protects readers."""
+
+    def __init__(self, *, is_enabled: bool) -> None:
+        self.features = memory_files.FEATURES if is_enabled else ()
+        self._limit = max(0, _raised_descriptor_limit() - RESERVED_DESCRIPTORS) if self.features else 0
+        self._open: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
+
+    def withheld_features(self, hello: Hello) -> frozenset[str]:
+        """The feature is for dialers whose files can be opened: on this host, of this user, and not in a container
+        with process ids of its own. (HSK-25)"""
+        if FEATURE not in hello.features or not self.features:
+            return frozenset()
+        try:
+            memory_files.open_file(hello.memory_file, 0)
+        except Unreadable:
+            return frozenset({FEATURE})
+        return frozenset()
+
+    def open(self, put: PutShared) -> OpenedFile | str:
+        """The file, or why it is not taken."""
+        if len(self._open) >= self._limit:
+            return f"this storage holds {self._limit} memory files open, as many as it may"
+        try:
+            file = memory_files.open_file(put.file, put.total_bytes)
+        except Unreadable as error:
+            return str(error)
+        self._open.add(file)
+        return file
+
+
+def _raised_descriptor_limit() -> int:
+    """How many descriptors this process may have, raised to what the administrator allows: the usual 1,024 are a
+    courtesy to programs that use `select`."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = hard if hard != resource.RLIM_INFINITY else _UNLIMITED_DESCRIPTORS
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
