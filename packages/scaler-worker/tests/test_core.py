@@ -57,13 +57,13 @@ def test_tasks_of_unknown_duration_go_one_by_one(story: Story) -> None:
     assert handed(story.end(1, 1, seconds=0.2)) == {1: [2]}
 
 
-def test_tiny_tasks_are_handed_over_in_slices_of_about_five_milliseconds(story: Story) -> None:
-    story.learn(seconds=0.001)
+def test_tiny_tasks_are_handed_over_in_slices_of_about_ten_milliseconds(story: Story) -> None:
+    story.learn(seconds=0.002)
     assert handed(story.dispatch(*range(1, 21))) == {1: [1, 2, 3, 4, 5]}
 
 
 def test_a_slice_is_topped_up_before_it_runs_out(story: Story) -> None:
-    story.learn(seconds=0.001)
+    story.learn(seconds=0.002)
     story.dispatch(*range(1, 21))
     assert handed(story.end(1, 1)) == {}
     assert handed(story.end(1, 2, 3)) == {1: [6, 7, 8]}

@@ -1,7 +1,7 @@
 """The agent's shell: one thread, one poller, no user code.
 
 A round: wait until something can be read or is due, turn all of it into events, end the round, perform what the core
-asks for. While a processor works through many tiny tasks it is not looked at for a millisecond or two, so that
+asks for. While a processor works through many short tasks it is not looked at for some milliseconds, so that
 hundreds of results cost one wake-up and leave as one message; everything else is served at once.
 """
 
@@ -44,12 +44,14 @@ EXIT_DONE = 0
 EXIT_GIVEN_UP = 1  # no scheduler, or one that will not have us: starting again would change nothing
 EXIT_BROKEN = 70  # anything else: worth another start
 
-REST_SHARE = 1 / 3
-"""A processor that is busy with tiny tasks is left alone for this share of its slice: the price in latency of results
-that leave hundreds at a time."""
+REST_SHARE = 0.6
+"""A processor that is busy with short tasks is left alone for this share of its slice: the price in latency of results
+that leave several, or hundreds, at a time. What is left then is less than half a slice, so it is filled up at once."""
 REST_FROM_SECONDS = 0.002
 """How much work the slice must still hold for that."""
-TINY_SECONDS = 0.0005
+SHORT_SECONDS = 0.003
+"""A result that leaves alone costs the agent, the scheduler and the client nearly a millisecond together, which on a
+machine they share with the processors is taken from the tasks themselves. (decision 0007)"""
 
 
 class Agent:
@@ -143,13 +145,15 @@ class Agent:
             self._on_session(event, now)
         if self._endpoint.socket is not self._socket:
             self._change_socket()
-        for link in self._readable_links(ready, now):
-            self._read(link, now)
+        links = [link for link in self._readable_links(ready, now) if self._read(link, now)]
         if self._zygote.control in ready or self._zygote.control.fileno() in ready:
             self._read_zygote(now)
         if self._stop_count:
             self._stop(now)
         self._handle(events.RoundEnded(), now)
+        for link in links:  # now that their slices are filled up again
+            if link.number in self._links and not link.has_unsent:
+                self._rest(link, now)
         if now >= self._status_at:
             self._endpoint.send(self._status.read(self.core))
             self._status_at = now + self._config.heartbeat_seconds
@@ -208,7 +212,8 @@ class Agent:
 
     # ------------------------------------------------------------ the processors
 
-    def _read(self, link: ProcessorLink, now: float) -> None:
+    def _read(self, link: ProcessorLink, now: float) -> bool:
+        """True when tasks have ended there."""
         if link.has_unsent:
             link.flush()
         has_ends = False
@@ -219,19 +224,22 @@ class Agent:
             # Dying, or cut off by its own user code; in both cases of no more use, and its exit comes from the zygote.
             self._unwatch(link)
             self._zygote.kill(link.number)
-        elif has_ends and self._is_busy_with_tiny_tasks(link):
+            return False
+        self._watch(link)
+        return has_ends
+
+    def _rest(self, link: ProcessorLink, now: float) -> None:
+        if self._is_busy_with_short_tasks(link):
             self._unwatch(link)
             link.look_at = now + REST_SHARE * self.core.tables.processors[link.number].outstanding_seconds
             self._resting.add(link)
-        else:
-            self._watch(link)
 
-    def _is_busy_with_tiny_tasks(self, link: ProcessorLink) -> bool:
+    def _is_busy_with_short_tasks(self, link: ProcessorLink) -> bool:
         processor = self.core.tables.processors[link.number]
         return (
             processor.state is State.RUNNING
             and processor.outstanding_seconds > REST_FROM_SECONDS
-            and processor.slice[0].estimate_seconds < TINY_SECONDS
+            and processor.slice[0].estimate_seconds < SHORT_SECONDS
         )
 
     def _watch(self, link: ProcessorLink) -> None:

@@ -19,8 +19,8 @@ from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import Tables
 from scaler_worker.core.tasks import Task
 
-SLICE_SECONDS = 0.005
-"""Tiny tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
+SLICE_SECONDS = 0.01
+"""Short tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
 SLICE_TASKS = 2000
 SLICE_BYTES = 128 * 1024
 """Fits the channel's buffer, so that handing over rarely has to wait for the processor to read."""
