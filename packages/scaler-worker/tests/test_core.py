@@ -63,7 +63,7 @@ def test_tiny_tasks_are_handed_over_in_slices_of_about_ten_milliseconds(story: S
 
 
 def test_a_slice_is_topped_up_before_it_runs_out(story: Story) -> None:
-    story.learn(seconds=0.002)
+    story.learn(seconds=0.0024)
     story.dispatch(*range(1, 21))
     assert handed(story.end(1, 1)) == {}
     assert handed(story.end(1, 2, 3)) == {1: [6, 7, 8]}
