@@ -143,6 +143,18 @@ def test_a_task_nobody_can_run_delays_no_other() -> None:
     assert story.settle() == ["gpu <- Dispatch needs-gpu"]
 
 
+def test_tasks_of_equal_urgency_may_ask_for_different_things() -> None:
+    """Requirements that differ have no order among themselves, also not with equal names."""
+    story = Story(Policy(uses_capabilities=True))
+    story.client("c")
+    for name, *asked in (("one", ("gpu", 1)), ("two", ("gpu", 2)), ("both", ("gpu", 1), ("big", -1)), ("none",)):
+        story.submit("c", [name], capabilities=tuple(Capability(*item) for item in asked))
+    story.worker("plain")
+    assert story.settle() == ["plain <- Dispatch none"]
+    story.worker("gpu", capabilities={"gpu": 1})
+    assert story.settle() == ["gpu <- Dispatch one"]
+
+
 def test_counted_capabilities_count() -> None:
     story = Story(Policy(uses_capabilities=True))
     story.client("c")

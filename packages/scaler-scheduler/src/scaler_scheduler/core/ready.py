@@ -25,7 +25,7 @@ CLASSES_LIMIT = 64
 
 
 class ClassKey(NamedTuple):
-    """Sorts by urgency. Tasks of one class may go to the same workers."""
+    """Tasks of one class are equally urgent and may go to the same workers."""
 
     negative_depth: int
     negative_priority: int
@@ -34,6 +34,11 @@ class ClassKey(NamedTuple):
     @property
     def is_nested(self) -> bool:
         return self.negative_depth < 0
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """What they are sorted by. Requirements have no order: of equal urgency, what was asked first comes first."""
+        return self[:2]
 
 
 class ReadyClass:
@@ -118,7 +123,7 @@ class ReadyQueue:
         ready = self._classes.get(key)
         if ready is None:
             ready = self._classes[key] = ReadyClass(key)
-            insort(self._order, key)
+            insort(self._order, key, key=lambda one: one.urgency)
         ready.add(chunk, indexes, at_front=at_front)
 
     def drop(self, chunk: Chunk, index: int) -> None:
@@ -130,7 +135,7 @@ class ReadyQueue:
         """Classes with something in them. When there are many, those that ran empty are forgotten."""
         if len(self._order) > CLASSES_LIMIT:
             self._classes = {key: ready for key, ready in self._classes.items() if ready.count}
-            self._order = sorted(self._classes)
+            self._order = sorted(self._classes, key=lambda one: one.urgency)
         for key in tuple(self._order):
             ready = self._classes[key]
             if ready.count:
