@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -149,6 +150,14 @@ class Stage:
 
     def start(self, module: str, *arguments: str) -> Command:
         return self._start([sys.executable, "-m", module, *arguments])
+
+    def start_installed(self, line: str) -> Command:
+        """A command line as a user types it, run by the command that installing has made."""
+        name, *arguments = shlex.split(line)
+        return self._start([str(Path(sys.executable).parent / name), *arguments])
+
+    def start_file(self, path: Path) -> Command:
+        return self._start([sys.executable, str(path)])
 
     def start_program(self, text: str) -> Command:
         return self._start([sys.executable, "-c", text])
