@@ -21,6 +21,8 @@ from scaler_protocol.messages import (
     Dispatch,
     Duplicate,
     Error,
+    Explain,
+    Explanation,
     Get,
     Hello,
     Limits,
@@ -62,7 +64,7 @@ from scaler_protocol.messages import (
 PEER, SERVER, OBJECT, TASK, OTHER_TASK = an_id(0xC1), an_id(0x5C), an_id(0x0B), an_id(1), an_id(2)
 SOFTWARE = Software("scaler-client", "0.1.0", "Python 3.11.7", "löwe", 4711)
 CAPABILITIES = (Capability("gpu", 2), Capability("linux"))
-BUSY = WorkerStatus(0.25, 2**33, 2**36, 7, 1, (ProcessorStatus(4712, 2, 1.0, 2**31, TASK), ProcessorStatus(4713, 1)))
+BUSY = WorkerStatus(0.25, 2**33, 2**36, 7, 1, (ProcessorStatus(4712, 2, 1.0, 2**31, TASK, 1.5), ProcessorStatus(4713, 1)))
 
 SMALL: list[Message] = [
     Hello(1, 1, codes.ROLE_CLIENT, PEER),
@@ -76,6 +78,8 @@ SMALL: list[Message] = [
     Cancel(),
     CancelReply(b""),
     TaskLog(TASK, 1, ""),
+    Explain(0),
+    Explanation(0),
     Shutdown(),
     ShutdownReply(False),
     Credit(0),
@@ -115,7 +119,9 @@ FULL: list[Message] = [
     Error(codes.BAD_BATCH, 2**40, True, "columns disagree", "BAT-2"),
     Cancel(TASK + OTHER_TASK, True, 0.25),
     CancelReply(TASK + OTHER_TASK + an_id(3), bytes((0, 1, 2))),
-    TaskLog(TASK, 2, "größer als\nerwartet"),
+    TaskLog(TASK, 2, "größer als\nerwartet", "w1"),
+    Explain(9, TASK),
+    Explanation(9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
     Credit(1000, 4),

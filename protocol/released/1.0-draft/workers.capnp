@@ -37,4 +37,5 @@ struct ProcessorStatus @0xcdfb3c6438647c82 {
   cpu @2 :Float32;
   rssBytes @3 :UInt64;
   taskId @4 :Data;     # 16 bytes when it runs or is blocked
+  runningSeconds @5 :Float64;  # for how long that task has been running
 }

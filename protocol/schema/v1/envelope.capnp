@@ -69,5 +69,8 @@ struct Envelope @0xc5d3d303d1e25cc7 {
 
     putShared @36 :Objects.PutShared;              # any -> storage, feature memfd
     sharedValue @37 :Objects.SharedValue;          # storage -> any, feature memfd
+
+    explain @38 :Tasks.Explain;                    # client -> scheduler
+    explanation @39 :Tasks.Explanation;            # scheduler -> client
   }
 }

@@ -97,6 +97,7 @@ struct TaskLog @0xd5fb3ec27f97e88e {
   taskId @0 :Data;
   stream @1 :UInt16;  # 1 stdout, 2 stderr
   text @2 :Text;
+  worker @3 :Text;    # for people: the name of the worker that runs it
 }
 
 struct Shutdown @0x91a8c19282424983 {
@@ -107,4 +108,28 @@ struct Shutdown @0x91a8c19282424983 {
 struct ShutdownReply @0xaa1914ccffe10a62 {
   isAccepted @0 :Bool;
   text @1 :Text;
+}
+
+struct Explain @0xbe3ade0ebf502d70 {
+  # Client -> scheduler: where is this task, and why? For people; nothing is changed by it. (SCH-33)
+  requestId @0 :UInt64;
+
+  taskId @1 :Data;
+  # 16 bytes: a task of this client. Empty: the first of its queued tasks that no worker could ever take of those that
+  # are connected, if there is one. A client that asks so now and then can tell its user what is missing.
+}
+
+struct Explanation @0xb5a310aca82166ef {
+  # What the scheduler knows of the task at this moment. Fields that say nothing in its state are zero.
+  requestId @0 :UInt64;
+  taskId @1 :Data;            # the one that was asked for, or found; empty when none was found
+  state @2 :Text;             # waiting, queued, dispatched or canceling, as in MON-5; empty: no such unfinished task
+  dependencyCount @3 :UInt32; # waiting: unfinished tasks that it depends on
+  aheadCount @4 :UInt64;      # queued: tasks that are to leave before it; other clients take turns besides
+  workerCount @5 :UInt32;     # workers that are connected
+  ableCount @6 :UInt32;       # those of them that offer all its header asks for
+  worker @7 :Text;            # dispatched and canceling: the name of the worker that has it
+  isBegun @8 :Bool;           # it runs there, by the worker's last WorkerStatus
+  runningSeconds @9 :Float64; # for so long, when isBegun
+  attempt @10 :UInt16;        # which run of it this is, from 1
 }

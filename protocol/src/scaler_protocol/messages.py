@@ -254,6 +254,28 @@ class TaskLog:
     task_id: TaskId
     stream: int
     text: str
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    request_id: int
+    task_id: TaskId = NO_TASK
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    request_id: int
+    task_id: TaskId = NO_TASK
+    state: str = ""
+    dependency_count: int = 0
+    ahead_count: int = 0
+    worker_count: int = 0
+    able_count: int = 0
+    worker: str = ""
+    is_begun: bool = False
+    running_seconds: float = 0.0
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +316,7 @@ class ProcessorStatus:
     cpu: float = 0.0
     rss_bytes: int = 0
     task_id: TaskId = NO_TASK
+    running_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +500,7 @@ class ManagerTarget:
 
 Message = (
     Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
-    | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply
+    | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply | Explain | Explanation
     | Credit | Recall | Returned | WorkerStatus
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
     | PutShared | SharedValue
