@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from tests.simulation import program
 from tests.simulation.nodes import TIMERS, Node, Port, earliest
+from tests.support.client_graphs import GraphNode, graph_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -44,12 +45,18 @@ class Call:
         self.graph_id = graph_id
         self.status: int | None = None
         self.was_canceled = False
+        #: all of its graph: what befalls one befalls every unfinished one
+        self.graph: list[Call] = [self]
 
     def expected(self) -> bytes:
         return program.value(self.line, tuple(call.expected() for call in self.depends_on))
 
     def may_fail(self) -> bool:
-        return program.kind_of(self.line) in ("fail", "crash") or any(call.may_fail() for call in self.depends_on)
+        return any(program.kind_of(call.line) in ("fail", "crash") for call in self.graph)
+
+
+def _ids_of(calls: tuple[Call, ...]) -> tuple[TaskId, ...]:
+    return tuple([call.task_id for call in calls])
 
 
 class ClientNode(Node):
@@ -118,10 +125,12 @@ class ClientNode(Node):
             calls.append(self._call(program.line(rng, kind, self.world.new_name(), 0), depends_on, graph_id))
         wanted = {calls[-1], *rng.sample(calls, size // 3)}
         for call in calls:
+            call.graph = calls
+        for call in calls:
             if call not in wanted:
                 del self.calls[call.task_id]
-        submissions = tuple(self._node(call, is_wanted=call in wanted) for call in calls)
-        self._add(events.GraphSubmitted(graph_id, submissions))
+        nodes = [GraphNode(self._node(call), tuple(_ids_of(call.depends_on)), call in wanted) for call in calls]
+        self._add(graph_of(graph_id, nodes, batch_tasks=rng.randint(3, 20)))
 
     def cancel_some(self) -> None:
         pending = [call for call in self.calls.values() if call.status is None]
@@ -142,8 +151,8 @@ class ClientNode(Node):
         self.calls[call.task_id] = call
         return call
 
-    def _node(self, call: Call, *, is_wanted: bool) -> Submission:
-        others = tuple(other.task_id for other in call.depends_on)
+    def _node(self, call: Call) -> Submission:
+        others = _ids_of(call.depends_on)
         return Submission(
             header=TaskHeader(call_format=2, depth=self._header.depth, graph_id=call.graph_id),
             function=program.FUNCTION,
@@ -152,8 +161,7 @@ class ClientNode(Node):
             part_sizes=(len(call.line), *(16 for _ in others)),
             part_counts=(1 + len(others),),
             part_kinds=bytes([0, *(KIND_TASK for _ in others)]),
-            dependencies=tuple(dict.fromkeys(others)),
-            collector=self if is_wanted else None,
+            collector=self,
         )
 
     def _add(self, event: events.ProgramEvent) -> None:

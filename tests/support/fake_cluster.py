@@ -262,8 +262,10 @@ class FakeCluster:
             else:
                 datas.append(data)
         if submit.header.call_format == codes.CALL_SEPARATE:
-            serializer = values.loads(self._object(submit.header.serializer))
-            arguments = [serializer.deserialize(data) for data in datas]
+            loads = values.loads
+            if submit.header.serializer:
+                loads = values.loads(self._object(submit.header.serializer)).deserialize
+            arguments = [loads(data) for data in datas]
             names = submit.header.keywords
             by_position = len(arguments) - len(names)
             keywords = dict(zip(names, arguments[by_position:], strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.support.client_core import (
     FUNCTION,
@@ -24,6 +26,7 @@ from tests.support.client_core import (
     succeeded,
     task,
 )
+from tests.support.client_graphs import GraphNode, graph_of
 
 from scaler.client.core.actions import (
     AnswerShutdown,
@@ -49,10 +52,11 @@ from scaler.client.core.events import (
 from scaler.client.core.records import Outcomes
 from scaler.client.core.states import IllegalMove, Move, State, after
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import GraphId, ObjectId
 from scaler_protocol.messages import (
     Cancel,
     Limits,
+    Results,
     Shutdown,
     ShutdownReply,
     Submit,
@@ -323,14 +327,13 @@ def test_a_refused_batch_has_ended() -> None:
 # ---------------------------------------------------------------- graphs
 
 
-def graph(*nodes: tuple[str, str, bool], objects: tuple[ObjectId, ...] = ()) -> GraphSubmitted:
+def graph(*nodes: tuple[str, str, bool], objects: tuple[ObjectId, ...] = (), batch_tasks: int = 100) -> GraphSubmitted:
     """(name, names it depends on, is wanted)"""
     header = TaskHeader(graph_id=GRAPH)
-    submissions = []
-    for name, needs, is_wanted in nodes:
-        one = call(name, header=header)._replace(dependencies=tuple(map(task, needs)))
-        submissions.append(one if is_wanted else one._replace(collector=None))
-    return GraphSubmitted(GRAPH, tuple(submissions), objects)
+    made = [
+        GraphNode(call(name, header=header), tuple(map(task, needs)), is_wanted) for name, needs, is_wanted in nodes
+    ]
+    return graph_of(GRAPH, made, objects, batch_tasks)
 
 
 def test_a_graph_leaves_in_order_with_its_dependencies() -> None:
@@ -346,9 +349,8 @@ def test_a_graph_leaves_in_order_with_its_dependencies() -> None:
 
 
 def test_a_graph_in_several_batches_is_sealed_by_the_last() -> None:
-    told = Told(is_open=False)
-    told(opened(Limits(batch_tasks=2)))
-    told(graph(("a", "", False), ("b", "a", False), ("c", "ab", True)))
+    told = Told()
+    told(graph(("a", "", False), ("b", "a", False), ("c", "ab", True), batch_tasks=2))
     assert [message.is_graph_sealed for message in told.sent()] == [False, True]
 
 
@@ -361,13 +363,39 @@ def test_a_graph_ends_with_its_wanted_tasks() -> None:
     assert told.core.is_idle
 
 
-def test_the_rest_of_a_failed_graph_is_canceled() -> None:
+def test_a_failed_task_ends_all_that_is_unfinished_with_its_error() -> None:
     told = Told()
-    told(graph(("a", "", False), ("b", "", True)))
+    told(graph(("a", "", False), ("b", "", True), ("c", "", True), ("done", "", True), objects=(OBJECT,)))
     told.sent()
-    actions = told(ended("b", codes.STATUS_FAILED))
-    assert actions[-1] == Send(Cancel(task("a")))
+    told(succeeded("done"))
+    actions = told(ended("b", codes.STATUS_FAILED, codes.KIND_INLINE, b"why"))
+    assert completions(actions) == {task("b"): codes.STATUS_FAILED, task("c"): codes.STATUS_FAILED}
+    assert [action.outcomes.payload for action in actions if isinstance(action, Complete)] == [b"why", b"why"]
+    assert actions[-2:] == [Send(Cancel(task("a") + task("b") + task("c") + task("done"))), Release((OBJECT,))]
     assert told.core.is_idle
+    assert told(succeeded("c")) == [], "too late"
+
+
+def test_the_first_story_of_a_failure_is_told() -> None:
+    """Its dependents are refused in the same message, with less to say."""
+    told = Told()
+    told(graph(("a", "", False), ("b", "a", True)))
+    told.sent()
+    statuses = bytes((codes.STATUS_PROCESSOR_DIED, codes.STATUS_REFUSED))
+    both = Results(task("a") + task("b"), b"diedlost", columns.join_u32([4, 4]), statuses=statuses, kinds=bytes(2))
+    (done, *_) = told(Received(SERVER, 1, both))
+    assert isinstance(done, Complete) and done.outcomes.ids == (task("b"),)
+    assert (done.outcomes.statuses, done.outcomes.payload) == (statuses[:1], b"died")
+
+
+def test_a_failure_of_what_nobody_waits_for_ends_its_own_graph_only() -> None:
+    told = Told()
+    told(graph(("a", "", False), ("b", "a", True)))
+    told(replace(graph(("x", "", False), ("y", "x", True)), graph_id=GraphId(b"other".ljust(16, b"."))))
+    told.sent()
+    assert completions(told(ended("x", codes.STATUS_FAILED))) == {task("y"): codes.STATUS_FAILED}
+    assert told(ended("nobody", codes.STATUS_FAILED)) == []
+    assert completions(told(succeeded("b"))) == {task("b"): 0}
 
 
 def test_a_result_object_that_others_of_its_graph_may_need_is_released_with_the_graph() -> None:

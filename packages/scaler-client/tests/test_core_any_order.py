@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.client_core import HEADER, OTHER, Told, answered, call, completions, ended, lost, opened, task
+from tests.support.client_graphs import GraphNode, graph_of
 
 from scaler.client.core.actions import (
     Send,
@@ -15,11 +16,9 @@ from scaler.client.core.events import (
     TICKED,
     CancelRequested,
     Event,
-    GraphSubmitted,
     Left,
     Submitted,
 )
-from scaler.client.core.records import Submission
 from scaler_protocol import codes, columns
 from scaler_protocol.ids import GraphId, TaskId
 from scaler_protocol.messages import (
@@ -63,17 +62,16 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(data=st.data(), size=st.integers(1, 5))
     def submit_graph(self, data: st.DataObject, size: int) -> None:
         header = TaskHeader(graph_id=GraphId(f"g{self.count}".encode().ljust(16, b".")))
-        submissions: list[Submission] = []
+        nodes: list[GraphNode] = []
         for index in range(size):
             one = call(f"t{self.count + index}", header=header)
-            if submissions:
-                one = one._replace(dependencies=(data.draw(st.sampled_from(submissions)).ids[0],))
+            needs = (data.draw(st.sampled_from(nodes)).submission.ids[0],) if nodes else ()
             is_wanted = index == size - 1 or data.draw(st.booleans())
-            submissions.append(one if is_wanted else one._replace(collector=None))
+            nodes.append(GraphNode(one, needs, is_wanted))
             if is_wanted:
                 self.unfinished.add(one.ids[0])
         self.count += size
-        self._apply(GraphSubmitted(header.graph_id, tuple(submissions)))
+        self._apply(graph_of(header.graph_id, nodes, batch_tasks=data.draw(st.integers(1, 5))))
 
     @rule()
     def flush(self) -> None:
@@ -116,7 +114,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def nothing_is_forgotten(self) -> None:
         pending = self.told.core._table.pending
-        assert self.unfinished == {one for one, entry in pending.items() if not entry.is_unwanted}
+        assert self.unfinished == set(pending)
 
     def teardown(self) -> None:
         self._apply(Left())

@@ -50,7 +50,7 @@ def test_only_what_is_needed_is_run_and_only_what_is_wanted_comes_back(client: C
 
 def test_any_hashable_key_and_any_literal(client: Client) -> None:
     graph = {("x", 0): 5, 1: (add, ("x", 0), 10), None: (len, [1, 2]), "doubled": (add, 1, 1)}
-    assert client.get(graph, keys=[1, None, "doubled"]) == {1: 15, None: 2, "doubled": 30}
+    assert client.get(graph, keys=[1, None, "doubled"]) == [15, 2, 30], "1 is a key"
 
 
 def test_graphs_that_cannot_be(client: Client) -> None:

@@ -108,7 +108,7 @@ class Calls:
         function_id: ObjectId,
         task_id: TaskId,
         parts: Sequence[Part],
-        collector: Collector | None,
+        collector: Collector,
     ) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
         parts, objects = self._store_large(parts)

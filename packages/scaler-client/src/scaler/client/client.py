@@ -6,7 +6,7 @@ import concurrent.futures
 import inspect
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from scaler.client import sharing
 from scaler.client.calls import NO_OPTIONS, CallOptions, Calls, capabilities_of
 from scaler.client.connection import Connection
 from scaler.client.future import ScalerFuture
-from scaler.client.graphs import GraphRun, plan
+from scaler.client.graph.run import GraphRun
 from scaler.client.mapping import Mapping as MapRun
 from scaler.client.mapping import unpacked
 from scaler.client.object_reference import ObjectReference
@@ -143,25 +143,20 @@ class Client(concurrent.futures.Executor):
 
     def get(
         self,
-        graph: Mapping[Any, Any],
-        keys: Sequence[Hashable],
+        graph: Any,
+        keys: Any,
         block: bool = True,
         capabilities: dict[str, int] | None = None,
         priority: int = 0,
         retries: int = 0,
-    ) -> dict[Any, Any]:
-        """The values of these nodes of a graph: a dict in the order of `keys`, of futures when `block` is False."""
-        calls = self._ready()
-        run = GraphRun(calls, plan(graph, list(keys)), _options(capabilities, priority, retries, None))
-        futures = run.start(list(keys), self._deserialize)
-        if not block:
-            return futures
-        try:
-            return {key: future.result() for key, future in futures.items()}
-        except BaseException:
-            unfinished = [future for future in futures.values() if not future.done()]
-            calls.connection.cancel([future.task_id for future in unfinished])
-            raise
+    ) -> Any:
+        """The values of these nodes of a graph, or their futures when `block` is False.
+
+        Of a dict with strings as keys: a dict, in the order of `keys`. Of Dask's graphs: a list in the shape of `keys`.
+        For a single key, its value. The other keywords apply to every node.
+        """
+        run = GraphRun(self._ready(), graph, keys, _options(capabilities, priority, retries, None))
+        return run.results() if block else run.futures()
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Store an object once; pass the reference to any number of tasks in its place."""

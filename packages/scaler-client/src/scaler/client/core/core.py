@@ -121,7 +121,7 @@ class ClientCore:
     def collectors_of(self, owner: object) -> list[Collector]:
         """Who waits for unfinished tasks of this owner, each once."""
         entries = (entry.submission for entry in self._table.pending.values() if entry.submission.owner is owner)
-        found = {id(one.collector): one.collector for one in entries if one.collector is not None}
+        found = {id(one.collector): one.collector for one in entries}
         return list(found.values())
 
     # ------------------------------------------------------------ what the program wants
@@ -134,29 +134,35 @@ class ClientCore:
         return [] if self._is_open else self._seek(now)
 
     def _on_graph_submitted(self, event: events.GraphSubmitted, now: float) -> list[Action]:
-        entries = [Entry(submission, State.QUEUED, 1, is_graph_sealed=False) for submission in event.submissions]
-        wanted_count = sum(not entry.is_unwanted for entry in entries)
-        self._table.add_graph(Graph(event.graph_id, entries, wanted_count, event.objects))
-        entries[-1].is_graph_sealed = True
-        for entry in entries:
-            self._outbox.add(entry)
+        entries = tuple(Entry(submission, State.QUEUED, 1) for submission in event.wanted)
+        graph = Graph(event.graph_id, event.batches, entries, objects=event.objects)
+        self._table.add_graph(graph)
+        self._outbox.add_graph(graph)
         return [] if self._is_open else self._seek(now)
 
     def _on_cancel_requested(self, event: events.CancelRequested, now: float) -> list[Action]:
         """Ends at once what nobody else knows of, and asks the scheduler to end the rest."""
         local: list[TaskId] = []
         remote: list[TaskId] = []
+        graphs: dict[Graph, None] = {}
         deadline = now + event.grace_seconds + CANCEL_ANSWER_SECONDS
         for task_id in self._table.with_their_graphs(event.ids):
-            if self._table.pending[task_id].state is State.QUEUED:
+            entry = self._table.pending[task_id]
+            if entry.state is State.QUEUED:
                 local.append(task_id)
             elif task_id not in self._canceling:
                 self._canceling[task_id] = deadline
-                remote.append(task_id)
+                if entry.graph is None:
+                    remote.append(task_id)
+                else:
+                    graphs[entry.graph] = None
         actions = self._complete_all(local, codes.STATUS_CANCELED)
         for begin in range(0, len(remote), CANCEL_IDS):
             ids = columns.join_ids(remote[begin : begin + CANCEL_IDS])
             actions.append(Send(Cancel(ids=ids, grace_seconds=event.grace_seconds)))
+        for graph in graphs:
+            graph.is_canceling = True
+            actions += _cancels(graph, event.grace_seconds)
         return actions
 
     def _on_cleared(self, event: events.Cleared, now: float) -> list[Action]:
@@ -176,7 +182,7 @@ class ClientCore:
 
     def _on_numbered(self, event: events.Numbered, now: float) -> list[Action]:
         self._numbered[event.seq] = event.ids
-        if len(self._numbered) > NUMBERED_BATCHES:
+        if len(self._numbered) > NUMBERED_BATCHES + sum(len(one.batches) for one in self._table.graphs.values()):
             del self._numbered[next(iter(self._numbered))]
         return []
 
@@ -226,9 +232,14 @@ class ClientCore:
         if event.code == codes.LEASE_EXPIRED:
             return actions + self._give_up(event.text or "the scheduler has been silent for too long")
         self._outbox.clear()
-        for entry in self._table.in_order():
+        for entry in self._table.calls_in_order():
             entry.state = after(entry.state, Move.LOSE_SESSION)
             self._outbox.add(entry)
+        for graph in self._table.graphs.values():
+            graph.is_sent = False
+            for entry in graph.entries:
+                entry.state = after(entry.state, Move.LOSE_SESSION)
+            self._outbox.add_graph(graph)
         if self._table.pending:
             self._give_up_at = now + self._timeout_seconds
         return actions
@@ -285,6 +296,7 @@ class ClientCore:
             offset += size
             if entry is None:
                 self._drop(outcomes, actions)
+                self._fail_graphs_of(outcomes, actions)
             else:
                 self._end(entry, outcomes, actions)
         return actions
@@ -311,7 +323,7 @@ class ClientCore:
         """End these pending tasks with an outcome that nobody sent."""
         actions: list[Action] = []
         pending = self._table.pending
-        # A graph that ends takes its unwanted tasks with it, so ids may be gone when their turn comes.
+        # The first of a graph takes the others with it, so ids may be gone when their turn comes.
         for entry, run in groupby(ids, key=pending.get):
             if entry is None:
                 continue
@@ -330,33 +342,57 @@ class ClientCore:
         """These tasks of an entry have left the pending table."""
         submission = entry.submission
         entry.unfinished_count -= len(outcomes.ids)
-        if submission.collector is not None:
-            actions.append(Complete(submission.collector, outcomes))
+        if entry.graph is not None and entry.graph.failure is not None and outcomes.statuses == _REFUSED:
+            # The scheduler tells what befell another task; the graph has heard it from that one itself.
+            outcomes = entry.graph.failure._replace(ids=outcomes.ids)
+        actions.append(Complete(submission.collector, outcomes))
         if entry.unfinished_count == 0:
             entry.state = after(entry.state, Move.END)
             if submission.objects:
                 actions.append(Release(submission.objects))
         if entry.graph is not None:
-            self._progress_graph(entry.graph, entry, outcomes, actions)
+            self._progress_graph(entry.graph, outcomes, actions)
 
-    def _progress_graph(self, graph: Graph, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:
-        graph.is_failed |= any(outcomes.statuses)
-        if not entry.is_unwanted:
-            graph.wanted_count -= 1
-        if graph.graph_id not in self._table.graphs:
-            return
+    def _progress_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
+        graph.wanted_count -= 1
         for object_id in result_objects(outcomes):
             self._graph_results[object_id] = graph
         if graph.wanted_count == 0:
+            if any(outcomes.statuses):
+                graph.failure = graph.failure or outcomes
             self._end_graph(graph, actions)
+        elif any(outcomes.statuses):
+            self._fail_graph(graph, outcomes, actions)
+
+    def _fail_graphs_of(self, outcomes: Outcomes, actions: list[Action]) -> None:
+        """A task that nobody waits for has ended badly. One refused or canceled because of another says nothing new."""
+        if not self._table.graphs:
+            return
+        for index, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=False)):
+            graph = self._table.graph_with(task_id) if status not in _CONSEQUENCES else None
+            if graph is not None:
+                offset = sum(outcomes.sizes[:index])
+                payload = outcomes.payload[offset : offset + outcomes.sizes[index]]
+                one = Outcomes(
+                    (task_id,), bytes((status,)), outcomes.kinds[index : index + 1], (len(payload),), payload
+                )
+                self._fail_graph(graph, one, actions)
+
+    def _fail_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
+        """One task did not succeed, so all that is unfinished ends the same way, with the same error."""
+        if graph.failure is not None:
+            return
+        graph.failure = outcomes._replace(profiles=b"")
+        for entry in graph.entries:
+            (task_id,) = entry.submission.ids
+            if self._table.pending.pop(task_id, None) is not None:
+                self._canceling.pop(task_id, None)
+                self._end(entry, graph.failure._replace(ids=(task_id,)), actions)
 
     def _end_graph(self, graph: Graph, actions: list[Action]) -> None:
-        remaining = self._table.remove_graph(graph)
-        sent = [task_id for task_id, state in remaining if state is State.SENT and task_id not in self._canceling]
-        for task_id, _ in remaining:
-            self._canceling.pop(task_id, None)
-        if sent and graph.is_failed and self._is_open:
-            actions.append(Send(Cancel(ids=columns.join_ids(sent))))
+        self._table.remove_graph(graph)
+        if graph.failure is not None and graph.is_sent and not graph.is_canceling and self._is_open:
+            actions += _cancels(graph, Cancel().grace_seconds)
         self._graph_results = {one: other for one, other in self._graph_results.items() if other is not graph}
         if graph.objects or graph.unneeded:
             actions.append(Release((*graph.objects, *graph.unneeded)))
@@ -367,6 +403,16 @@ class ClientCore:
         ids = result_objects(outcomes)
         if ids:
             actions.append(Release(ids))
+
+
+_REFUSED = bytes((codes.STATUS_REFUSED,))
+#: how tasks end because another one did not succeed
+_CONSEQUENCES = (codes.STATUS_SUCCESS, codes.STATUS_REFUSED, codes.STATUS_CANCELED)
+
+
+def _cancels(graph: Graph, grace_seconds: float) -> list[Action]:
+    """What of it has ended, nobody here knows: that much is answered TOO_LATE or UNKNOWN."""
+    return [Send(Cancel(ids=batch.message.ids, grace_seconds=grace_seconds)) for batch in graph.batches]
 
 
 def _cut(

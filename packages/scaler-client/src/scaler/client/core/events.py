@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scaler.client.core.records import Submission
+from scaler.client.core.records import GraphBatch, Submission
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.session import SessionEvent
 
@@ -18,10 +18,12 @@ class Submitted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphSubmitted:
-    """A whole graph, nodes after all they depend on. Their headers carry its id."""
+    """A whole graph, tasks after all they depend on. Its header carries its id, and its last batch is sealed."""
 
     graph_id: GraphId
-    submissions: tuple[Submission, ...]
+    batches: tuple[GraphBatch, ...]
+    #: one for each task that somebody waits for, without its arguments: these are in the batches
+    wanted: tuple[Submission, ...]
     #: argument objects that several nodes share: released when the graph has ended
     objects: tuple[ObjectId, ...] = ()
 

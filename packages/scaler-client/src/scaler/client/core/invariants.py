@@ -26,9 +26,10 @@ def check(core: ClientCore) -> None:
         assert table.pending[task_id].state is State.SENT, "what nobody knows of is canceled at once"
 
     for graph in table.graphs.values():
-        wanted = [entry for entry in graph.entries if not entry.is_unwanted]
-        assert graph.wanted_count == sum(entry.unfinished_count for entry in wanted) > 0, "a graph ends with its wanted"
-        assert graph.entries[-1].is_graph_sealed, "its last batch says that a graph is whole"
+        assert graph.wanted_count == sum(entry.unfinished_count for entry in graph.entries) > 0, "ends with its wanted"
+        assert graph.failure is None, "a graph that has failed has ended"
+        sealed = [batch.message.is_graph_sealed for batch in graph.batches]
+        assert sealed == [False] * (len(sealed) - 1) + [True], "its last batch says that a graph is whole"
 
     live = list(table.graphs.values())
     assert all(graph in live for graph in core._graph_results.values()), "results are kept for unfinished graphs only"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from dataclasses import replace
 from itertools import accumulate, chain, repeat
 
-from scaler.client.core.records import Entry, Submission
+from scaler.client.core.records import Entry, Graph, GraphBatch, Submission
 from scaler.client.core.states import Move, State, after
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Limits, Submit, TaskHeader
 
 BATCH_TASKS = 8_192
@@ -17,19 +18,20 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Outbox:
-    """Entries in state QUEUED, by header, in the order of submission."""
+    """Entries in state QUEUED, by header, in the order of submission; and whole graphs."""
 
     def __init__(self) -> None:
         self._groups: dict[TaskHeader, list[Entry]] = {}
+        self._graphs: list[Graph] = []
         # Programs submit with the same header again and again: comparing identities spares hashing its twelve fields.
         self._last_header: TaskHeader | None = None
         self._last_group: list[Entry] = []
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return bool(self._groups or self._graphs)
 
     def __iter__(self) -> Iterator[Entry]:
-        return chain.from_iterable(self._groups.values())
+        return chain(chain.from_iterable(self._groups.values()), *[graph.entries for graph in self._graphs])
 
     def add(self, entry: Entry) -> None:
         header = entry.submission.header
@@ -38,22 +40,31 @@ class Outbox:
             self._last_header = header
         self._last_group.append(entry)
 
+    def add_graph(self, graph: Graph) -> None:
+        self._graphs.append(graph)
+
     def clear(self) -> None:
         self._groups = {}
+        self._graphs = []
         self._last_header = None
         self._last_group = []  # not to keep what has been sent
 
     def take(self, limits: Limits, pending: Container[TaskId]) -> list[Submit]:
         """Everything as messages, in order; each entry is SENT afterwards. Tasks no longer pending are left out."""
-        groups = self._groups
+        groups, graphs = self._groups, self._graphs
         self.clear()
         messages: list[Submit] = []
         for header, entries in groups.items():
-            for batch in _split([entry for entry in entries if _is_due(entry)], limits):
+            for batch in _split([entry for entry in entries if entry.state is State.QUEUED], limits):
                 for entry in batch:
                     entry.state = after(entry.state, Move.SEND)
-                parts = [_unfinished(entry, pending) for entry in batch]
-                messages.append(_submit(header, parts, batch, pending))
+                messages.append(_submit(header, [_unfinished(entry, pending) for entry in batch]))
+        for graph in graphs:
+            if not graph.is_ended:
+                graph.is_sent = True
+                for entry in graph.entries:
+                    entry.state = after(entry.state, Move.SEND)
+                messages += [_due(batch, pending) for batch in graph.batches]
         return messages
 
 
@@ -67,8 +78,8 @@ def _split(entries: list[Entry], limits: Limits) -> Iterator[list[Entry]]:
     for entry in entries:
         submission = entry.submission
         count, size = len(submission.ids), len(submission.payload)
-        # id, function, index, counts, flags; then the parts and dependencies
-        width = 42 * count + 5 * len(submission.part_sizes) + 16 * len(submission.dependencies)
+        # id, function, index, counts; then the parts
+        width = 36 * count + 5 * len(submission.part_sizes)
         if batch and (
             tasks + count > max_tasks or payload_bytes + size > max_bytes or column_bytes + width > max_columns
         ):
@@ -83,14 +94,20 @@ def _split(entries: list[Entry], limits: Limits) -> Iterator[list[Entry]]:
         yield batch
 
 
-def _is_due(entry: Entry) -> bool:
-    """What was canceled while it waited is not sent; nor are nodes, finished or not, of a graph that has ended."""
-    return entry.state is State.QUEUED and (entry.graph is None or not entry.graph.is_ended)
+def _due(batch: GraphBatch, pending: Container[TaskId]) -> Submit:
+    """All of its tasks, finished or not. UNWANTED are also those whose result we have already. (SCH-14)"""
+    ended = [index for index, task_id in batch.wanted if task_id not in pending]
+    if not ended:
+        return batch.message
+    flags = bytearray(batch.message.task_flags or bytes(len(batch.message.ids) // ID_BYTES))
+    for index in ended:
+        flags[index] = codes.TASK_UNWANTED
+    return replace(batch.message, task_flags=bytes(flags))
 
 
 def _unfinished(entry: Entry, pending: Container[TaskId]) -> Submission:
-    """What of this entry is to be sent: all of it (nodes of a graph always), or the tasks that are still pending."""
-    if entry.graph is not None or entry.unfinished_count == len(entry.submission.ids):
+    """What of this entry is to be sent: all of it, or the tasks that are still pending."""
+    if entry.unfinished_count == len(entry.submission.ids):
         return entry.submission
     return narrowed(entry.submission, pending)
 
@@ -115,9 +132,9 @@ def narrowed(submission: Submission, pending: Container[TaskId]) -> Submission:
     )
 
 
-def _submit(header: TaskHeader, parts: list[Submission], batch: list[Entry], pending: Container[TaskId]) -> Submit:
+def _submit(header: TaskHeader, parts: list[Submission]) -> Submit:
     """One message. Empty columns mean the default for every task, and most columns of most messages are. (BAT-2)"""
-    if len(parts) == 1 and batch[0].graph is None and not parts[0].part_counts:
+    if len(parts) == 1 and not parts[0].part_counts:
         return _submit_one(header, parts[0])
     functions, function_indexes = _functions(parts)
     return Submit(
@@ -129,10 +146,6 @@ def _submit(header: TaskHeader, parts: list[Submission], batch: list[Entry], pen
         function_indexes=function_indexes,
         part_counts=_part_counts(parts),
         part_kinds=_part_kinds(parts),
-        dependency_counts=_dependency_counts(parts),
-        dependencies=columns.join_ids(chain.from_iterable([part.dependencies for part in parts])),
-        task_flags=_task_flags(batch, pending) if batch[0].graph is not None else b"",
-        is_graph_sealed=batch[-1].is_graph_sealed,
     )
 
 
@@ -170,20 +183,3 @@ def _part_kinds(parts: list[Submission]) -> bytes:
     if not any(part.part_kinds for part in parts):
         return b""
     return b"".join(part.part_kinds or bytes((codes.KIND_INLINE,)) * len(part.part_sizes) for part in parts)
-
-
-def _dependency_counts(parts: list[Submission]) -> bytes:
-    if not any(part.dependencies for part in parts):
-        return b""
-    counts = chain.from_iterable(
-        (len(part.dependencies),) if len(part.ids) == 1 else repeat(0, len(part.ids)) for part in parts
-    )
-    return columns.join_u16(list(counts))
-
-
-def _task_flags(batch: list[Entry], pending: Container[TaskId]) -> bytes:
-    """UNWANTED for the nodes nobody asked for, and for those whose result we have already. (SCH-14)"""
-    flags = bytes(
-        codes.TASK_UNWANTED if entry.is_unwanted or entry.submission.ids[0] not in pending else 0 for entry in batch
-    )
-    return flags if any(flags) else b""

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from scaler.client.core.states import State
 from scaler_protocol import codes
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
-from scaler_protocol.messages import Buffer, TaskError, TaskHeader
+from scaler_protocol.messages import Buffer, Submit, TaskError, TaskHeader
 
 
 class Outcomes(NamedTuple):
@@ -53,7 +53,7 @@ class Collector(Protocol):
 
 
 class Submission(NamedTuple):
-    """Tasks that share header, function and collector: a single call, a slice of a map, or one node of a graph.
+    """Tasks that share header, function and collector: a single call, or a slice of a map.
 
     A tuple, because every call makes one and a frozen dataclass takes four times as long to make.
     """
@@ -63,33 +63,43 @@ class Submission(NamedTuple):
     ids: tuple[TaskId, ...]
     payload: Buffer
     part_sizes: tuple[int, ...]
-    #: None: the tasks of a graph that nobody asked for
-    collector: Collector | None
+    collector: Collector
     #: which client handle submitted it; handles of one process share a connection inside a task
     owner: object = None
     #: u16 per task; empty: one part each
     part_counts: tuple[int, ...] = ()
     #: u8 per part; empty: all inline
     part_kinds: bytes = b""
-    #: of its one task; a submission of several tasks has none
-    dependencies: tuple[TaskId, ...] = ()
     #: argument objects that only these tasks use: released when all of them have ended (OWN-2)
     objects: tuple[ObjectId, ...] = ()
 
 
+class GraphBatch(NamedTuple):
+    """Some tasks of a graph, in columns already: a large one is kept for as long as it runs."""
+
+    #: UNWANTED is set for every task that nobody waits for
+    message: Submit
+    #: the others, and where in the message they are
+    wanted: tuple[tuple[int, TaskId], ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Graph:
-    """Tasks with dependencies. They are kept, and re-sent, all together: a successor has none of their results."""
+    """Tasks with dependencies. They are kept, and sent again, all together: a successor has none of their results."""
 
     graph_id: GraphId
-    entries: list[Entry]
+    batches: tuple[GraphBatch, ...]
+    #: one for each wanted task; the others are in no table, for nothing is heard of them
+    entries: tuple[Entry, ...] = ()
     #: how many wanted tasks have not ended
-    wanted_count: int
+    wanted_count: int = 0
     objects: tuple[ObjectId, ...] = ()
-    #: a wanted task did not succeed: what else runs is of no use
-    is_failed: bool = False
     #: objects of wanted results that the program needs no longer, while other nodes may (CLI-14)
     unneeded: list[ObjectId] = field(default_factory=list)
+    #: how the task ended that did not succeed: everything that is unfinished ends the same way
+    failure: Outcomes | None = None
+    is_sent: bool = False
+    is_canceling: bool = False
     is_ended: bool = False
 
 
@@ -102,9 +112,3 @@ class Entry:
     #: how many of its tasks have not ended
     unfinished_count: int
     graph: Graph | None = None
-    #: the last tasks of their graph: whoever reads them knows it whole (SCH-18)
-    is_graph_sealed: bool = True
-
-    @property
-    def is_unwanted(self) -> bool:
-        return self.submission.collector is None

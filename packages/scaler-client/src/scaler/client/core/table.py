@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from scaler.client.core.records import Entry, Graph
 from scaler.client.core.states import Move, State, after
-from scaler_protocol.ids import GraphId, TaskId
+from scaler_protocol.ids import ID_BYTES, GraphId, TaskId
 
 
 class Table:
@@ -24,44 +24,41 @@ class Table:
             self.pending.update(dict.fromkeys(ids, entry))
 
     def add_graph(self, graph: Graph) -> None:
-        assert graph.entries and graph.wanted_count, "a graph of which nobody wants anything never ends"
+        assert graph.entries, "a graph of which nobody wants anything never ends"
         self.graphs[graph.graph_id] = graph
+        graph.wanted_count = len(graph.entries)
         for entry in graph.entries:
             entry.graph = graph
             self.add(entry)
 
-    def remove_graph(self, graph: Graph) -> list[tuple[TaskId, State]]:
-        """Forget a graph whose wanted tasks have all ended. Returns the tasks that nobody told us about."""
+    def remove_graph(self, graph: Graph) -> None:
+        """Its wanted tasks have all ended. Those that were sent a second time end a second time."""
         del self.graphs[graph.graph_id]
         graph.is_ended = True
-        remaining = []
         for entry in graph.entries:
-            for task_id in entry.submission.ids:
-                if self.pending.pop(task_id, None) is not None:
-                    remaining.append((task_id, entry.state))
-                    entry.unfinished_count = 0
-                    entry.state = after(entry.state, Move.END)
-        return remaining
+            if entry.state is not State.ENDED:
+                entry.state = after(entry.state, Move.END)
 
-    def in_order(self) -> Iterator[Entry]:
-        """Every entry that must be sent again: those with unfinished tasks, and all of the graphs they belong to."""
-        seen_graphs: set[GraphId] = set()
+    def calls_in_order(self) -> Iterator[Entry]:
+        """Every entry with unfinished tasks that belongs to no graph, each once."""
         last: Entry | None = None
         seen: set[int] = set()
         for entry in self.pending.values():
-            if entry is last:
+            if entry is last or entry.graph is not None or id(entry) in seen:
                 continue
             last = entry
-            if entry.graph is None:
-                if id(entry) not in seen:
-                    seen.add(id(entry))
-                    yield entry
-            elif entry.graph.graph_id not in seen_graphs:
-                seen_graphs.add(entry.graph.graph_id)
-                yield from entry.graph.entries
+            seen.add(id(entry))
+            yield entry
+
+    def graph_with(self, task_id: TaskId) -> Graph | None:
+        """The unfinished graph that has this task, wanted or not. Slow: only for what ends badly."""
+        for graph in self.graphs.values():
+            if any(_has_id(batch.message.ids, task_id) for batch in graph.batches):
+                return graph
+        return None
 
     def with_their_graphs(self, ids: Iterable[TaskId]) -> Iterator[TaskId]:
-        """The pending ones among these, each once; of a task of a graph, all pending tasks of the graph. (CAN-6)"""
+        """The pending ones among these, each once; of a task of a graph, all pending ones of the graph. (CAN-6)"""
         done: set[TaskId] = set()
         for task_id in ids:
             entry = self.pending.get(task_id)
@@ -69,7 +66,15 @@ class Table:
                 continue
             related = [task_id]
             if entry.graph is not None:
-                every = [one for node in entry.graph.entries for one in node.submission.ids]
-                related = [one for one in every if one in self.pending and one not in done]
+                related = [one for node in entry.graph.entries if (one := node.submission.ids[0]) in self.pending]
             done.update(related)
             yield from related
+
+
+def _has_id(column: bytes, task_id: TaskId) -> bool:
+    found = column.find(task_id)
+    while found % ID_BYTES > 0:  # two neighbours that look like it; -1 % 16 is 15
+        if found < 0:
+            return False
+        found = column.find(task_id, found + 1)
+    return True

@@ -1,0 +1,101 @@
+"""`get`: a graph, the keys that are asked for, and their values in the shape they were asked in."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from scaler.client.calls import CallOptions, Calls
+from scaler.client.core.events import GraphSubmitted
+from scaler.client.core.records import Submission
+from scaler.client.future import ScalerFuture
+from scaler.client.graph.nodes import Reader
+from scaler.client.graph.packing import Packed
+from scaler.client.graph.plan import FIRST_DATA_LINK, Plan, plan
+from scaler_protocol.ids import ObjectId
+
+_NO_FUNCTION = ObjectId(b"")
+
+
+class GraphRun:
+    """One `get`. `keys` are one key, or several; lists of them may be nested, as Dask does it."""
+
+    def __init__(self, calls: Calls, graph: Any, keys: Any, options: CallOptions) -> None:
+        reader = Reader(graph)
+        self._calls = calls
+        self._is_dask = reader.is_dask
+        if not isinstance(keys, list) and (isinstance(keys, str | tuple) or not isinstance(keys, Iterable)):
+            # A tuple is a key when the graph has it; when it has not, it is just not a list.
+            is_one = not isinstance(keys, tuple) or reader.is_key(keys)
+        else:
+            is_one = False
+        self._keys: Any = keys if is_one else list(keys)
+        wanted = list(_flat(self._keys))
+        if not self._is_dask:
+            _refuse_repeated(wanted)
+        self._plan = plan(reader, list(dict.fromkeys(wanted)))
+        self._futures = self._start(options)
+
+    def futures(self) -> Any:
+        return self._shaped(self._futures)
+
+    def results(self) -> Any:
+        """Waits. What is unfinished when one fails, or the wait is interrupted, is of no use to anybody."""
+        try:
+            return self._shaped({key: future.result() for key, future in self._futures.items()})
+        except BaseException:
+            unfinished = [future.task_id for future in self._futures.values() if not future.done()]
+            self._calls.connection.cancel(unfinished)
+            raise
+
+    def _start(self, options: CallOptions) -> dict[Hashable, ScalerFuture]:
+        calls, a_plan = self._calls, self._plan
+        packed = Packed(calls, a_plan, options) if a_plan.functions else None
+        by_link: dict[int, ScalerFuture] = {}
+        for link in a_plan.wanted.values():
+            if link in by_link:  # two names of one node
+                continue
+            if link <= FIRST_DATA_LINK:
+                by_link[link] = ScalerFuture.finished(a_plan.data[FIRST_DATA_LINK - link])
+            else:
+                assert packed is not None, "there are tasks"
+                by_link[link] = ScalerFuture(packed.ids[link], calls.connection, calls.deserialize, calls.serializer)
+        if packed is not None:
+            header, owner = packed.header, calls.owner
+            wanted = tuple(
+                Submission(header, _NO_FUNCTION, (future.task_id,), b"", (), future, owner)
+                for link, future in by_link.items()
+                if link >= 0
+            )
+            event = GraphSubmitted(packed.graph_id, packed.batches, wanted, packed.objects)
+            calls.connection.post(event, is_batch=True)
+        futures = {key: by_link[link] for key, link in a_plan.wanted.items()}
+        self._plan = Plan()  # not to keep what has been sent
+        return futures
+
+    def _shaped(self, found: dict[Hashable, Any]) -> Any:
+        if not isinstance(self._keys, list):
+            return found[self._keys]
+        if self._is_dask or any(isinstance(key, list) for key in self._keys):
+            return _nested(self._keys, found)
+        return found
+
+
+def _flat(keys: Any) -> Iterator[Hashable]:
+    if not isinstance(keys, list):
+        yield keys
+        return
+    for key in keys:
+        yield from _flat(key)
+
+
+def _nested(keys: list[Any], found: dict[Hashable, Any]) -> list[Any]:
+    return [_nested(key, found) if isinstance(key, list) else found[key] for key in keys]
+
+
+def _refuse_repeated(keys: list[Hashable]) -> None:
+    seen: set[Hashable] = set()
+    for key in keys:
+        if key in seen:
+            raise KeyError(f"key {key!r} is asked for more than once")
+        seen.add(key)
