@@ -11,6 +11,7 @@ from scaler_protocol.codes import (
     KIND_NONE,
     KIND_TASK,
     ROLE_CLIENT,
+    ROLE_MANAGER,
     ROLE_WORKER,
     STATUS_CANCELED,
     STATUS_SUCCESS,
@@ -18,18 +19,23 @@ from scaler_protocol.codes import (
 from scaler_protocol.columns import join_u16, join_u32, split_ids
 from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
+    NO_PEER,
     Cancel,
     CancelReply,
     Capability,
     Dispatch,
     Hello,
     Limits,
+    ManagerOffer,
+    ManagerStatus,
+    ManagerTarget,
     Message,
     Recall,
     Results,
     Returned,
     Submit,
     TaskHeader,
+    Unit,
     Welcome,
     WorkerOffer,
 )
@@ -80,11 +86,25 @@ class Story:
         reserve: int = 1,
         capabilities: dict[str, int] | None = None,
         payload_limit: int = Limits().payload_frame_bytes,
+        unit: tuple[str, str] = ("", ""),
     ) -> None:
-        offered = tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
-        offer = WorkerOffer(name=name, capabilities=offered, credit=credit, nested_reserve=reserve)
+        """`unit`: names of the manager that started it, and of the unit."""
+        manager_id = peer(unit[0]) if unit[0] else NO_PEER
+        offer = WorkerOffer(name, _offered(capabilities), credit, reserve, manager_id, unit[1])
         welcome = replace(WELCOME, limits=Limits(payload_frame_bytes=payload_limit))
         self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome))
+
+    def manager(
+        self, name: str, *, as_peer: str = "", workers_per_unit: int = 1, capabilities: dict[str, int] | None = None
+    ) -> None:
+        offer = ManagerOffer(peer(name), name, _offered(capabilities), workers_per_unit)
+        peer_id = peer(as_peer or name)
+        self.handle(Opened(peer_id, Hello(1, 1, ROLE_MANAGER, peer_id, manager=offer), WELCOME))
+
+    def has(self, manager: str, *, most: int = 8, trouble: str = "", **units: int) -> None:
+        """A ManagerStatus: the state of each unit."""
+        listed = tuple(Unit(unit_id, state) for unit_id, state in units.items())
+        self.receive(manager, ManagerStatus(0, most, listed, trouble))
 
     def lost(self, name: str, *, is_orderly: bool = False) -> None:
         self.handle(Lost(peer(name), 205, "silent for too long", is_orderly))
@@ -175,6 +195,10 @@ class Story:
         return invariants.is_empty(self.core)
 
 
+def _offered(capabilities: dict[str, int] | None) -> tuple[Capability, ...]:
+    return tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
+
+
 def _line(action: Action) -> str:
     if isinstance(action, Send):
         return f"{action.peer_id.rstrip(b'.').decode()} <- {_message(action.message)}"
@@ -198,6 +222,8 @@ def _message(message: Message) -> str:
         words = ("canceled", "too-late", "unknown")
         outcomes = message.outcomes or bytes(len(message.ids) // 16)
         return "CancelReply " + ", ".join(f"{n} {words[o]}" for n, o in zip(names(message.ids), outcomes, strict=True))
+    if isinstance(message, ManagerTarget):
+        return f"Target {message.worker_count}" + (f" stop {' '.join(message.stop)}" if message.stop else "")
     if isinstance(message, (Cancel, Recall)):
         return f"{kind} {' '.join(names(message.ids))}"
     if hasattr(message, "owner"):

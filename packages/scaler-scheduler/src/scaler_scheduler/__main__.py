@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """`scaler_scheduler ADDRESS`, or `python -m scaler_scheduler ADDRESS`."""
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from scaler_protocol.codes import (
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
     ROLE_CLIENT,
+    ROLE_MANAGER,
     ROLE_MONITOR,
     ROLE_SCHEDULER,
     ROLE_WORKER,
@@ -53,7 +54,12 @@ from scaler_scheduler.storage_process import StorageProcess, answers
 
 STORAGE_READY_SECONDS = 30.0
 STORAGE_RETRY_SECONDS = 0.5
-_ROLE_NAMES = {ROLE_CLIENT: "client", ROLE_WORKER: "worker", ROLE_MONITOR: "monitor"}
+_ROLE_NAMES = {
+    ROLE_CLIENT: "client",
+    ROLE_WORKER: "worker",
+    ROLE_MONITOR: "monitor",
+    ROLE_MANAGER: "worker manager",
+}
 
 
 class SchedulerService:
@@ -209,7 +215,7 @@ class SchedulerService:
         if isinstance(event, Opened):
             who = event.hello.software
             role = _ROLE_NAMES[event.hello.role]
-            name = event.hello.worker.name or event.peer_id.hex()[:8]
+            name = event.hello.worker.name or event.hello.manager.name or event.peer_id.hex()[:8]
             place = f"{who.language} on {who.host}" if who.host else "of unknown software"
             logging.info("Scheduler: %s %s joined (%s)", role, name, place)
         elif isinstance(event, Lost):

@@ -51,7 +51,7 @@ def advice(tables: Tables) -> Advice:
     """
     if len(tables.workers) < 2:
         return []
-    idle = [worker for worker in tables.workers.values() if not worker.held and worker.limit > 0]
+    idle = [worker for worker in tables.workers.values() if not worker.held and worker.free(is_nested=False) > 0]
     if not idle:
         return []
     wanted = len(idle)

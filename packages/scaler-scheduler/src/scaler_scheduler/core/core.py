@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     ClusterStatus,
     Credit,
+    ManagerStatus,
     Message,
     Results,
     Returned,
@@ -38,6 +39,7 @@ from scaler_scheduler.core import (
     submission,
 )
 from scaler_scheduler.core.actions import Action, Disconnect, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -46,6 +48,7 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, Cancel, Shutdown}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
     ROLE_MONITOR: frozenset({SnapshotRequest}),
+    ROLE_MANAGER: frozenset({ManagerStatus}),
 }
 
 
@@ -73,6 +76,7 @@ class SchedulerCore:
     def __init__(self, policy: Policy) -> None:
         self.tables = Tables(policy)
         self._balancer = balancing.Balancer(self.tables)
+        self._scaler = Scaler(self.tables)
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
             Received: self._received,  # type: ignore[dict-item]
@@ -101,8 +105,8 @@ class SchedulerCore:
         return self.tables.drain() if type(event) is Settled else []
 
     def next_deadline(self) -> float | None:
-        """When `Settled` is due even though nothing arrives: the next look at the balance."""
-        return self._balancer.look_at
+        """When `Settled` is due even though nothing arrives: the next look at the balance, or at the managers."""
+        return min((at for at in (self._balancer.look_at, self._scaler.look_at) if at is not None), default=None)
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, now)
@@ -113,14 +117,20 @@ class SchedulerCore:
         if event.hello.role == ROLE_CLIENT:
             membership.client_joined(self.tables, event.peer_id, event.hello)
         elif event.hello.role == ROLE_WORKER:
-            membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
+            worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
+            self._scaler.worker_joined(worker)
+        elif event.hello.role == ROLE_MANAGER:
+            self._scaler.manager_joined(event.peer_id, event.hello)
 
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
         if client is not None:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
         elif worker is not None:
+            self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
+        else:
+            self._scaler.manager_left(event.peer_id)
 
     def _complained(self, event: Complained, now: float) -> None:
         """A worker that refuses a message of ours holds other tasks than we think: it begins again without any."""
@@ -149,6 +159,8 @@ class SchedulerCore:
             self._from_client[type(message)](client, event.seq, message)
         elif isinstance(message, SnapshotRequest):
             self.tables.act(SendStatus(event.peer_id, message.request_id))
+        elif isinstance(message, ManagerStatus):
+            self._scaler.reported(event.peer_id, message, now)
 
     def _shutdown(self, client: Client, seq: int, message: Shutdown) -> None:
         if self.tables.policy.is_protected:
@@ -175,6 +187,7 @@ class SchedulerCore:
     # ------------------------------------------------------------ placing
 
     def _settled(self, event: Settled, now: float) -> None:
+        self._scaler.settle(now)
         placement.place(self.tables)
         if self.tables.arrived:
             admission.refuse_excess(self.tables)

@@ -32,10 +32,11 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))
 
 
-def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> None:
+def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> Worker:
     worker = tables.workers[peer_id] = Worker(peer_id, hello, limits, now)
     for index in tables.load_indexes.values():
         index.join(worker)
+    return worker
 
 
 def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
@@ -18,6 +18,15 @@ from scaler_scheduler.core.chunk import Chunk, Indexes
 
 Requirement = tuple[Capability, ...]
 Run = range | deque[int]
+
+
+def offers(capabilities: Mapping[str, int], requirement: Requirement) -> bool:
+    """Names must all be offered; an amount needs at least that much, unless the offer is uncounted (-1). (SCH-12)"""
+    for item in requirement:
+        offered = capabilities.get(item.name)
+        if offered is None or (item.amount > 0 and 0 <= offered < item.amount):
+            return False
+    return True
 
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.

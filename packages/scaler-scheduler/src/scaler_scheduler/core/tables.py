@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids
@@ -24,6 +24,7 @@ from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, merge, pack
+from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
 
@@ -38,6 +39,7 @@ class Policy:
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
+    scaling: Scaling = field(default_factory=Scaling)
 
 
 class Client:

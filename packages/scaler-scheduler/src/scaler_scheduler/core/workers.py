@@ -9,7 +9,7 @@ from itertools import count
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Capability, Hello, Limits, WorkerStatus
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.ready import Requirement
+from scaler_scheduler.core.ready import Requirement, offers
 
 
 class Worker:
@@ -20,7 +20,9 @@ class Worker:
         "heard_at",
         "held",
         "indexes",
+        "is_retired",
         "limit",
+        "manager_id",
         "name",
         "nested_reserve",
         "payload_limit",
@@ -28,6 +30,7 @@ class Worker:
         "recalling",
         "software",
         "status",
+        "unit_id",
     )  # fmt: skip
 
     def __init__(self, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> None:
@@ -50,9 +53,16 @@ class Worker:
         #: bytes of one payload frame that it takes
         self.payload_limit = limits.payload_frame_bytes
         self.indexes: list[LoadIndex] = []
+        #: who started it, and as part of what (MGR-8)
+        self.manager_id = offer.manager_id
+        self.unit_id = offer.unit_id
+        #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
+        self.is_retired = False
 
     def free(self, *, is_nested: bool) -> int:
         """How many more tasks it may be given: never beyond its credit (CRD-1, CRD-4)."""
+        if self.is_retired:
+            return 0
         reserve = self.nested_reserve if is_nested else 0
         return self.limit + reserve - len(self.held)
 
@@ -65,12 +75,7 @@ class Worker:
         return room
 
     def can_ever_run(self, requirement: Requirement) -> bool:
-        """Names must all be offered; an amount needs at least that much, unless the offer is uncounted (-1)."""
-        for item in requirement:
-            offered = self.capabilities.get(item.name)
-            if offered is None or (item.amount > 0 and 0 <= offered < item.amount):
-                return False
-        return True
+        return offers(self.capabilities, requirement)
 
     def commit(self, requirement: Iterable[Capability], tasks: int) -> None:
         """Take (or, with a negative count, give back) the counted amounts of so many tasks."""

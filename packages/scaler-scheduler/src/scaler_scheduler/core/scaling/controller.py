@@ -1,0 +1,137 @@
+"""Looks at the load once a second while there are managers, and tells each how many workers are wanted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from scaler_protocol.codes import BAD_IDENTITY
+from scaler_protocol.columns import join_ids
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Hello, ManagerStatus, Recall
+from scaler_scheduler.core.actions import Disconnect
+from scaler_scheduler.core.ready import Requirement
+from scaler_scheduler.core.scaling.manager import Manager
+from scaler_scheduler.core.scaling.pace import Pace
+from scaler_scheduler.core.scaling.policies import CAPABILITY, WATERFALL, Demand, wanted
+from scaler_scheduler.core.states import FINISHED
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+LOOK_SECONDS = 1.0
+
+
+class Scaler:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._scaling = tables.policy.scaling
+        self._pace = Pace()
+        #: all and only the managers with a session, in the order in which they came
+        self.managers: dict[PeerId, Manager] = {}
+        #: workers by manager and unit; all and only those that name both
+        self._members: dict[tuple[PeerId, str], dict[PeerId, Worker]] = {}
+        self.look_at: float | None = None
+
+    # ------------------------------------------------------------ who comes and goes
+
+    def manager_joined(self, peer_id: PeerId, hello: Hello) -> None:
+        """One without an id, or with that of another, is not let in. (MGR-1, MGR-2)"""
+        offer = hello.manager
+        why = ""
+        if not offer.manager_id or offer.workers_per_unit < 1:
+            why = "a worker manager needs a managerId of 16 bytes, and workersPerUnit of at least one (MGR-1)"
+        elif any(other.manager_id == offer.manager_id for other in self.managers.values()):
+            why = f"a worker manager with the id of {offer.name or 'this one'} is connected: give each its own (MGR-2)"
+        if why:
+            self._tables.act(Disconnect(peer_id, BAD_IDENTITY, why))
+        else:
+            self.managers[peer_id] = Manager(peer_id, offer)
+
+    def manager_left(self, peer_id: PeerId) -> None:
+        """Its workers stay, but for those that it is ending already. (MGR-15)"""
+        manager = self.managers.pop(peer_id, None)
+        if manager is not None:
+            self._tables.forget_peer(peer_id)
+            for unit_id in manager.retiring:
+                self._revive(self._workers_of(manager, unit_id))
+
+    def reported(self, peer_id: PeerId, status: ManagerStatus, now: float) -> None:
+        manager = self.managers.get(peer_id)
+        if manager is None:
+            return  # it was refused a moment ago
+        manager.report(status)
+        self.look_at = now
+
+    def worker_joined(self, worker: Worker) -> None:
+        if worker.manager_id and worker.unit_id:
+            self._members.setdefault((worker.manager_id, worker.unit_id), {})[worker.peer_id] = worker
+            for manager in self.managers.values():
+                if manager.manager_id == worker.manager_id and manager.may_not_work(worker.unit_id):
+                    worker.is_retired = True
+
+    def worker_left(self, worker: Worker) -> None:
+        key = worker.manager_id, worker.unit_id
+        members = self._members.get(key)
+        if members is not None:
+            members.pop(worker.peer_id, None)
+            if not members:
+                del self._members[key]
+
+    # ------------------------------------------------------------ looking
+
+    def settle(self, now: float) -> None:
+        if not self.managers:
+            self.look_at, self._pace = None, Pace()
+        elif self.look_at is None or now >= self.look_at:
+            self.look_at = now + LOOK_SECONDS
+            self._look(now)
+
+    def _look(self, now: float) -> None:
+        tables, scaling = self._tables, self._scaling
+        busy = sum(1 for worker in tables.workers.values() if worker.held)
+        self._pace.look(sum(tables.counts[state] for state in FINISHED), busy, now)
+        present = [manager for manager in self.managers.values() if manager.status is not None]
+        managed = {manager.manager_id for manager in present}
+        own = [worker.capabilities for worker in tables.workers.values() if worker.manager_id not in managed]
+        counts = wanted(scaling, self._demands(), own, [manager.source() for manager in present])
+        for manager in present:
+            manager.follow(counts[manager.peer_id], scaling.patience_seconds, now)
+            retired, revived = manager.settle_units(partial(self._workers_of, manager), now)
+            self._retire(retired)
+            self._revive(revived)
+            target = manager.next_target()
+            if target is not None:
+                tables.tell(manager.peer_id, target)
+
+    def _workers_of(self, manager: Manager, unit_id: str) -> list[Worker]:
+        return list(self._members.get((manager.manager_id, unit_id), {}).values())
+
+    def _demands(self) -> list[Demand]:
+        """Workers of use for each requirement. What a worker holds is counted with the first of it: it is of one kind
+        nearly always, and looking at every task of every worker each second is not worth the rest."""
+        tables, scaling = self._tables, self._scaling
+        tasks: Counter[Requirement] = Counter()
+        for ready in tables.ready.by_urgency():
+            tasks[ready.key.requirement] += ready.count
+        for worker in tables.workers.values():
+            first = next(iter(worker.held.values()), None)
+            if first is not None:
+                tasks[tables.ready.key(first.header).requirement] += len(worker.held)
+        if scaling.policy not in (CAPABILITY, WATERFALL):
+            tasks = Counter({(): sum(tasks.values())})
+        each = self._pace.tasks_per_worker(scaling.horizon_seconds, scaling.tasks_per_worker)
+        return [Demand(requirement, -int(-count // each)) for requirement, count in tasks.items() if count]
+
+    def _retire(self, workers: list[Worker]) -> None:
+        """They get no tasks any more, and what they have not begun comes back. (MGR-16, SCH-20)"""
+        for worker in workers:
+            worker.is_retired = True
+            ids = [task_id for task_id in worker.held if task_id not in self._tables.canceling]
+            if ids and not worker.recalling:
+                worker.recalling.update(ids)
+                self._tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
+
+    def _revive(self, workers: list[Worker]) -> None:
+        for worker in workers:
+            worker.is_retired = False
+            worker.load_changed()

@@ -1,0 +1,132 @@
+"""A worker manager as the scheduler knows it: its units, what it is asked for, and which units may end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import ManagerOffer, ManagerStatus, ManagerTarget
+from scaler_scheduler.core.scaling.policies import Source
+from scaler_scheduler.core.workers import Worker
+
+NO_SHOW_SECONDS = 60.0
+"""A unit that is said to run, and of which no worker has come for so long, may end: whatever it does, it is no help."""
+
+WorkersOf = Callable[[str], list[Worker]]
+
+
+class Manager:
+    """A unit is *live* while it is starting or running and may stay. Of the live ones that run, some may be *retiring*:
+    their workers get no tasks any more, and when they hold none the unit is named in `stop` and is live no longer.
+    """
+
+    def __init__(self, peer_id: PeerId, offer: ManagerOffer) -> None:
+        self.peer_id = peer_id
+        self.manager_id = offer.manager_id
+        self.name = offer.name or offer.manager_id.hex()[:8]
+        self.capabilities = {item.name: item.amount for item in offer.capabilities}
+        self.workers_per_unit = offer.workers_per_unit
+        self.status: ManagerStatus | None = None
+        #: how many workers are wanted, once it has told what it has
+        self.goal = 0
+        #: fewer would have been enough since then, and at most so many since then
+        self._lower_since: float | None = None
+        self._lower_most = 0
+        #: units named in `stop` that it still lists, in the order of naming
+        self.stopped: dict[str, None] = {}
+        self.retiring: dict[str, None] = {}
+        #: running units -> since when none of their workers is here
+        self._deserted: dict[str, float] = {}
+        self._number = 0
+        self._told: tuple[int, tuple[str, ...]] | None = None
+
+    # ------------------------------------------------------------ what it tells
+
+    def report(self, status: ManagerStatus) -> None:
+        is_first = self.status is None
+        self.status = status
+        listed = {unit.unit_id for unit in status.units}
+        self.stopped = {unit_id: None for unit_id in self.stopped if unit_id in listed}
+        running = set(self._in_state(UNIT_RUNNING))
+        self.retiring = {unit_id: None for unit_id in self.retiring if unit_id in running}
+        if is_first:
+            self.goal = self.source().present
+
+    def _in_state(self, *states: int) -> Iterable[str]:
+        units = self.status.units if self.status is not None else ()
+        return [unit.unit_id for unit in units if unit.state in states and unit.unit_id not in self.stopped]
+
+    def source(self) -> Source:
+        status = self.status or ManagerStatus()
+        live = len(list(self._in_state(UNIT_STARTING, UNIT_RUNNING)))
+        return Source(
+            self.peer_id,
+            self.name,
+            self.capabilities,
+            status.max_workers,
+            self.workers_per_unit,
+            live * self.workers_per_unit,
+            bool(status.trouble),
+        )
+
+    # ------------------------------------------------------------ what is wanted of it
+
+    def follow(self, wanted: int, patience_seconds: float, now: float) -> None:
+        """More is wanted at once; less only when it has been enough for a while, so that the number does not flap."""
+        if wanted >= self.goal:
+            self.goal, self._lower_since = wanted, None
+        elif self._lower_since is None:
+            self._lower_since, self._lower_most = now, wanted
+        else:
+            self._lower_most = max(self._lower_most, wanted)
+            if now - self._lower_since >= patience_seconds:
+                self.goal, self._lower_since = self._lower_most, None
+        if self.status is not None:
+            self.goal = min(self.goal, self.status.max_workers)
+
+    def settle_units(self, workers_of: WorkersOf, now: float) -> tuple[list[Worker], list[Worker]]:
+        """Which running units are too many. Returns the workers to retire, and those to bring back."""
+        running = list(self._in_state(UNIT_RUNNING))
+        active = [unit_id for unit_id in running if unit_id not in self.retiring]
+        excess = len(active) - -(-self.goal // self.workers_per_unit)
+        retired: list[str] = []
+        revived: list[str] = []
+        if excess > 0:
+            # Those with the least to do, the newest first: what is listed last was started last.
+            load = {unit_id: sum(len(worker.held) for worker in workers_of(unit_id)) for unit_id in active}
+            newest_first = active[::-1]
+            retired = sorted(newest_first, key=load.__getitem__)[:excess]
+            self.retiring.update(dict.fromkeys(retired))
+        elif excess < 0 and self.retiring:
+            revived = list(self.retiring)[excess:]
+            for unit_id in revived:
+                del self.retiring[unit_id]
+        self._stop_empty_units(running, workers_of, now)
+        return _all(retired, workers_of), _all(revived, workers_of)
+
+    def _stop_empty_units(self, running: Iterable[str], workers_of: WorkersOf, now: float) -> None:
+        deserted = {unit_id for unit_id in running if not workers_of(unit_id)}
+        self._deserted = {unit_id: self._deserted.get(unit_id, now) for unit_id in deserted}
+        for unit_id in running:
+            is_empty = not any(worker.held for worker in workers_of(unit_id))
+            is_no_show = now - self._deserted.get(unit_id, now) >= NO_SHOW_SECONDS
+            if (unit_id in self.retiring and is_empty) or is_no_show:
+                self.retiring.pop(unit_id, None)
+                self.stopped[unit_id] = None
+
+    def may_not_work(self, unit_id: str) -> bool:
+        return unit_id in self.stopped or unit_id in self.retiring
+
+    def next_target(self) -> ManagerTarget | None:
+        """What to tell it, when it has not been told so yet (MGR-5, MGR-11)."""
+        wanted = self.goal, tuple(self.stopped)
+        if self.status is None or wanted == self._told:
+            return None
+        self._told = wanted
+        self._number += 1
+        return ManagerTarget(self._number, *wanted)
+
+
+def _all(unit_ids: Iterable[str], workers_of: WorkersOf) -> list[Worker]:
+    return [worker for unit_id in unit_ids for worker in workers_of(unit_id)]

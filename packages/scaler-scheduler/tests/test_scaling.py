@@ -1,0 +1,212 @@
+"""Worker managers at the scheduler (spec chapter 19), told as stories."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.scheduler_story import Story, peer
+
+from scaler_protocol.codes import BAD_IDENTITY, UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
+from scaler_protocol.messages import Capability
+from scaler_scheduler.core import Disconnect, Policy
+from scaler_scheduler.core.scaling.manager import NO_SHOW_SECONDS
+from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, Scaling
+
+STARTING, RUNNING, STOPPING = UNIT_STARTING, UNIT_RUNNING, UNIT_STOPPING
+PATIENCE = Scaling().patience_seconds
+
+
+@pytest.fixture
+def story() -> Story:
+    story = Story()
+    story.client("client")
+    story.manager("m")
+    return story
+
+
+def later(story: Story, seconds: float) -> list[str]:
+    """What is told in this time, a second at a time."""
+    told = []
+    for _ in range(int(seconds)):
+        story.now += 1.0
+        told += story.settle()
+    return told
+
+
+def running(story: Story, *units: str, credit: int = 1) -> None:
+    """These units of `m` run, with one worker each."""
+    for unit in units:
+        story.worker(f"w-{unit}", credit=credit, unit=("m", unit))
+    story.has("m", **dict.fromkeys(units, RUNNING))
+
+
+def test_nothing_to_do_is_a_target_too(story: Story) -> None:
+    assert story.settle() == [], "it has not said what it has"
+    story.has("m")
+    assert story.settle() == ["m <- Target 0"]
+    assert later(story, 5) == [], "nothing has changed"
+
+
+def test_work_and_no_workers(story: Story) -> None:
+    story.has("m")
+    story.submit("client", range(25))
+    assert story.settle() == ["m <- Target 3"], "ten tasks for each, as long as nothing is known of them"
+
+
+def test_what_is_on_its_way_is_not_asked_for_again(story: Story) -> None:
+    story.has("m")
+    story.submit("client", range(25))
+    story.settle()
+    story.has("m", u1=STARTING, u2=STARTING, u3=STARTING)
+    assert later(story, 30) == []
+
+
+def test_no_more_than_there_can_be(story: Story) -> None:
+    story.has("m", most=2)
+    story.submit("client", range(1000))
+    assert story.settle() == ["m <- Target 2"]
+    story.has("m", most=1)
+    assert story.settle() == ["m <- Target 1"], "without patience: it must not be asked for more than it has told"
+
+
+def test_long_tasks_bring_one_worker_each(story: Story) -> None:
+    story.has("m")
+    story.submit("client", range(6))
+    assert story.settle() == ["m <- Target 1"]
+    running(story, "u1")
+    assert "m <- Target 6" in later(story, 3)
+
+
+def test_idle_units_end_after_a_while(story: Story) -> None:
+    story.submit("client", ["a"])
+    running(story, "u1", "u2")
+    assert story.settle() == ["m <- Target 2", "w-u1 <- Dispatch a"]
+    assert later(story, PATIENCE + 1) == ["m <- Target 1 stop u2"]
+    story.has("m", u1=RUNNING, u2=STOPPING)
+    assert later(story, 5) == []
+    story.lost("w-u2", is_orderly=True)
+    story.has("m", u1=RUNNING)
+    assert story.settle() == ["m <- Target 1"], "the unit is named no longer"
+
+
+def test_a_unit_that_works_is_not_named(story: Story) -> None:
+    running(story, "u1", "u2")
+    story.submit("client", ["a", "b"])
+    assert story.settle() == ["m <- Target 2", "w-u1 <- Dispatch a", "w-u2 <- Dispatch b"]
+    story.results("w-u1", ["a"], credit=1)
+    told = later(story, PATIENCE + 2)
+    assert told[-1] == "m <- Target 1 stop u1" and not any("u2" in line for line in told)
+
+
+def test_a_unit_that_is_to_end_gets_nothing_any_more(story: Story) -> None:
+    running(story, "u1", credit=5)
+    story.submit("client", ["a"])
+    story.settle()
+    story.has("m", most=0, u1=RUNNING)
+    assert story.settle() == ["w-u1 <- Recall a", "m <- Target 0"], "it is to end, and holds a task"
+    story.give_back("w-u1", [])
+    story.submit("client", ["b"])
+    assert story.settle() == []
+    story.results("w-u1", ["a"])
+    assert "client <- Results a" in story.settle()
+    assert later(story, 1) == ["m <- Target 0 stop u1"]
+    assert later(story, 30) == [], "b waits for another worker"
+
+
+def test_a_unit_that_was_to_end_is_needed_again(story: Story) -> None:
+    running(story, "u1", credit=5)
+    story.submit("client", ["a"])
+    story.settle()
+    story.has("m", most=0, u1=RUNNING)
+    story.settle()
+    story.give_back("w-u1", [])
+    story.has("m", most=8, u1=RUNNING)
+    story.submit("client", ["b"])
+    assert story.settle() == ["m <- Target 1", "w-u1 <- Dispatch b"]
+
+
+def test_a_late_worker_of_a_unit_that_ends(story: Story) -> None:
+    story.has("m", u1=RUNNING)
+    later(story, PATIENCE + 1)
+    story.worker("w-u1", unit=("m", "u1"))
+    story.submit("client", ["a"])
+    assert not any("Dispatch" in line for line in story.settle())
+
+
+def test_load_that_comes_and_goes_moves_nothing(story: Story) -> None:
+    """Hysteresis: ten seconds of calm are needed, not one."""
+    running(story, "u1")
+    story.settle()
+    for number in range(20):
+        story.submit("client", [number])
+        told = later(story, 1)
+        story.results("w-u1", [number], credit=1)
+        told += later(story, 2)
+        assert not any("Target" in line for line in told)
+
+
+def test_a_unit_whose_workers_never_come(story: Story) -> None:
+    story.has("m", u1=RUNNING)
+    story.submit("client", ["a"])
+    assert story.settle() == ["m <- Target 1"]
+    assert "m <- Target 1 stop u1" in later(story, NO_SHOW_SECONDS + 1)
+
+
+def test_units_of_several_workers() -> None:
+    story = Story()
+    story.client("client")
+    story.manager("m", workers_per_unit=4)
+    story.has("m", most=10)
+    story.submit("client", range(45))
+    assert story.settle() == ["m <- Target 8"], "three units would be more than it can have"
+
+
+def test_the_second_takes_over_when_the_first_is_in_trouble(story: Story) -> None:
+    story.manager("n")
+    story.has("m", most=8)
+    story.has("n", most=8)
+    story.submit("client", range(25))
+    assert story.settle() == ["m <- Target 3", "n <- Target 0"]
+    story.has("m", most=8, trouble="no quota")
+    assert "n <- Target 3" in later(story, 1)
+
+
+def test_capabilities_go_to_those_who_have_them() -> None:
+    story = Story(Policy(uses_capabilities=True, scaling=Scaling(CAPABILITY)))
+    story.client("client")
+    story.manager("plain")
+    story.manager("gpus", capabilities={"gpu": 1})
+    story.has("plain")
+    story.has("gpus")
+    story.submit("client", ["a"], capabilities=(Capability("gpu", 1),))
+    assert story.settle() == ["plain <- Target 0", "gpus <- Target 1"]
+
+
+def test_without_scaling_what_is_there_stays() -> None:
+    story = Story(Policy(scaling=Scaling(NONE)))
+    story.client("client")
+    story.manager("m")
+    story.has("m", u1=RUNNING)
+    assert story.settle() == ["m <- Target 1"]
+    story.submit("client", range(100))
+    assert later(story, 30) == []
+
+
+def test_two_managers_with_one_id(story: Story) -> None:
+    story.manager("m", as_peer="other")
+    (refused,) = [action for action in story.actions() if isinstance(action, Disconnect)]
+    assert (refused.peer_id, refused.code) == (peer("other"), BAD_IDENTITY) and "MGR-2" in refused.text
+    story.has("other")
+    assert story.settle() == []
+
+
+def test_a_manager_that_is_lost_leaves_its_workers(story: Story) -> None:
+    running(story, "u1")
+    story.settle()
+    story.lost("m")
+    story.submit("client", ["a"])
+    assert story.settle() == ["w-u1 <- Dispatch a"]
+    assert later(story, 30) == []
+    story.results("w-u1", ["a"])
+    story.manager("m")
+    story.has("m", u1=RUNNING)
+    assert "m <- Target 1" in story.settle(), "its unit is known for its own again"
