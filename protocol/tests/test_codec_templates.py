@@ -120,3 +120,14 @@ def test_batches_of_more_are_none_of_its_business(known: Registry) -> None:
     envelope, payload = codec.encode(two, 1, 1)
     assert codec.decode(bytes(envelope), [payload]).message == two
     assert known.templates.written_count == known.templates.read_count == 0
+
+
+def test_another_layout_of_the_same_message_is_read(known: Registry) -> None:
+    """Other encoders write out empty columns, which takes more or fewer bytes than ours."""
+    message = Submit(TaskHeader(), b"f" * 16, b"t" * 16, b"x", part_sizes=join_u32([1]))
+    ours, _ = codec.encode(message, 1, 0)
+    longer = (2).to_bytes(4, "little") + b"".join(size.to_bytes(4, "little") for size in (len(ours) // 8 - 1, 0, 0))
+    foreign = longer + bytes(ours)[8:]
+    assert len(foreign) != len(ours)
+    for _ in range(MISSES + 2):
+        assert codec.decode(foreign, [b"x"]).message.ids == message.ids

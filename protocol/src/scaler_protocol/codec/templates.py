@@ -102,6 +102,8 @@ class Template:
 
     def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any] | None:
         """Seq, ack and message; None when this is of another shape, or when something is the matter with it."""
+        if len(envelope) != self._struct.size:
+            return None
         pieces = self._struct.unpack(envelope)
         if self._fixed_of(pieces) != self._fixed:
             return None
