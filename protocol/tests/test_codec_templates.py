@@ -131,3 +131,11 @@ def test_another_layout_of_the_same_message_is_read(known: Registry) -> None:
     assert len(foreign) != len(ours)
     for _ in range(MISSES + 2):
         assert codec.decode(foreign, [b"x"]).message.ids == message.ids
+
+
+def test_a_call_without_parts_takes_the_ordinary_way(known: Registry) -> None:
+    message = Submit(TaskHeader(call_format=codes.CALL_SEPARATE), b"f" * 16, b"t" * 16, b"", b"", part_counts=b"\0\0")
+    for _ in range(2 * MISSES):
+        (envelope, payload) = codec.encode(message, 1, 0)
+        assert codec.decode(bytes(envelope), [bytes(payload)]).message == message
+    assert not known.templates.written_count and not known.templates.read_count

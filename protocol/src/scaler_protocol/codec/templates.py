@@ -141,7 +141,7 @@ class Templates:
         template = self._written.get(key)
         if template is None:
             self._written_misses += 1
-            if self._written_misses % MISSES != 1:
+            if self._written_misses % MISSES != 1 or not _has_sizes(message):
                 return None
             template = Template(message, self._build, self._make)
             if len(self._written) >= TEMPLATES:
@@ -165,7 +165,7 @@ class Templates:
         if type(message) not in _KEYS or len(message.ids) != ID_BYTES or len(envelope) > TEMPLATE_BYTES:
             return
         self._read_misses += 1
-        if self._read_misses % MISSES != 1:
+        if self._read_misses % MISSES != 1 or not _has_sizes(message):
             return
         if self.read_count >= TEMPLATES:
             self._read.clear()
@@ -174,6 +174,11 @@ class Templates:
         if template.read(envelope, message.payload) is not None:  # else another encoder lays it out in another way
             self._read.setdefault(len(envelope), []).append(template)
             self.read_count += 1
+
+
+def _has_sizes(message: Any) -> bool:
+    """A call without arguments, by a serializer of the program's own, has no parts: we do not know this shape."""
+    return bool(getattr(message, _SIZES[type(message)]))
 
 
 def _difference(image: bytes, changed: bytes) -> tuple[int, int]:
