@@ -1,0 +1,141 @@
+#include "scaler/link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace scaler {
+
+namespace {
+
+constexpr int messagesPerStep = 64;  // then others have their turn
+constexpr int leaveMilliseconds = 1000;
+constexpr Seconds redialPause = 0.3;
+
+// A fresh name for every socket; ZeroMQ keeps a leading zero for itself (FRM-3).
+Id routingId() {
+    Id id = randomId();
+    while (id[0] == '\0') id = randomId();
+    return id;
+}
+
+bool receive(zmq::socket_t& socket, Frames& frames) {
+    zmq::message_t frame;
+    if (!socket.recv(frame, zmq::recv_flags::dontwait)) return false;
+    frames.envelope = frame.to_string();
+    while (frame.more()) {
+        if (!socket.recv(frame, zmq::recv_flags::none)) return false;
+        frames.payload.push_back(frame.to_string());
+    }
+    return true;
+}
+
+void transmit(zmq::socket_t& socket, const Frames& frames) {
+    auto flags = [](bool isLast) { return isLast ? zmq::send_flags::none : zmq::send_flags::sndmore; };
+    socket.send(zmq::buffer(frames.envelope), flags(frames.payload.empty()));
+    for (size_t index = 0; index < frames.payload.size(); ++index) {
+        socket.send(zmq::buffer(frames.payload[index]), flags(index + 1 == frames.payload.size()));
+    }
+}
+
+}  // namespace
+
+Seconds steadyNow() {
+    return std::chrono::duration<Seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void waitForAny(const std::vector<Pollable*>& pollables, Seconds longest) {
+    std::vector<zmq::pollitem_t> items;
+    Seconds until = steadyNow() + longest;
+    for (Pollable* one : pollables) {
+        one->addTo(items);
+        until = std::min(until, one->nextDeadline());
+    }
+    double milliseconds = std::ceil(std::max(0.0, until - steadyNow()) * 1000);
+    try {
+        zmq::poll(items, std::chrono::milliseconds(static_cast<int64_t>(milliseconds)));
+    } catch (const zmq::error_t& error) {
+        if (error.num() != EINTR) throw;  // a signal: the loop looks at what it has set
+    }
+}
+
+Link::Link(zmq::context_t& context, Session::Introduce introduce, Seconds heartbeat, Seconds lease)
+    : context_(context), session_(std::move(introduce), heartbeat, lease) {}
+
+Link::~Link() = default;
+
+void Link::dial(const std::string& address, const Id& peerId) {
+    address_ = address;
+    redialAt_ = 0;
+    session_.dial(peerId, steadyNow());
+    hasPending_ = true;
+}
+
+void Link::dialAgain(const Id& peerId) {
+    redialAt_ = steadyNow() + redialPause;
+    redialAs_ = peerId;
+}
+
+Seconds Link::nextDeadline() const {
+    if (hasPending_) return 0;
+    return redialAt_ > 0 ? std::min(redialAt_, session_.nextDeadline()) : session_.nextDeadline();
+}
+
+uint64_t Link::send(const Fill& fill, std::optional<Bytes> payload) {
+    hasPending_ = true;
+    return session_.send(fill, std::move(payload), steadyNow());
+}
+
+void Link::refuse(const Refusal& refusal) {
+    hasPending_ = true;
+    session_.refuse(refusal, steadyNow());
+}
+
+void Link::leave(uint16_t code, const std::string& text) {
+    session_.leave(code, text, steadyNow());
+    std::vector<Event> ignored;
+    flush(ignored);
+    if (socket_) socket_.set(zmq::sockopt::linger, leaveMilliseconds);
+    socket_.close();
+}
+
+std::vector<Event> Link::step() {
+    std::vector<Event> events;
+    flush(events);
+    int count = 0;
+    for (Frames frames; socket_ && count < messagesPerStep && receive(socket_, frames); frames = Frames{}) {
+        session_.receive(std::move(frames), steadyNow());
+        flush(events);
+        ++count;
+    }
+    if (redialAt_ > 0 && steadyNow() >= redialAt_) dial(address_, redialAs_);
+    session_.tick(steadyNow());
+    flush(events);
+    hasPending_ = count == messagesPerStep;
+    return events;
+}
+
+void Link::flush(std::vector<Event>& events) {
+    Step step = session_.take();
+    if (step.wantsFreshSocket) openSocket();
+    if (socket_) {
+        for (const Frames& frames : step.outgoing) transmit(socket_, frames);
+    }
+    for (Event& event : step.events) events.push_back(std::move(event));
+}
+
+void Link::openSocket() {
+    socket_.close();
+    socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
+    socket_.set(zmq::sockopt::routing_id, routingId());
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndhwm, 0);  // marks drop in silence; the session bounds what is queued (FRM-12)
+    socket_.set(zmq::sockopt::rcvhwm, 0);
+    socket_.connect(address_);
+}
+
+void Link::addTo(std::vector<zmq::pollitem_t>& items) {
+    if (socket_) items.push_back({socket_.handle(), 0, ZMQ_POLLIN, 0});
+}
+
+}  // namespace scaler

@@ -1,0 +1,97 @@
+// Objects by id, in chunks. Spec chapter 12 (STO).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "scaler/link.h"
+
+namespace scaler {
+
+// Asks for objects and stores them, over one session. A lost session or a restarted storage costs nothing but time: what
+// is unfinished is asked again (STO-17).
+class ObjectStore : public Pollable {
+public:
+    // `code` zero: done. Called once for each request, from `step`.
+    using Stored = std::function<void(uint16_t code, const std::string& text)>;
+    using Fetched = std::function<void(uint16_t code, const std::string& text, Bytes value)>;
+
+    ObjectStore(zmq::context_t& context, uint16_t role);
+
+    // The first address counts; a storage that moves needs new sessions.
+    void use(const std::string& address);
+    bool isIdle() const { return uploads_.empty() && downloads_.empty() && releases_.empty(); }
+    bool isInUse() const { return !link_.address().empty(); }
+    void put(const Id& object, const Id& owner, std::shared_ptr<const Bytes> value, Stored stored);
+    void get(const Id& object, Seconds wait, Fetched fetched);
+    void release(const Id& owner, const std::vector<Id>& objects);
+    void leave();
+    // Called when another life of the storage answers: all objects are gone (CLI-13).
+    void whenRestarted(std::function<void()> restarted) { restarted_ = std::move(restarted); }
+
+    void step();
+    void addTo(std::vector<zmq::pollitem_t>& items) override { link_.addTo(items); }
+    Seconds nextDeadline() const override { return link_.nextDeadline(); }
+
+private:
+    struct Upload {
+        Id object, owner;
+        std::shared_ptr<const Bytes> value;
+        Stored stored;
+        uint64_t sentBytes = 0;
+        int unanswered = 0;
+        bool hasBegun = false;
+    };
+    struct Download {
+        Id object;
+        Seconds waitUntil;
+        Fetched fetched;
+        Bytes value;
+        std::optional<uint64_t> totalBytes;
+        bool isAsked = false;
+    };
+    struct Letting {
+        Id owner;
+        std::vector<Id> objects;
+        bool isAsked = false;
+    };
+    enum class Kind { put, get, release };
+    struct Request {
+        Kind kind;
+        uint64_t transfer;
+        uint64_t seq;  // an Error refers to it
+    };
+
+    void advance();
+    bool sendChunk(uint64_t transfer, Upload& upload);
+    void sendGet(uint64_t transfer, Download& download);
+    void sendRelease(uint64_t transfer, Letting& letting);
+    void beginAgain();
+    void onMessage(const Message& message);
+    void onLost(const Lost& lost);
+    void failAll();
+    void answer(uint64_t requestId, uint16_t code, const std::string& text);
+    void onValue(const Message& message);
+    void finishUpload(uint64_t transfer, uint16_t code, const std::string& text);
+    void finishDownload(uint64_t transfer, uint16_t code, const std::string& text);
+    void ask(Kind kind, uint64_t transfer, const std::function<void(Body::Builder, uint64_t)>& fill,
+             std::optional<Bytes> payload = std::nullopt);
+
+    Link link_;
+    Id peerId_ = randomId();
+    Id serverId_;
+    std::optional<Lost> refused_;  // it will have nothing to do with us: all requests fail
+    std::map<uint64_t, Upload> uploads_;  // in the order of asking
+    std::map<uint64_t, Download> downloads_;
+    std::unordered_map<uint64_t, Request> requests_;
+    std::map<uint64_t, Letting> releases_;
+    uint64_t lastNumber_ = 0;
+    int chunksUnanswered_ = 0;
+    std::function<void()> restarted_;
+};
+
+// Where the storage is when the scheduler's Welcome does not say: one port above the scheduler's (HSK-18).
+std::string storageBeside(const std::string& schedulerAddress);
+
+}  // namespace scaler
