@@ -53,7 +53,6 @@ class Arena:
             probe.dial()
             answer = probe.expect("welcome", "reject", "error", seconds=self.entry.ready_seconds, clause="HSK-10")
             if answer.kind == "welcome":
-                probe.is_open = True
                 probe.leave()
         except Ended:
             raise

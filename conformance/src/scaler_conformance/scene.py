@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .arena import Arena
 from .play.conversation import Conversation
@@ -15,6 +15,8 @@ from .play.storage import StorageHost
 from .transcript import Transcript
 from .verdicts import Breach, Ended, Unsupported
 from .wire import CODES
+
+Peer = TypeVar("Peer", bound=Dialer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,8 @@ class Scene:
         self.peers.append(peer)
         return peer
 
-    def _join(self, peer: Any, is_open: bool, hello: dict[str, Any]) -> Any:
+    def _join(self, peer: Peer, is_open: bool, hello: dict[str, Any]) -> Peer:
         self.peers.append(peer)
-        peer.first_hello = hello
         if is_open:
             peer.open(**hello)
         return peer

@@ -12,6 +12,13 @@ from .wire.codes import OUTCOMES, ROLES, STATUSES
 #: So much of a frame is kept; larger ones are rarely what went wrong.
 FRAME_BYTES = 4096
 EVENTS = 4000
+#: What nearly every Hello and Welcome says the same.
+_UNTOLD = frozenset({"software", "versionMin", "versionMax", "workersPerUnit"})
+_USUAL: tuple[object, ...] = (
+    {"inlineBytes": 65536, "payloadFrameBytes": 67108864, "batchTasks": 65536, "envelopeBytes": 4194304},
+    {"heartbeatSeconds": 10.0, "leaseSeconds": 60.0},
+    {"heartbeatSeconds": 2.0, "leaseSeconds": 60.0},
+)
 _ROLE_NAMES = {value: name for name, value in ROLES.items()}
 
 
@@ -65,6 +72,13 @@ class Transcript:
         else:
             self.is_full = True
 
+    def pong_nonces(self, peer: str) -> list[int]:
+        """Of all Pongs that came to this peer, in order, those that were sent again included; fences left out."""
+        came = (event for event in self.events if event["peer"] == peer and event["dir"] == "receive")
+        texts = [event["text"] for event in came if event["kind"] == "pong"]
+        words = [text.rpartition("nonce ")[2] if "nonce" in text else "0" for text in texts]
+        return [int(word) for word in words if word.isdigit()]
+
     def lines(self) -> list[str]:
         return list(render(self.events, self.subject))
 
@@ -97,6 +111,11 @@ class Transcript:
         elif message.kind in ("error", "reject", "objectReply", "bye"):
             yield code_name(body["code"])
             yield from self._plain(body, skip=("code",))
+            if message.kind == "reject":
+                yield f"versions {body['versionMin']}..{body['versionMax']}"
+        elif message.kind == "hello" and (body["versionMin"], body["versionMax"]) != (1, 1):
+            yield f"versions {body['versionMin']}..{body['versionMax']}"
+            yield from self._plain(body)
         else:
             yield from self._plain(body)
 
@@ -116,11 +135,15 @@ class Transcript:
 
     def _plain(self, body: Mapping[str, Any], skip: tuple[str, ...] = ()) -> Iterator[str]:
         for name, value in body.items():
-            if name in skip or value in (0, "", b"", False, [], -1) or name == "software":
+            if name in skip or name in _UNTOLD or value in (0, "", b"", False, [], -1) or value in _USUAL:
                 continue
-            yield f"{name} {self._value(name, value)}"
+            shown = self._value(name, value)
+            if shown != "{}":
+                yield f"{name} {shown}"
 
     def _value(self, name: str, value: Any) -> str:
+        if name == "nonce" and value >= 1 << 48:
+            return f"f{value & 0xFFFF}" if value < 1 << 62 else f"s{value & 0xFFFF}"
         if name == "role":
             return _ROLE_NAMES.get(value, str(value))
         if isinstance(value, bytes):

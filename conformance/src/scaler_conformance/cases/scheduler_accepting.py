@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..case import cases_for
-from ..scene import Scene
-from ..wire import CODES
+from scaler_conformance.case import cases_for
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES
 
 case = cases_for("scheduler")
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..manifest import ManifestError
+from scaler_conformance.manifest import ManifestError
 
 MANIFEST = Path("scaler-conformance.toml")
 _HEAD = """\

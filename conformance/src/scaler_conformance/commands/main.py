@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ..manifest import ManifestError
+from scaler_conformance.manifest import ManifestError
+
 from . import doctor, init, replay, run, trace, vectors
 
 USAGE, INTERRUPTED = 2, 130

@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .. import known, manifest
-from ..case import LAYERS, Case, all_cases
-from ..manifest import ManifestError
-from ..report import Report, write
-from ..runner import Runner
-from ..scene import Settings
-from ..verdicts import ERROR, FAIL, INCONCLUSIVE, PASS, XPASS, Outcome, exit_code
+from scaler_conformance import known, manifest
+from scaler_conformance.case import LAYERS, Case, all_cases
+from scaler_conformance.manifest import ManifestError
+from scaler_conformance.report import Report, write
+from scaler_conformance.runner import Runner
+from scaler_conformance.scene import Settings
+from scaler_conformance.verdicts import ERROR, FAIL, INCONCLUSIVE, PASS, XPASS, Outcome, exit_code
+
 from .init import MANIFEST
 
 
@@ -121,7 +122,7 @@ LAST_LINES = 16
 
 def tell(outcome: Outcome) -> str:
     """A failure as its author wants to read it: what, why, and the end of the conversation."""
-    from ..clauses import catalog
+    from scaler_conformance.clauses import catalog
 
     clause = catalog().get(outcome.clause)
     lines = [

@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..transcript import Transcript
-from ..verdicts import Breach
-from ..wire import CODES, Message, Unreadable, code_name, decode, encode
+from scaler_conformance.transcript import Transcript
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import CODES, Message, Unreadable, code_name, decode, encode
+
 from .pump import Pump
 
 #: When an answer counts as missing. Long, because nothing waits for it but failures; a fence is exact.
@@ -20,6 +21,8 @@ ANSWER_SECONDS = 5.0
 ACKNOWLEDGE_EVERY = 16
 #: Nonces of Pings that the driver sends by itself, to show life.
 OWN_NONCES = 1 << 62
+#: Nonces of fences; cases choose small ones.
+FENCE_NONCES = 1 << 48
 
 #: What every role may be sent (HSK-13).
 COMMON = frozenset({"welcome", "reject", "bye", "ping", "pong", "acknowledge", "error"})
@@ -166,7 +169,7 @@ class Conversation(ABC):
     def fence(self, seconds: float = ANSWER_SECONDS, clause: str = "") -> Message:
         """Afterwards everything that this peer's messages have caused to it is in `inbox` (LIV-4)."""
         self._nonce += 1
-        nonce = self._nonce
+        nonce = FENCE_NONCES + self._nonce
         seq = self.send("ping", nonce=nonce)
         if not self.pump.until(lambda: nonce in self._pongs or not self.is_open, seconds):
             raise Breach(f"no Pong came to {self.name} within {seconds:g} s", clause or "LIV-4")

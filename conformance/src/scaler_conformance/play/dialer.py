@@ -11,9 +11,10 @@ from typing import Any
 
 import zmq
 
-from ..transcript import Transcript
-from ..verdicts import Breach
-from ..wire import ROLES, Message, code_name
+from scaler_conformance.transcript import Transcript
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import ROLES, Message, code_name
+
 from .conversation import ANSWER_SECONDS, Conversation
 from .ids import new_id, routing_id
 from .pump import Pump
@@ -22,7 +23,7 @@ PLAIN_TIMERS = {"heartbeatSeconds": 10.0, "leaseSeconds": 60.0}
 SOFTWARE = {"name": "scaler-conformance", "version": "1", "language": "", "host": "conformance", "processId": 0}
 
 _FROM_SCHEDULER = {
-    "client": frozenset({"results", "cancelReply", "taskLog", "shutdownReply"}),
+    "client": frozenset({"results", "cancelReply", "taskLog", "explanation", "shutdownReply"}),
     "worker": frozenset({"dispatch", "cancel", "recall", "shutdown"}),
     "monitor": frozenset({"clusterStatus"}),
 }
@@ -101,11 +102,23 @@ class Dialer(Conversation):
     def may_receive(self) -> frozenset[str]:
         return _FROM_STORAGE if self.server == "storage" else _FROM_SCHEDULER.get(self.role, frozenset())
 
+    def handle(self, message: Message) -> None:
+        """A Welcome opens the session at once: what is sent again may come right behind it."""
+        super().handle(message)
+        if message.kind == "welcome" and not self.is_open:
+            if message["resumed"]:
+                self.is_open = True
+                self.send_again(message["receivedSeq"])
+            else:
+                self.begin_session()
+                self.is_open = True
+            self.welcome = message.body
+
     def on_time(self, now: float) -> None:
         """LIV-2 and LIV-3, kept generously: a lease must not run out because a case thinks."""
-        if self.is_open and self.shows_life:
-            if now - self.last_sent_at > float(self.welcome["timers"]["heartbeatSeconds"]) / 2:
-                self.show_life()
+        is_due = self.is_open and now - self.last_sent_at > float(self.welcome["timers"]["heartbeatSeconds"]) / 2
+        if is_due and self.shows_life:
+            self.show_life()
 
     # ------------------------------------------------------------ meeting
 
@@ -135,20 +148,16 @@ class Dialer(Conversation):
     def say_hello(self, **changes: Any) -> None:
         self.send_message(Message("hello", self.hello(**changes)))
 
-    def open(self, **changes: Any) -> Dialer:
-        self.begin_session()
+    def open(self, **changes: Any) -> None:
+        self.is_open = False
         self.dial(**changes)
         self.expect_welcome()
-        return self
 
     def expect_welcome(self, clause: str = "HSK-10", seconds: float = ANSWER_SECONDS) -> Message:
-        """A Welcome, which opens the session that it tells of."""
         answer = self.expect("welcome", "reject", "error", clause=clause, seconds=seconds)
         if answer.kind != "welcome":
             said = self.transcript.describe(answer)
             raise Breach(f"{self.name} was sent {said} and expected Welcome", clause)
-        self.welcome = answer.body
-        self.is_open = True
         return answer
 
     def expect_reject(self, code: int, clause: str = "", seconds: float = ANSWER_SECONDS) -> Message:
@@ -159,20 +168,11 @@ class Dialer(Conversation):
         return answer
 
     def resume(self, received_seq: int | None = None, **changes: Any) -> Message:
-        """Redial, ask for the session to go on, and send again what the server lacks. The answer is the Welcome."""
+        """Redial and ask for the session to go on; what the server lacks is sent again. The answer is the Welcome."""
         received = self.received_seq if received_seq is None else received_seq
         self.is_open = False
         self.dial(resume={"sessionId": self.welcome["sessionId"], "receivedSeq": received}, **changes)
-        return self.go_on()
-
-    def go_on(self, clause: str = "SES-7") -> Message:
-        """What follows a Hello with resume."""
-        answer = self.expect_welcome(clause)
-        if answer["resumed"]:
-            self.send_again(answer["receivedSeq"])
-        else:
-            self.begin_session()
-        return answer
+        return self.expect_welcome("SES-7")
 
     # ------------------------------------------------------------ parting
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import zmq
 
-from ..transcript import Transcript
-from ..verdicts import Breach
-from ..wire import CODES, ROLES, Message, Unreadable, decode, encode
+from scaler_conformance.transcript import Transcript
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import CODES, ROLES, Message, Unreadable, decode, encode
+
 from .conversation import Conversation
 from .dialer import SOFTWARE
 from .ids import new_id

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zmq
 
-from ..transcript import Transcript
-from ..verdicts import Breach
-from ..wire import Message, Unreadable, decode
+from scaler_conformance.transcript import Transcript
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import Message, Unreadable, decode
+
 from .pump import Pump
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import zmq
 
-from ..verdicts import Breach
+from scaler_conformance.verdicts import Breach
 
 #: How often the process under test is looked at while nothing arrives.
 TURN_SECONDS = 0.05
@@ -56,7 +56,7 @@ class Pump:
     def turn(self, seconds: float = TURN_SECONDS) -> bool:
         """Wait for something to arrive, at most so long, and let everybody handle it. Whether anything did."""
         entered_at = time.monotonic()
-        ready = self._poller.poll(max(0, seconds) * 1000)
+        ready = self._poller.poll(max(0, round(seconds * 1000)))
         now = time.monotonic()
         if now - entered_at > seconds + STALL_SECONDS:
             self.stalls.append((entered_at, now))

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..verdicts import Breach
-from ..wire import CODES, Message, Result, Task, Unreadable, encode_task_error, read_results, read_tasks
-from ..wire import write_results, write_tasks
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import (
+    CODES,
+    Message,
+    Result,
+    Task,
+    Unreadable,
+    encode_task_error,
+    read_results,
+    read_tasks,
+    write_results,
+    write_tasks,
+)
+
 from .dialer import Dialer
 from .ids import content_id, named_function, new_id
 
@@ -53,7 +64,7 @@ class ClientPeer(Dialer):
     def expect_status(self, task: Task, *statuses: int, clause: str = "") -> Result:
         result = self.result_of(task, clause)
         if result.status not in statuses:
-            from ..wire.codes import STATUSES
+            from scaler_conformance.wire.codes import STATUSES
 
             wanted = " or ".join(STATUSES[status] for status in statuses)
             name = self.transcript.known(task.id)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..wire import CODES, Message
+from scaler_conformance.wire import CODES, Message
+
 from .host import Guest, Host
 
 CHUNK_BYTES = 8 << 20
@@ -86,8 +87,8 @@ class StorageHost(Host):
             self._reply(guest, message, CODES.BAD_CHUNK, "the object is shorter")
         elif guest.is_open:
             piece = value[message["offset"] :][: min(message["chunkBytes"] or CHUNK_BYTES, CHUNK_BYTES)]
-            head = {"requestId": message["requestId"], "totalBytes": len(value), "offset": message["offset"]}
-            guest.send("value", payload=piece, **head)
+            requested, offset = message["requestId"], message["offset"]
+            guest.send("value", payload=piece, requestId=requested, totalBytes=len(value), offset=offset)
 
     def _without(self, guest: Guest, message: Message) -> None:
         if message["waitSeconds"]:
@@ -114,6 +115,10 @@ class StorageHost(Host):
         self._reply(guest, message)
 
     def _on_storageStatusRequest(self, guest: Guest, message: Message) -> None:  # noqa: N802
-        counts = {"objectCount": len(self.values), "memoryBytes": sum(map(len, self.values.values()))}
-        owners = len({owner for owners in self.owners.values() for owner in owners})
-        guest.send("storageStatus", requestId=message["requestId"], ownerCount=owners, **counts)
+        guest.send(
+            "storageStatus",
+            requestId=message["requestId"],
+            objectCount=len(self.values),
+            ownerCount=len({owner for owners in self.owners.values() for owner in owners}),
+            memoryBytes=sum(map(len, self.values.values())),
+        )

@@ -11,9 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..clauses import catalog
-from ..manifest import Manifest
-from ..verdicts import NOT_CONFORMING, ORDER, Outcome, exit_code, worst
+from scaler_conformance.clauses import catalog
+from scaler_conformance.manifest import Manifest
+from scaler_conformance.verdicts import NOT_CONFORMING, ORDER, Outcome, exit_code, worst
 
 SCHEMA_VERSION = 1
 PROTOCOL_VERSION = 1

@@ -4,7 +4,7 @@ cases overwrite columns of the body where they want them wrong."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ def read_tasks(message: Message) -> list[Task]:
     ]
 
 
-def _pieces(payload: bytes, kinds: Sequence[int], sizes: Sequence[int]) -> Iterable[Part]:
+def _pieces(payload: bytes, kinds: Sequence[int], sizes: Sequence[int]) -> Iterator[Part]:
     at = 0
     for kind, size in zip(kinds, sizes, strict=True):
         yield kind, payload[at : at + size]

@@ -7,7 +7,7 @@ from typing import Any
 
 import capnp
 
-from ..resources import schema_folder
+from scaler_conformance.resources import schema_folder
 
 capnp.remove_import_hook()
 

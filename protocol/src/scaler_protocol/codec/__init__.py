@@ -5,7 +5,7 @@ bytes come, `decode` gives a message that role code may trust, or raises CodecEr
 """
 
 from scaler_protocol.codec.checks import check
-from scaler_protocol.codec.envelope import DEFAULT_LIMITS, Envelope, decode, encode
+from scaler_protocol.codec.envelope import DEFAULT_LIMITS, Envelope, decode, encode, readable_seq
 from scaler_protocol.codec.errors import CodecError
 from scaler_protocol.codec.task_error import decode_task_error, encode_task_error
 
@@ -18,4 +18,5 @@ __all__ = [
     "decode_task_error",
     "encode",
     "encode_task_error",
+    "readable_seq",
 ]

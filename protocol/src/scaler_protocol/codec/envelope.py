@@ -71,6 +71,15 @@ def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = D
         raise CodecError(codes.BAD_ENVELOPE, text, "FRM-8", seq) from None
 
 
+def readable_seq(envelope: bytes) -> int:
+    """Of an envelope that came with frames of which no kind has so many; zero when it cannot be read."""
+    try:
+        decode(envelope, (b"", b""))
+    except CodecError as error:
+        return error.seq
+    raise AssertionError("no kind of message has two payload frames")
+
+
 def _open(known: Registry, envelope: bytes) -> Any:
     return known.envelope.from_segments(split_segments(envelope), traversal_limit(envelope), NESTING_MAX)
 

@@ -133,6 +133,11 @@ class SessionServer:
         self._transmissions = []
         return transmissions
 
+    def limits_of(self, routing_id: bytes) -> Limits:
+        """What this socket may send: as its session has agreed, which may be less than we would take. (FRM-4, FRM-5)"""
+        session = self._by_routing.get(routing_id)  # type: ignore[call-overload]
+        return self.terms.limits if session is None else session.welcome.limits
+
     # ------------------------------------------------------------ from the socket
 
     def begin(self, now: float) -> None:

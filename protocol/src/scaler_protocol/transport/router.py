@@ -12,7 +12,7 @@ import errno
 import zmq
 
 from scaler_protocol.addresses import parse_address
-from scaler_protocol.codec import CodecError, decode
+from scaler_protocol.codec import CodecError, decode, readable_seq
 from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Message
@@ -98,8 +98,8 @@ class RouterEndpoint:
         recv = socket.recv
         receive = self._server.receive
         read = sockets.read
-        limits = self._limits
-        envelope_limit = limits.envelope_bytes
+        limits_of = self._server.limits_of
+        envelope_limit = self._limits.envelope_bytes
         budget_bytes = BUDGET_BYTES
         if self._is_skipping and not self._skip():
             return False
@@ -110,12 +110,12 @@ class RouterEndpoint:
             routing_id = recv(sockets.NOBLOCK)
             envelope, payload, size, has_more = read(recv, envelope_limit)
             if envelope is None or has_more:
-                self._refuse_frames(RoutingId(routing_id), size, has_more, now)
+                self._refuse_frames(RoutingId(routing_id), envelope, size, has_more, now)
                 if has_more and not self._skip():
                     return False
                 continue
             try:
-                received = decode(envelope, payload, limits)
+                received = decode(envelope, payload, limits_of(routing_id))
             except CodecError as error:
                 self._server.reject(RoutingId(routing_id), error.code, error.text, error.clause, error.seq, now)
                 continue
@@ -125,9 +125,13 @@ class RouterEndpoint:
                 return False
         return False
 
-    def _refuse_frames(self, routing_id: RoutingId, size: int, has_more: bool, now: float) -> None:
+    def _refuse_frames(
+        self, routing_id: RoutingId, envelope: bytes | None, size: int, has_more: bool, now: float
+    ) -> None:
         if has_more:
-            self._server.reject(routing_id, BAD_FRAMING, "a message has at most one payload frame", "FRM-2", 0, now)
+            # What can be numbered is refused and behind us: the session goes on. (SES-16)
+            seq = 0 if envelope is None else readable_seq(envelope)
+            self._server.reject(routing_id, BAD_FRAMING, "a message has at most one payload frame", "FRM-2", seq, now)
         else:
             text = f"an envelope has at most {self._limits.envelope_bytes} bytes and this one has {size}"
             self._server.reject(routing_id, TOO_LARGE, text, "FRM-4", 0, now)
