@@ -22,6 +22,7 @@ from scaler_protocol.session import dialer_states as dialer
 from scaler_scheduler.core import states as scheduler
 from scaler_storage.core import states as storage
 from scaler_worker.core import processors
+from scaler_worker.manager import units
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "protocol" / "tools"))
@@ -58,6 +59,17 @@ class Comparison:
 Task, Dial, Object, Processor = scheduler.State, dialer.State, storage.ObjectState, processors.State
 
 COMPARISONS = [
+    Comparison(
+        "unit-at-manager",
+        units.TRANSITIONS,
+        units.State,
+        {
+            units.State.ENDED: "absent",
+            units.State.STARTING: "starting",
+            units.State.RUNNING: "running",
+            units.State.STOPPING: "stopping",
+        },
+    ),
     Comparison(
         "session-dialer",
         dialer.TRANSITIONS,
