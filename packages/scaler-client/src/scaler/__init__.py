@@ -4,11 +4,13 @@ from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer.mixins import Serializer
+from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo
 from scaler_protocol import __version__
 
 __all__ = [
     "Client",
+    "Cluster",
     "ObjectReference",
     "ScalerFuture",
     "SchedulerClusterCombo",

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """`scaler_object_storage_server ADDRESS`, or `python -m scaler_storage ADDRESS`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """`scaler_cluster -n 4 tcp://127.0.0.1:2345`"""
 
 from __future__ import annotations

@@ -15,9 +15,11 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from scaler.cluster.options import Options, cluster_command, scheduler_command, storage_command
-from scaler.cluster.process import ChildProcess, require
+from scaler.cluster.cluster import Cluster
+from scaler.cluster.object_storage_server import ObjectStorageServerProcess
+from scaler.cluster.process import CommandProcess, require
 from scaler.cluster.readiness import wait_until_ready
+from scaler.cluster.scheduler import SchedulerProcess
 from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
 
 START_SECONDS = 60.0
@@ -61,8 +63,9 @@ class SchedulerClusterCombo:
         logging_config_file: str | None = None,
         per_worker_queue_size: int | None = None,
         storage_address: str | None = None,
+        scaler_policy: Any = None,
     ) -> None:
-        self._children: list[ChildProcess] = []
+        self._children: list[CommandProcess] = []
         self._lock = threading.Lock()
         if n_workers < 0:
             raise ValueError(f"n_workers must not be negative, got {n_workers}")
@@ -71,49 +74,59 @@ class SchedulerClusterCombo:
             self._address = chosen
         storage = object_storage_address or storage_address
         self._storage_address = storage or default_storage_address(self._address)
-        self._options = Options(
-            n_workers=n_workers,
+        self._n_workers = n_workers
+        logging: dict[str, Any] = {
+            "event_loop": event_loop,
+            "logging_paths": tuple(logging_paths),
+            "logging_level": logging_level,
+            "logging_config_file": logging_config_file,
+        }
+        self._storage = None if storage else ObjectStorageServerProcess(self._storage_address, **logging)
+        self._scheduler = SchedulerProcess(
             address=self._address,
             storage_address=self._storage_address,
             monitor_address=monitor_address or default_monitor_address(self._address),
-            capabilities=per_worker_capabilities or {},
-            worker_io_threads=worker_io_threads,
-            scheduler_io_threads=scheduler_io_threads,
+            io_threads=scheduler_io_threads,
             max_number_of_tasks_waiting=max_number_of_tasks_waiting,
-            heartbeat_interval_seconds=heartbeat_interval_seconds,
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
             object_retention_seconds=object_retention_seconds,
-            task_timeout_seconds=task_timeout_seconds,
-            death_timeout_seconds=death_timeout_seconds,
             load_balance_seconds=load_balance_seconds,
             load_balance_trigger_times=load_balance_trigger_times,
-            garbage_collect_interval_seconds=garbage_collect_interval_seconds,
-            trim_memory_threshold_bytes=trim_memory_threshold_bytes,
-            worker_task_queue_size=per_worker_queue_size or per_worker_task_queue_size,
-            hard_processor_suspend=hard_processor_suspend,
             protected=protected,
-            allocate_policy=str(getattr(allocate_policy, "name", allocate_policy)),
-            event_loop=event_loop,
-            logging_paths=tuple(logging_paths),
-            logging_level=logging_level,
-            logging_config_file=logging_config_file,
+            allocate_policy=allocate_policy,
+            scaler_policy=scaler_policy,
+            **logging,
         )
+        self._cluster = None
+        if n_workers:
+            self._cluster = Cluster(
+                address=self._address,
+                worker_io_threads=worker_io_threads,
+                worker_names=tuple(map(str, range(n_workers))),
+                per_worker_capabilities=per_worker_capabilities,
+                per_worker_task_queue_size=per_worker_queue_size or per_worker_task_queue_size,
+                heartbeat_interval_seconds=heartbeat_interval_seconds,
+                task_timeout_seconds=task_timeout_seconds,
+                death_timeout_seconds=death_timeout_seconds,
+                garbage_collect_interval_seconds=garbage_collect_interval_seconds,
+                trim_memory_threshold_bytes=trim_memory_threshold_bytes,
+                hard_processor_suspend=hard_processor_suspend,
+                **logging,
+            )
         _combos.add(self)
         try:
-            self._start(starts_storage=storage is None)
+            self._start()
         except BaseException:
             self.shutdown()
             raise
 
-    def _start(self, starts_storage: bool) -> None:
-        if starts_storage:
-            self._children.append(ChildProcess("object storage server", storage_command(self._options)))
-        scheduler = ChildProcess("scheduler", scheduler_command(self._options))
-        self._children.append(scheduler)
-        if self._options.n_workers:
-            self._children.append(ChildProcess("workers", cluster_command(self._options)))
-        wait_until_ready(self._address, self._options.n_workers, scheduler, self._children, START_SECONDS)
+    def _start(self) -> None:
+        for child in (self._storage, self._scheduler, self._cluster):
+            if child is not None:
+                child.start()
+                self._children.append(child)
+        wait_until_ready(self._address, self._n_workers, self._scheduler, self._children, START_SECONDS)
 
     def get_address(self) -> str:
         """Where clients connect to, such as tcp://127.0.0.1:34567."""
@@ -125,7 +138,6 @@ class SchedulerClusterCombo:
             children, self._children = self._children, []
         # In this order nobody loses whom it depends on, and nobody has to warn about it.
         for child in reversed(children):
-            child.ask_to_end()
             child.end()
 
     def __enter__(self) -> SchedulerClusterCombo:
@@ -139,7 +151,7 @@ class SchedulerClusterCombo:
             self.shutdown()
 
     def __repr__(self) -> str:
-        return f"<SchedulerClusterCombo at {self._address}, {self._options.n_workers} workers>"
+        return f"<SchedulerClusterCombo at {self._address}, {self._n_workers} workers>"
 
 
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()

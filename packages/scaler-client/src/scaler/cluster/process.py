@@ -1,4 +1,4 @@
-"""Child processes that are commands of other distributions."""
+"""Commands of other distributions as processes of this program, with the methods that `multiprocessing` gave them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Mapping
 
+from scaler.cluster.options import Command
 from scaler.utility.exceptions import ScalerError
 
 END_SECONDS = 10.0
@@ -25,69 +27,124 @@ class ClusterStartError(ScalerError):
 
 def require(*modules: str) -> None:
     """ImportError that says what to install, unless all of these are."""
-    missing = [_DISTS[module] for module in modules if importlib.util.find_spec(module) is None]
+    missing = [_DISTS.get(module, module) for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         raise ImportError(
             f"a local cluster needs {', '.join(missing)}, not installed here: run `pip install scaler-client[cluster]`"
         )
 
 
-class ChildProcess:
-    """One of the cluster's commands. It watches this process and ends when it does. (PARENT_VARIABLE)"""
+class CommandProcess:
+    """One command, not started yet. It watches this process and ends when it does. (PARENT_VARIABLE)
 
-    def __init__(self, name: str, command: list[str]) -> None:
+    Its standard error goes where ours goes; with `on_line` both its streams go there, line by line.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Command,
+        environment: Mapping[str, str] | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
         self.name = name
+        self.command = command
+        self._added_environment = dict(environment or {})
+        self._on_line = on_line
+        self._process: subprocess.Popen[bytes] | None = None
+        self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._process is not None:
+            raise RuntimeError(f"the {self.name} was started before: make another")
+        require(self.command[2])
         self._process = subprocess.Popen(
-            command,
+            self.command,
             stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=_environment(),
+            stdout=subprocess.PIPE if self._on_line else None,
+            stderr=subprocess.STDOUT if self._on_line else subprocess.PIPE,
+            env={**_environment(), **self._added_environment},
             # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
             start_new_session=os.name == "posix",
         )
-        self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._reader = threading.Thread(target=self._pass_on, name=f"scaler-{name}", daemon=True)
+        self._reader = threading.Thread(target=self._read, name=f"scaler-{self.name}", daemon=True)
         self._reader.start()
 
+    # ------------------------------------------------------------ as of multiprocessing.Process
+
     @property
-    def process_id(self) -> int:
-        return self._process.pid
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
 
-    def check(self) -> None:
-        """Raise what the child said, if it has ended."""
-        code = self._process.poll()
-        if code is None:
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs, or was not started; minus the signal when one ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._process is None:
             return
-        self._reader.join(1.0)
-        said = "\n  ".join(self._last_lines) or "nothing"
-        raise ClusterStartError(f"the {self.name} ended with exit code {code}; it said:\n  {said}")
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return
+        self._join_reader()
 
-    def ask_to_end(self) -> None:
-        if self._process.poll() is None:
+    def terminate(self) -> None:
+        """Ask it to end in order."""
+        if self._process is not None and self.is_alive():
             self._process.terminate()
 
-    def end(self) -> None:
-        """Wait for the end, bounded; then make it."""
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+    def kill(self) -> None:
+        if self._process is not None and self.is_alive():
             self._process.kill()
-            self._process.wait(END_SECONDS)
-        self._reader.join(1.0)
 
-    def _pass_on(self) -> None:
-        """Standard error goes where ours goes, and its end is kept for the error message."""
-        stream = self._process.stderr
+    # ------------------------------------------------------------ what a cluster needs
+
+    def check(self) -> None:
+        """Raise what the command said, if it has ended."""
+        if self._process is None or self.is_alive():
+            return
+        self._join_reader()
+        said = "\n  ".join(self._last_lines) or "nothing"
+        raise ClusterStartError(f"the {self.name} ended with exit code {self.exitcode}; it said:\n  {said}")
+
+    def end(self) -> None:
+        """Ask, wait, bounded, and then make it."""
+        self.terminate()
+        self.join(END_SECONDS)
+        self.kill()
+        self.join(END_SECONDS)
+
+    def _join_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.join(1.0)
+
+    def _read(self) -> None:
+        assert self._process is not None
+        stream = self._process.stdout or self._process.stderr
         assert stream is not None
         with stream:
             for line in stream:
-                text = line.decode(errors="replace")
-                self._last_lines.append(text.rstrip())
-                try:
-                    sys.stderr.write(text)
-                    sys.stderr.flush()
-                except (ValueError, OSError, AttributeError):
-                    pass  # our own standard error is closed or gone; the child's must still be read
+                text = line.decode(errors="replace").rstrip("\r\n")
+                self._last_lines.append(text)
+                (self._on_line or _to_standard_error)(text)
+
+    def __repr__(self) -> str:
+        state = "not started" if self._process is None else f"process {self.pid}"
+        return f"<{type(self).__name__} {self.name}: {state}>"
+
+
+def _to_standard_error(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (ValueError, OSError, AttributeError):
+        pass  # our own standard error is closed or gone; the child's must still be read
 
 
 def _environment() -> dict[str, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import selectors
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from scaler.cluster.process import ChildProcess, ClusterStartError
+from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler_protocol import codes
+from scaler_protocol.addresses import parse_address
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Timers
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
@@ -19,8 +22,24 @@ _ASK_SECONDS = 0.02
 """Between two questions how many workers are there: a status report tells no more than the count at its time."""
 
 
+_PROBE_SECONDS = 0.5
+
+
+def answers(address: str) -> bool:
+    """Does anything listen there?"""
+    parsed = parse_address(address)
+    if parsed.path:
+        return os.path.exists(parsed.path)
+    try:
+        with socket.create_connection((parsed.host, parsed.port), timeout=_PROBE_SECONDS) as probe:
+            # Where nobody listens, a probe that is given the very port it asks for finds itself.
+            return bool(probe.getsockname() != probe.getpeername())
+    except OSError:
+        return False
+
+
 def wait_until_ready(
-    address: str, n_workers: int, scheduler: ChildProcess, children: Sequence[ChildProcess], timeout_seconds: float
+    address: str, n_workers: int, scheduler: CommandProcess, children: Sequence[CommandProcess], timeout_seconds: float
 ) -> None:
     """Returns when the scheduler knows so many workers. Raises as soon as a child has ended, or the time is over."""
     end_at = time.monotonic() + timeout_seconds
@@ -34,7 +53,7 @@ def wait_until_ready(
                 found = f"it had {counts[-1]} of {n_workers} workers" if counts else "the scheduler did not answer"
                 raise ClusterStartError(f"the cluster at {address} did not start in {timeout_seconds:g} s: {found}")
             for event in endpoint.poll(now):
-                _handle(event, endpoint, counts, scheduler.process_id)
+                _handle(event, endpoint, counts, scheduler.pid)
             if endpoint.settle(now):
                 continue
             with selectors.DefaultSelector() as selector:
@@ -44,7 +63,7 @@ def wait_until_ready(
                 endpoint.send(SnapshotRequest(request_id=1))
 
 
-def _handle(event: object, endpoint: DealerEndpoint, counts: list[int], scheduler_id: int) -> None:
+def _handle(event: object, endpoint: DealerEndpoint, counts: list[int], scheduler_id: int | None) -> None:
     if isinstance(event, Opened):
         if event.welcome.software.process_id != scheduler_id:
             # Ours could not listen there, or will say so in a moment.

@@ -1,0 +1,44 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`scaler config.toml`: everything that the file names, in one terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from scaler.cluster.launch import launch
+from scaler_protocol import __version__
+from scaler_protocol.process import ArgumentParser, run_command
+
+PROGRAM = "scaler"
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        PROGRAM,
+        description="Run everything that a configuration file names, in one terminal: object storage server, "
+        "scheduler, workers. Ctrl-C ends all of it, and so does the end of any part.",
+        epilog="The sections are [object_storage_server], [scheduler] and [cluster], or several [[cluster]]; the keys "
+        "are the options of scaler_object_storage_server, scaler_scheduler and scaler_cluster. What the scheduler "
+        "and the workers are not told they take from the other sections.\n\nExample: scaler config.toml",
+    )
+    parser.add_argument("file", nargs="?", help="the TOML file")
+    parser.add_argument("--config", "-c", metavar="FILE", dest="config", help="the same")
+    parser.add_argument("--version", action="version", version=f"scaler {__version__}")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(PROGRAM, lambda: _run(parser().parse_settings(arguments)))
+
+
+def _run(options: argparse.Namespace) -> int:
+    path = options.file or options.config
+    if path is None:
+        parser().error("name a configuration file, such as config.toml")
+    return launch(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""The object storage server as a process of this program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from scaler.cluster.options import command_line
+from scaler.cluster.process import CommandProcess
+from scaler.cluster.readiness import answers
+
+START_SECONDS = 60.0
+
+
+class ObjectStorageServerProcess(CommandProcess):
+    def __init__(
+        self,
+        storage_address: object,
+        logging_paths: Sequence[str] = ("/dev/stdout",),
+        logging_level: str = "INFO",
+        logging_config_file: str | None = None,
+        event_loop: str = "builtin",
+    ) -> None:
+        self._storage_address = str(storage_address)
+        command = command_line(
+            "scaler_storage",
+            self._storage_address,
+            event_loop=event_loop,
+            logging_paths=logging_paths,
+            logging_level=logging_level,
+            logging_config_file=logging_config_file,
+        )
+        super().__init__("object storage server", command)
+
+    def wait_until_ready(self, timeout_seconds: float = START_SECONDS) -> None:
+        """Until it listens. Raises ClusterStartError when it has ended instead, TimeoutError when it takes too long."""
+        end_at = time.monotonic() + timeout_seconds
+        while not answers(self._storage_address):
+            self.check()
+            if time.monotonic() > end_at:
+                raise TimeoutError(f"no object storage server listens at {self._storage_address} yet")
+            time.sleep(0.02)
