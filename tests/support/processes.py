@@ -156,8 +156,8 @@ class Stage:
         name, *arguments = shlex.split(line)
         return self._start([str(Path(sys.executable).parent / name), *arguments])
 
-    def start_file(self, path: Path) -> Command:
-        return self._start([sys.executable, str(path)])
+    def start_file(self, path: Path, *arguments: str) -> Command:
+        return self._start([sys.executable, str(path), *arguments])
 
     def start_program(self, text: str) -> Command:
         return self._start([sys.executable, "-c", text])

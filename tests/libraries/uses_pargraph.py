@@ -1,0 +1,36 @@
+"""A program of a pargraph user, by both ways in: the client as the engine's backend, and `Client.get`."""
+
+from __future__ import annotations
+
+import sys
+
+from pargraph import GraphEngine, delayed, graph
+
+from scaler import Client
+
+
+@delayed
+def add(left: int, right: int) -> int:
+    return left + right
+
+
+@delayed
+def multiply(left: int, right: int) -> int:
+    return left * right
+
+
+@graph
+def work(one: int, other: int) -> int:
+    total = add(one, other)
+    return add(multiply(total, total), multiply(total, other))
+
+
+def main(address: str) -> None:
+    tasks, keys = work.to_graph().to_dict(one=2, other=3)
+    with Client(address=address) as client:
+        print(GraphEngine(backend=client).get(tasks, keys))
+        print(list(client.get(tasks, keys).values()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
