@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import psutil
 
 from scaler_protocol.messages import NO_TASK, ProcessorStatus, WorkerStatus
@@ -41,7 +43,8 @@ class StatusReader:
         state = State.BLOCKED if processor.state is State.RESUMING else processor.state
         first = processor.first
         task_id = first.id if first is not None else NO_TASK
-        return ProcessorStatus(processor.process_id, int(state), cpu, rss_bytes, task_id)
+        running_seconds = max(0.0, time.monotonic() - processor.first_since) if first is not None else 0.0
+        return ProcessorStatus(processor.process_id, int(state), cpu, rss_bytes, task_id, running_seconds)
 
 
 def _usage(handle: psutil.Process) -> tuple[float, int]:

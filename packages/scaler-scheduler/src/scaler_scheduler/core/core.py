@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     CancelReply,
     ClusterStatus,
     Credit,
+    Explain,
     ManagerStatus,
     Message,
     Results,
@@ -39,13 +40,14 @@ from scaler_scheduler.core import (
     submission,
 )
 from scaler_scheduler.core.actions import Action, Disconnect, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.explaining import Explainer
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
 #: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
-    ROLE_CLIENT: frozenset({Submit, Cancel, Shutdown}),
+    ROLE_CLIENT: frozenset({Submit, Cancel, Explain, Shutdown}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
     ROLE_MONITOR: frozenset({SnapshotRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
@@ -76,6 +78,7 @@ class SchedulerCore:
     def __init__(self, policy: Policy) -> None:
         self.tables = Tables(policy)
         self._balancer = balancing.Balancer(self.tables)
+        self._explainer = Explainer(self.tables)
         self._scaler = Scaler(self.tables)
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
@@ -89,6 +92,7 @@ class SchedulerCore:
         self._from_client: dict[type, Callable[[Client, int, Message], None]] = {
             Submit: lambda client, seq, message: submission.submit(self.tables, client, seq, message),  # type: ignore[arg-type]
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
+            Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
             Shutdown: self._shutdown,  # type: ignore[dict-item]
         }
         self._from_worker: dict[type, Callable[[Worker, Message], None]] = {
@@ -182,7 +186,7 @@ class SchedulerCore:
             self.tables.tell(chunk.client.peer_id, message)
 
     def _worker_status(self, worker: Worker, message: WorkerStatus) -> None:
-        worker.status = message
+        worker.status, worker.status_at = message, worker.heard_at
 
     # ------------------------------------------------------------ placing
 
@@ -192,3 +196,4 @@ class SchedulerCore:
         if self.tables.arrived:
             admission.refuse_excess(self.tables)
         self._balancer.settle(now)
+        self._explainer.settle(now)

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from scaler_protocol.ids import PeerId
+from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
 
@@ -91,6 +91,24 @@ class ReadyClass:
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for runs in self._turns.values():
             yield from runs
+
+    def first_of(self, peer_id: PeerId) -> TaskId | None:
+        """The task of this client that would leave first."""
+        for chunk, run in self._turns.get(peer_id, ()):
+            for index in run:
+                if index not in chunk.dropped:
+                    return chunk.ids[index]
+        return None
+
+    def ahead_of(self, chunk: Chunk, index: int) -> int:
+        """How many tasks of the same client leave before this one."""
+        count = 0
+        for other, run in self._turns.get(chunk.client.peer_id, ()):
+            for one in run:
+                if other is chunk and one == index:
+                    return count
+                count += one not in other.dropped
+        return count
 
 
 def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:

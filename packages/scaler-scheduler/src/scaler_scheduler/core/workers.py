@@ -30,6 +30,7 @@ class Worker:
         "recalling",
         "software",
         "status",
+        "status_at",
         "unit_id",
     )  # fmt: skip
 
@@ -49,6 +50,7 @@ class Worker:
         self.recalling: set[TaskId] = set()
         self.completed_count = 0
         self.status = WorkerStatus()
+        self.status_at = now
         self.heard_at = now
         #: bytes of one payload frame that it takes
         self.payload_limit = limits.payload_frame_bytes

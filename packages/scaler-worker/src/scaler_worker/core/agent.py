@@ -264,7 +264,7 @@ class AgentCore:
     def _on_printed(self, event: events.TaskPrinted, now: float) -> None:
         first = self.tables.processors[event.processor].first
         if first is not None and first.number == event.number:
-            self._send(TaskLog(first.id, event.stream, event.text))
+            self._send(TaskLog(first.id, event.stream, event.text, self.tables.settings.worker_name))
 
     def _on_broken(self, event: events.ProcessorBroken, now: float) -> None:
         self._break(self.tables.processors[event.processor], event.text, now)

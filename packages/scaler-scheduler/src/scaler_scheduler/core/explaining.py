@@ -1,0 +1,91 @@
+"""Why a task is where it is: a plain query for people, nothing is changed (SCH-33 to SCH-35)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Explain, Explanation
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.ready import Requirement
+from scaler_scheduler.core.states import State
+from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
+
+
+class Explainer:
+    """Questions are answered when all that arrived with them was handled: a task that can be placed is."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._questions: list[tuple[Client, Explain]] = []
+
+    def ask(self, client: Client, question: Explain) -> None:
+        self._questions.append((client, question))
+
+    def settle(self, now: float) -> None:
+        if not self._questions:
+            return
+        questions, self._questions = self._questions, []
+        for client, question in questions:
+            if not client.is_gone:
+                self._tables.tell(client.peer_id, explanation(self._tables, client, question, now))
+
+
+def explanation(tables: Tables, client: Client, question: Explain, now: float) -> Explanation:
+    task_id = question.task_id or _hopeless(tables, client)
+    answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
+    if not task_id or task_id not in tables.where or tables.chunk_of(task_id).client is not client:
+        return answer
+    chunk = tables.chunk_of(task_id)
+    able = _able(tables, chunk)
+    answer = replace(answer, able_count=len(able), attempt=tables.attempt(task_id))
+    place = tables.where[task_id]
+    if isinstance(place, Worker):
+        return _held(tables, answer, place, now)
+    waiting = tables.dependencies.waiting.get(task_id)
+    if waiting is not None:
+        return replace(answer, state=State.WAITING.value, dependency_count=waiting.missing)
+    return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(tables, chunk, task_id, able))
+
+
+def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Explanation:
+    """What the worker last said of its processors tells whether the task runs: nothing is noted for each task."""
+    state = State.CANCELING if answer.task_id in tables.canceling else State.DISPATCHED
+    answer = replace(answer, state=state.value, worker=worker.name)
+    for processor in worker.status.processors:
+        if processor.task_id == answer.task_id:
+            seconds = processor.running_seconds + max(0.0, now - worker.status_at)
+            return replace(answer, is_begun=True, running_seconds=seconds)
+    return answer
+
+
+def _able(tables: Tables, chunk: Chunk) -> list[Worker]:
+    requirement = tables.ready.key(chunk.header).requirement
+    return [worker for worker in tables.workers.values() if worker.can_ever_run(requirement)]
+
+
+def _ahead(tables: Tables, chunk: Chunk, task_id: TaskId, able: list[Worker]) -> int:
+    """More urgent tasks that some of the same workers could take, and the client's own of the same class before it."""
+    own = tables.ready.key(chunk.header)
+    count = 0
+    for ready in tables.ready.by_urgency():
+        if ready.key == own:
+            count += ready.ahead_of(chunk, chunk.index_of[task_id])
+        elif ready.key.urgency < own.urgency and (not able or _shares(able, ready.key.requirement)):
+            count += ready.count
+    return count
+
+
+def _shares(able: list[Worker], requirement: Requirement) -> bool:
+    return any(worker.can_ever_run(requirement) for worker in able)
+
+
+def _hopeless(tables: Tables, client: Client) -> TaskId | None:
+    """The first queued task of this client that nobody who is connected could ever take."""
+    for ready in tables.ready.by_urgency():
+        if not _shares(list(tables.workers.values()), ready.key.requirement):
+            first = ready.first_of(client.peer_id)
+            if first is not None:
+                return first
+    return None

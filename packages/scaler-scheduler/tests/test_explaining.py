@@ -1,0 +1,91 @@
+"""Why a task waits: what the scheduler says of it (SCH-33 to SCH-35)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.support.scheduler_story import Story, peer, task
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import NO_TASK, Capability, Explain, Explanation, ProcessorStatus, WorkerStatus
+from scaler_scheduler.core import Policy, Send
+
+GPU = (Capability("gpu", 2),)
+
+
+@pytest.fixture
+def story() -> Story:
+    story = Story(Policy(uses_capabilities=True))
+    story.client("c")
+    return story
+
+
+def ask(story: Story, name: object = None, client: str = "c") -> Explanation:
+    story.receive(client, Explain(7, NO_TASK if name is None else task(name)))
+    sent = [action for action in story.actions() if isinstance(action, Send)]
+    (answer,) = [one.message for one in sent if one.peer_id == peer(client) and isinstance(one.message, Explanation)]
+    assert answer.request_id == 7
+    return replace(answer, request_id=0)
+
+
+def test_no_worker_and_the_turn_of_a_task(story: Story) -> None:
+    story.submit("c", ["a", "b"])
+    story.submit("c", ["urgent"], priority=1)
+    assert ask(story, "b") == Explanation(0, task("b"), "queued", ahead_count=2, attempt=1)
+    assert ask(story, "urgent").ahead_count == 0
+    assert ask(story).task_id == task("urgent"), "nobody can run any of them"
+
+
+def test_the_task_that_none_of_the_workers_could_take(story: Story) -> None:
+    story.worker("plain")
+    story.worker("small", capabilities={"gpu": 1})
+    story.submit("c", ["a"])
+    story.submit("c", ["g1", "g2"], capabilities=GPU)
+    assert ask(story, "g2") == Explanation(0, task("g2"), "queued", ahead_count=1, worker_count=2, attempt=1)
+    assert ask(story).task_id == task("g1")
+    story.worker("large", capabilities={"gpu": 2})
+    assert ask(story) == Explanation(0, worker_count=3)
+
+
+def test_tasks_that_need_other_workers_are_not_ahead(story: Story) -> None:
+    story.worker("plain", credit=0)
+    story.submit("c", ["g"], priority=5, capabilities=GPU)
+    story.submit("c", ["u"], priority=5)
+    story.submit("c", ["a"])
+    answer = ask(story, "a")
+    assert (answer.ahead_count, answer.worker_count, answer.able_count) == (1, 1, 1)
+
+
+def test_a_task_that_is_with_a_worker(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["a"])
+    held = Explanation(0, task("a"), "dispatched", worker_count=1, able_count=1, worker="w", attempt=1)
+    assert ask(story, "a") == held
+    story.now = 10.0
+    story.receive("w", WorkerStatus(processors=(ProcessorStatus(4711, 2, task_id=task("a"), running_seconds=4.0),)))
+    story.now = 11.5
+    assert ask(story, "a") == replace(held, is_begun=True, running_seconds=5.5)
+    story.cancel("c", ["a"])
+    assert ask(story, "a").state == "canceling"
+
+
+def test_a_task_that_waits_for_others(story: Story) -> None:
+    story.submit_graph("c", {"a": [], "b": [], "sum": ["a", "b"]})
+    answer = ask(story, "sum")
+    assert (answer.state, answer.dependency_count) == ("waiting", 2)
+
+
+def test_what_is_not_an_unfinished_task_of_the_asker(story: Story) -> None:
+    story.client("other")
+    story.submit("other", ["theirs"])
+    nothing = Explanation(0, task("theirs"))
+    assert ask(story, "theirs") == nothing
+    assert ask(story, "never") == replace(nothing, task_id=task("never"))
+    assert ask(story).task_id == PeerId(b""), "what others wait for is none of its business"
+
+
+def test_a_client_that_has_left_gets_no_answer(story: Story) -> None:
+    story.receive("c", Explain(1))
+    story.lost("c")
+    assert not [one for one in story.actions() if isinstance(one, Send)]
