@@ -32,7 +32,7 @@ class Call(NamedTuple):
 
     function: Callable[..., Any]
     arguments: Sequence[Any]
-    #: of each argument, the key of the node whose value it is, or LITERAL
+    #: of each argument, the key of the node whose value it is, or LITERAL; `arguments` itself when they all are keys
     targets: Sequence[Any]
 
 
@@ -83,6 +83,12 @@ class Reader:
 
     def _call(self, key: Hashable, node: tuple[Any, ...]) -> Call:
         function, *arguments = node
+        graph = self.graph
+        try:
+            if all([argument in graph for argument in arguments]):  # noqa: C419 (a list is faster, for so few)
+                return Call(function, arguments, arguments)
+        except TypeError:  # some argument is not hashable
+            pass
         targets: list[Any] = []
         for argument in arguments:
             if self.is_key(argument):

@@ -8,6 +8,7 @@ line that wrote it, and nothing has been sent by then.
 from __future__ import annotations
 
 import concurrent.futures
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -16,135 +17,124 @@ from typing import Any
 from scaler.client.calls import CallOptions, Calls
 from scaler.client.core.outbox import BATCH_BYTES, BATCH_TASKS
 from scaler.client.core.records import GraphBatch
-from scaler.client.graph.plan import FIRST_DATA_LINK, LITERAL_LINK, Plan
+from scaler.client.graph.plan import Plan
 from scaler.client.object_reference import ObjectReference
 from scaler.client.parts import Part
 from scaler_protocol import codes, columns, values
 from scaler_protocol.expressions import Expression, Keyworded
-from scaler_protocol.ids import GraphId, ObjectId, TaskId, new_object_id
-from scaler_protocol.messages import Limits, Submit, TaskHeader
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, TaskId, new_object_id
+from scaler_protocol.messages import Limits, Submit
 
 _SHARED_BYTES = 4 * 1024
 """Data that several tasks use, from this size on, is stored once instead of travelling with each of them."""
-_INLINE_BYTES = 1024 * 1024
-"""All inline arguments of one task together; what goes beyond is stored, so that a batch stays below its limit."""
 _MOST_ARGUMENTS = 65_535
-_TASK = bytes((codes.KIND_TASK,))
+_COLUMN_BYTES = 16 + 16 + 7
+"""Of each task: id, its function's, index, counts, flags. Then come 5 for each part, 16 for each dependency."""
 
 
 class Packed:
     """A graph as it leaves: its batches, and the objects that its tasks share."""
 
     def __init__(self, calls: Calls, plan: Plan, options: CallOptions) -> None:
+        if max(plan.counts) > _MOST_ARGUMENTS:
+            told = f"a node of the graph has {max(plan.counts)} arguments, and a task takes {_MOST_ARGUMENTS} at most"
+            raise ValueError(f"{told}: merge them in several steps")
         self.graph_id = GraphId(new_object_id())
         self.header = replace(calls.header(options), graph_id=self.graph_id, call_format=codes.CALL_SEPARATE)
         self.ids: list[TaskId] = calls.connection.new_task_ids(len(plan.functions))
-        self._arguments = _Arguments(calls, plan)
-        self._functions = _Functions(calls)
         self._plan = plan
+        self._starts = list(accumulate(plan.counts, initial=0))
+        self._need_starts = list(accumulate(plan.need_counts, initial=0))
+        self._wanted = sorted({link for link in plan.wanted.values() if link >= 0})
+        self._functions = _Functions(calls)
+        self._arguments = _Arguments(calls, plan)
         welcome = calls.connection.welcome
         self._limits = Limits() if welcome is None else welcome.limits
-        wanted = sorted({link for link in plan.wanted.values() if link >= 0})
         try:
-            self.batches = tuple(self._batches(wanted))
+            self.batches = tuple(self._batches())
         except BaseException:
-            calls.connection.release_later(tuple(self._arguments.objects))
+            calls.connection.release_later(self.objects)
             raise
 
     @property
     def objects(self) -> tuple[ObjectId, ...]:
         return tuple(self._arguments.objects)
 
-    def _batches(self, wanted: Sequence[int]) -> Iterator[GraphBatch]:
-        """Cut where a limit of the session is reached."""
+    def _batches(self) -> Iterator[GraphBatch]:
+        count = len(self.ids)
+        begin = 0
+        while begin < count:
+            end, pieces, sizes, kinds = self._parts(begin, self._end(begin))
+            yield self._batch(begin, end, pieces, sizes, kinds)
+            begin = end
+
+    def _end(self, begin: int) -> int:
+        """As many tasks as the limits of an envelope allow; at least one."""
+        end = min(begin + min(BATCH_TASKS, self._limits.batch_tasks), len(self.ids))
+        starts, needs = self._starts, self._need_starts
+        while end - begin > 1 and (
+            _COLUMN_BYTES * (end - begin) + 5 * (starts[end] - starts[begin]) + 16 * (needs[end] - needs[begin])
+            > self._limits.envelope_bytes // 2
+        ):
+            end = begin + (end - begin) // 2
+        return end
+
+    def _parts(self, begin: int, end: int) -> tuple[int, list[Any], list[int], bytearray]:
+        """The arguments of these tasks, or of fewer when that is as much as one payload may have."""
+        ids, starts, arguments = self.ids, self._starts, self._arguments
+        most_bytes = min(BATCH_BYTES, self._limits.payload_frame_bytes)
+        pieces: list[Any] = []
+        links = self._plan.links[starts[begin] : starts[end]]
+        kinds = bytearray((codes.KIND_TASK,)) * len(links)
+        sizes = [ID_BYTES] * len(links)
+        payload_bytes = ID_BYTES * len(links)
+        for position, link in enumerate(links):
+            if link >= 0:
+                pieces.append(ids[link])
+                continue
+            part = arguments.part(~link)
+            pieces.append(values.join(part.pieces))
+            kinds[position] = part.kind
+            sizes[position] = part.size
+            payload_bytes += part.size - ID_BYTES
+            if payload_bytes > most_bytes:
+                task = bisect_right(starts, starts[begin] + position) - 1
+                if task > begin:
+                    kept = starts[task] - starts[begin]
+                    arguments.forget(keep=[~one for one in links[kept : position + 1] if one < 0])
+                    return task, pieces[:kept], sizes[:kept], kinds[:kept]
+                part = arguments.put(part)
+                (pieces[-1],) = part.pieces
+                kinds[position] = part.kind
+                payload_bytes += ID_BYTES - sizes[position]
+                sizes[position] = ID_BYTES
+        arguments.forget()
+        return end, pieces, sizes, kinds
+
+    def _batch(self, begin: int, end: int, pieces: list[Any], sizes: list[int], kinds: bytearray) -> GraphBatch:
         plan, ids = self._plan, self.ids
-        ends = list(accumulate(plan.counts))
-        batch = _Batch(self.header, ids)
-        most_columns = self._limits.envelope_bytes // 2
-        most_tasks = min(BATCH_TASKS, self._limits.batch_tasks)
-        most_bytes = min(BATCH_BYTES, self._limits.payload_frame_bytes) - _INLINE_BYTES
-        waiting = iter(wanted)
-        next_wanted = next(waiting, -1)
-        for number, function in enumerate(plan.functions):
-            links = plan.links[ends[number] - plan.counts[number] : ends[number]]
-            batch.add(number, self._functions.id_of(function), links, self._arguments)
-            if number == next_wanted:
-                batch.wanted.append((len(batch.functions) - 1, ids[number]))
-                next_wanted = next(waiting, -1)
-            is_full = len(batch.functions) >= most_tasks or batch.column_bytes >= most_columns
-            if number + 1 < len(ids) and (is_full or batch.payload_bytes >= most_bytes):
-                yield batch.packed(is_last=False)
-                batch = _Batch(self.header, ids, number + 1)
-        yield batch.packed(is_last=True)
-
-
-class _Batch:
-    """The columns of some tasks, while they grow."""
-
-    def __init__(self, header: TaskHeader, ids: list[TaskId], first: int = 0) -> None:
-        self._header = header
-        self._ids = ids
-        self._first = first
-        self._table: dict[ObjectId, int] = {}
-        #: of each task, its function's place in the table
-        self.functions: list[int] = []
-        self.wanted: list[tuple[int, TaskId]] = []
-        self._pieces: list[Any] = []
-        self._kinds: list[bytes] = []
-        self._sizes: list[int] = []
-        self._counts: list[int] = []
-        self._dependencies: list[TaskId] = []
-        self._dependency_counts: list[int] = []
-        self.payload_bytes = 0
-        self.column_bytes = 0
-
-    def add(self, number: int, function: ObjectId, links: Sequence[int], arguments: _Arguments) -> None:
-        ids, count = self._ids, len(links)
-        if count > _MOST_ARGUMENTS:
-            raise ValueError(
-                f"a task of the graph takes {count} arguments and {_MOST_ARGUMENTS} is the most: merge in several steps"
-            )
-        self.functions.append(self._table.setdefault(function, len(self._table)))
-        if count and min(links) >= 0:  # nothing but other tasks, as in most of a large graph
-            self._pieces += [ids[link] for link in links]
-            self._kinds.append(_TASK * count)
-            self._sizes += [16] * count
-            self.payload_bytes += 16 * count
-        else:
-            self._add_parts(arguments.parts(links, ids))
-        self._counts.append(count)
-        needed = [link for link in links if link >= 0] if count < 2 else dict.fromkeys(one for one in links if one >= 0)
-        self._dependencies += [ids[link] for link in needed]
-        self._dependency_counts.append(len(needed))
-        self.column_bytes += 26 + 5 * count + 16 * len(needed)
-
-    def _add_parts(self, parts: list[Part]) -> None:
-        for part in parts:
-            self._pieces += part.pieces
-            self._sizes.append(part.size)
-            self.payload_bytes += part.size
-        self._kinds.append(bytes([part.kind for part in parts]))
-
-    def packed(self, is_last: bool) -> GraphBatch:
-        count = len(self.functions)
-        flags = bytearray((codes.TASK_UNWANTED,)) * count
-        for index, _ in self.wanted:
-            flags[index] = 0
+        table: dict[ObjectId, int] = {}
+        functions = [table.setdefault(one, len(table)) for one in map(self._functions.id_of, plan.functions[begin:end])]
+        needs = plan.needs[self._need_starts[begin] : self._need_starts[end]]
+        wanted = self._wanted[bisect_left(self._wanted, begin) : bisect_left(self._wanted, end)]
+        flags = bytearray((codes.TASK_UNWANTED,)) * (end - begin)
+        for number in wanted:
+            flags[number - begin] = 0
         message = Submit(
-            header=self._header,
-            functions=columns.join_ids(self._table),
-            ids=columns.join_ids(self._ids[self._first : self._first + count]),
-            payload=b"".join(self._pieces),
-            part_sizes=columns.join_u32(self._sizes),
-            function_indexes=columns.join_u16(self.functions) if len(self._table) > 1 else b"",
-            part_counts=columns.join_u16(self._counts),
-            part_kinds=b"".join(self._kinds),
-            dependency_counts=columns.join_u16(self._dependency_counts) if self._dependencies else b"",
-            dependencies=columns.join_ids(self._dependencies),
+            header=self.header,
+            functions=columns.join_ids(table),
+            ids=columns.join_ids(ids[begin:end]),
+            payload=b"".join(pieces),
+            part_sizes=columns.join_u32(sizes),
+            function_indexes=columns.join_u16(functions) if len(table) > 1 else b"",
+            part_counts=columns.join_u16(plan.counts[begin:end]),
+            part_kinds=bytes(kinds),
+            dependency_counts=columns.join_u16(plan.need_counts[begin:end]) if needs else b"",
+            dependencies=columns.join_ids([ids[number] for number in needs]),
             task_flags=bytes(flags) if any(flags) else b"",
-            is_graph_sealed=is_last,
+            is_graph_sealed=end == len(ids),
         )
-        return GraphBatch(message, tuple(self.wanted))
+        return GraphBatch(message, tuple([(number - begin, ids[number]) for number in wanted]))
 
 
 class _Functions:
@@ -176,60 +166,49 @@ class _Functions:
 
 
 class _Arguments:
-    """Arguments as parts. Literals are taken in the order of the plan."""
+    """The values of a plan as parts."""
 
     def __init__(self, calls: Calls, plan: Plan) -> None:
         self._calls = calls
         self._plan = plan
-        self._literals = iter(plan.literals)
-        #: of data nodes that several tasks use
+        #: of values that are several arguments
         self._shared: dict[int, Part] = {}
+        #: of the batch in work
+        self._recent: dict[int, Part] = {}
         #: large arguments, released when the graph has ended
         self.objects: list[ObjectId] = []
 
-    def parts(self, links: Sequence[int], ids: list[TaskId]) -> list[Part]:
-        parts: list[Part] = []
-        inline_bytes = 0
-        for link in links:
-            if link >= 0:
-                part = Part.of_id(ids[link], codes.KIND_TASK)
-            elif link == LITERAL_LINK:
-                part = self._stored(self._part(next(self._literals)), inline_bytes)
-            else:
-                part = self._stored(self._shared.get(link) or self._data_part(FIRST_DATA_LINK - link), inline_bytes)
-            if part.kind == codes.KIND_INLINE:
-                inline_bytes += part.size
-            parts.append(part)
-        return parts
-
-    def _data_part(self, index: int) -> Part:
-        part = self._part(self._plan.data[index])
-        if self._plan.uses[index] > 1:
-            if part.size >= _SHARED_BYTES and part.kind == codes.KIND_INLINE:
-                part = self._put(part)
-            self._shared[FIRST_DATA_LINK - index] = part
+    def part(self, index: int) -> Part:
+        found = self._shared.get(index) or self._recent.get(index)
+        if found is not None:
+            return found
+        part = self._part(self._plan.values[index])
+        is_shared = self._plan.uses[index] > 1
+        if part.kind == codes.KIND_INLINE:
+            most_bytes = self._calls.connection.inline_bytes
+            if part.size > most_bytes or (is_shared and part.size >= _SHARED_BYTES):
+                part = self.put(part)
+        (self._shared if is_shared else self._recent)[index] = part
         return part
+
+    def put(self, part: Part) -> Part:
+        if part.kind != codes.KIND_INLINE:
+            return part
+        self.objects.append(self._calls.connection.storage.put(part.pieces))
+        return Part.of_id(self.objects[-1], codes.KIND_OBJECT)
+
+    def forget(self, keep: Sequence[int] = ()) -> None:
+        """A batch is done. What was made for a task that did not fit any more is kept for the next."""
+        recent = self._recent
+        self._recent = {index: recent[index] for index in keep if index in recent}
 
     def _part(self, value: Any) -> Part:
         if type(value) is ObjectReference:
             return self._calls.object_part(value)
         if isinstance(value, concurrent.futures.Future):
             value = value.result()
-        if values.is_plain(value) and self._calls.serializer is None:
-            pieces = values.dumps(value)
-            return Part(pieces, values.size_of(pieces))
         try:
             return self._calls.value_part(value)
         except Exception as error:
             told = f"an argument of type {type(value).__name__}"
             raise TypeError(f"{told} in the graph cannot be serialized: {error}") from error
-
-    def _stored(self, part: Part, inline_bytes: int) -> Part:
-        limit = self._calls.connection.inline_bytes
-        if part.kind != codes.KIND_INLINE or (part.size <= limit and inline_bytes + part.size <= _INLINE_BYTES):
-            return part
-        return self._put(part)
-
-    def _put(self, part: Part) -> Part:
-        self.objects.append(self._calls.connection.storage.put(part.pieces))
-        return Part.of_id(self.objects[-1], codes.KIND_OBJECT)

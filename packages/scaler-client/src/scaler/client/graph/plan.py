@@ -1,22 +1,24 @@
 """What of a graph has to be done for some keys, and in which order. (SCH-16)
 
-Everything is a number here: tasks are numbered in the order they will be submitted, each after all it depends on. A
-graph of a million nodes is a few flat columns, not millions of small objects.
+Everything is a number here. Tasks are numbered in the order they will be submitted, each after all it depends on. A
+*link* says what an argument is: the number of a task, or, below zero, a value: `values[~link]`. So a graph of a million
+nodes is a few flat columns, not millions of small objects.
 """
 
 from __future__ import annotations
 
 import graphlib
 from array import array
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.client.graph.nodes import LITERAL, Alias, Call, Data, Reader
 
-LITERAL_LINK = -1
-"""Links: the number of a task; this for the next of the literals; from FIRST_DATA_LINK down, a data node."""
-FIRST_DATA_LINK = -2
+
+def numbers(items: Iterable[int] = ()) -> array[int]:
+    """A column: four bytes each."""
+    return array("i", items)
 
 
 @dataclass(slots=True)
@@ -24,15 +26,17 @@ class Plan:
     #: of each task
     functions: list[Callable[..., Any]] = field(default_factory=list)
     #: of each task: how many arguments it has
-    counts: array[int] = field(default_factory=lambda: array("q"))
+    counts: array[int] = field(default_factory=numbers)
     #: of each argument of each task, in order
-    links: array[int] = field(default_factory=lambda: array("q"))
-    #: the arguments that are no nodes, in order
-    literals: list[Any] = field(default_factory=list)
-    #: values of data nodes
-    data: list[Any] = field(default_factory=list)
-    #: of each data node: how many arguments it is
-    uses: array[int] = field(default_factory=lambda: array("q"))
+    links: array[int] = field(default_factory=numbers)
+    #: of each task: on how many others it depends
+    need_counts: array[int] = field(default_factory=numbers)
+    #: these, each once
+    needs: array[int] = field(default_factory=numbers)
+    #: literals, and what data nodes hold
+    values: list[Any] = field(default_factory=list)
+    #: of each value: how many arguments it is
+    uses: array[int] = field(default_factory=numbers)
     #: the keys asked for -> their links
     wanted: dict[Hashable, int] = field(default_factory=dict)
 
@@ -78,17 +82,15 @@ class _Planner:
     def _enter(self, key: Hashable) -> list[Hashable]:
         """What has to be done before this node."""
         node = self._reader.read(key)
-        if type(node) is Data:
-            self.links[key] = FIRST_DATA_LINK - len(self.plan.data)
-            self.plan.data.append(node.value)
-            self.plan.uses.append(0)
+        if isinstance(node, Data):
+            self.links[key] = self._value(node.value)
             return []
-        assert not isinstance(node, Data), "that was the only other kind"
         self._path[key] = node
+        links, path = self.links, self._path
         targets = (node.key,) if isinstance(node, Alias) else node.targets
-        needed = [one for one in targets if one is not LITERAL and one not in self.links]
+        needed = [one for one in targets if one is not LITERAL and one not in links]
         for one in needed:
-            if one in self._path:
+            if one in path:
                 self._raise_cycle(one)
             if not self._reader.is_key(one):
                 raise KeyError(f"node {key!r} depends on {one!r}, which is not in the graph")
@@ -100,18 +102,31 @@ class _Planner:
             self.links[key] = self.links[node.key]
             return
         plan, links = self.plan, self.links
+        if node.arguments is node.targets:
+            row = [links[target] for target in node.targets]
+        else:
+            pairs = zip(node.arguments, node.targets, strict=True)
+            row = [self._value(one) if target is LITERAL else links[target] for one, target in pairs]
+        needs = []
+        for link in row:
+            if link >= 0:
+                needs.append(link)
+            else:
+                plan.uses[~link] += 1
+        if len(needs) > 1:
+            needs = list(dict.fromkeys(needs))
         links[key] = len(plan.functions)
         plan.functions.append(node.function)
-        plan.counts.append(len(node.targets))
-        for argument, target in zip(node.arguments, node.targets, strict=True):
-            if target is LITERAL:
-                plan.links.append(LITERAL_LINK)
-                plan.literals.append(argument)
-            else:
-                link = links[target]
-                plan.links.append(link)
-                if link < LITERAL_LINK:
-                    plan.uses[FIRST_DATA_LINK - link] += 1
+        plan.counts.append(len(row))
+        plan.links.extend(row)
+        plan.need_counts.append(len(needs))
+        plan.needs.extend(needs)
+
+    def _value(self, value: Any) -> int:
+        values = self.plan.values
+        values.append(value)
+        self.plan.uses.append(0)
+        return -len(values)
 
     def _raise_cycle(self, begin: Hashable) -> None:
         """As graphlib does: the cycle from a node back to it."""

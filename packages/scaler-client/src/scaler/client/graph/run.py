@@ -11,7 +11,7 @@ from scaler.client.core.records import Submission
 from scaler.client.future import ScalerFuture
 from scaler.client.graph.nodes import Reader
 from scaler.client.graph.packing import Packed
-from scaler.client.graph.plan import FIRST_DATA_LINK, Plan, plan
+from scaler.client.graph.plan import Plan, plan
 from scaler_protocol.ids import ObjectId
 
 _NO_FUNCTION = ObjectId(b"")
@@ -55,8 +55,8 @@ class GraphRun:
         for link in a_plan.wanted.values():
             if link in by_link:  # two names of one node
                 continue
-            if link <= FIRST_DATA_LINK:
-                by_link[link] = ScalerFuture.finished(a_plan.data[FIRST_DATA_LINK - link])
+            if link < 0:
+                by_link[link] = ScalerFuture.finished(a_plan.values[~link])
             else:
                 assert packed is not None, "there are tasks"
                 by_link[link] = ScalerFuture(packed.ids[link], calls.connection, calls.deserialize, calls.serializer)
