@@ -82,9 +82,29 @@ def test_large_buffers_are_not_copied_and_aligned() -> None:
     assert numpy.shares_memory(values.loads(received), numpy.frombuffer(received, "u1"))
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_large_bytes_are_not_copied_and_stay_one_object(kind: type) -> None:
+    large = kind(os.urandom(values.LARGE_BYTES))
+    pieces = values.dumps(large)
+    assert sum(memoryview(piece).obj is large for piece in pieces) == 1
+    assert values.loads(b"".join(pieces)) == large and type(values.loads(b"".join(pieces))) is kind
+    pieces = values.dumps_call((large, 5), {"again": large})
+    assert values.size_of(pieces) < 1.1 * len(large)
+    (first, five), keywords = values.loads(b"".join(pieces))
+    assert first == large and first is keywords["again"] and five == 5
+
+
+@pytest.mark.parametrize("last", [b"b" * values.LARGE_BYTES, bytearray(values.LARGE_BYTES)])
+def test_a_batch_with_large_bytes_is_no_batch(last: object) -> None:
+    pickler = CallPickler()
+    with pytest.raises(values.TooLarge):
+        pickler.dump([(1,), (last,)])
+    assert values.load_many(*pickler.dump([([4],)])) == [(([4],), {})]
+
+
 @needs_numpy
 def test_batch_frames_large_arrays_and_goes_on() -> None:
-    array = numpy.arange(10_000.0)
+    array = numpy.arange(3_000.0)
     payload, sizes = CallPickler().dump([(1, [2]), (array, array[5:]), ([3],)])
     first, second, third = values.load_many(payload, sizes)
     assert first == ((1, [2]), {}) and third == (([3],), {})

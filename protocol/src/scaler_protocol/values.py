@@ -33,13 +33,23 @@ ALIGNMENT = 64
 OUT_OF_BAND_BYTES = 16 * 1024
 """Buffers from this size on travel beside the pickle. Smaller ones cost less inside it than a frame of their own."""
 
+LARGE_BYTES = 64 * 1024
+"""A bytes object of this size that is a value, or an argument, by itself travels beside the pickle as well, which would
+copy it twice or three times. One inside a list or another object does not: pickle offers no way to take it out."""
+
 _HEAD = Struct("<4sI")
 _PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
+_SMALL_TYPES = _PLAIN_TYPES - {bytes}
+_BYTES = frozenset((bytes, bytearray))
 _NO_KEYWORDS: dict[str, Any] = {}
 
 
 class ValueFormatError(Exception):
     """These bytes are no serialized value: the peer that made them is broken."""
+
+
+class TooLarge(Exception):
+    """The arguments of a call do not belong into one payload with those of others."""
 
 
 class PartReference:
@@ -63,9 +73,23 @@ class PartReference:
         return f"PartReference({self.index})"
 
 
+class _Aside:
+    """Pickled in place of large bytes, which it leaves outside; read back as the bytes themselves."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: bytes | bytearray) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[type[bytes | bytearray], tuple[pickle.PickleBuffer]]:
+        return type(self._value), (pickle.PickleBuffer(self._value),)
+
+
 def dumps(value: object) -> list[Buffer]:
     """The bytes of a value, in pieces to be sent one after another."""
-    if is_plain(value):
+    if _is_large(value):
+        value = _Aside(value)  # type: ignore[arg-type]
+    elif is_plain(value):
         return [pickle.dumps(value, PROTOCOL)]
     buffers: list[pickle.PickleBuffer] = []
     pickled = cloudpickle.dumps(value, protocol=PROTOCOL, buffer_callback=_keep_large(buffers))
@@ -85,6 +109,10 @@ def is_plain(value: object) -> bool:
     if kind is tuple:
         return _PLAIN_TYPES.issuperset(map(type, value))  # type: ignore[call-overload]
     return kind in _PLAIN_TYPES
+
+
+def _is_large(value: object) -> bool:
+    return type(value) in _BYTES and len(value) >= LARGE_BYTES  # type: ignore[arg-type]
 
 
 def size_of(pieces: Iterable[Buffer]) -> int:
@@ -115,8 +143,13 @@ def load_many(payload: Buffer, sizes: Iterable[int]) -> list[Any]:
 
 def dumps_call(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Buffer]:
     """The part 0 of one PACKED call. (BAT-6)"""
-    if not keywords and _PLAIN_TYPES.issuperset(map(type, arguments)):
+    if not keywords and _SMALL_TYPES.issuperset(map(type, arguments)):
         return [pickle.dumps((arguments, keywords), PROTOCOL)]
+    # One that is given twice is still one object when it is read.
+    aside = {id(value): _Aside(value) for value in (*arguments, *keywords.values()) if _is_large(value)}
+    if aside:
+        arguments = tuple([aside.get(id(value), value) for value in arguments])
+        keywords = {name: aside.get(id(value), value) for name, value in keywords.items()}
     return dumps((arguments, keywords))
 
 
@@ -135,9 +168,13 @@ class CallPickler:
         """After an exception from `dump`: which of the calls it was."""
 
     def dump(self, calls: Sequence[tuple[Any, ...]]) -> tuple[bytes, list[int]]:
-        """The payload of n calls (argument tuples, no keywords), and the size of each in it."""
-        if not _PLAIN_TYPES.issuperset(map(type, chain.from_iterable(calls))):
-            return self._dump_any(calls)
+        """The payload of n calls (argument tuples, no keywords), and the size of each in it. TooLarge if one of them
+        has a large buffer, which is not to be copied: each is to be dumped by `dumps_call` then."""
+        if not _SMALL_TYPES.issuperset(map(type, chain.from_iterable(calls))):
+            if any(map(_is_large, chain.from_iterable(calls))):
+                raise TooLarge
+            if not _PLAIN_TYPES.issuperset(map(type, chain.from_iterable(calls))):
+                return self._dump_any(calls)
         dump = pickle.dumps
         pieces = [dump((arguments, _NO_KEYWORDS), PROTOCOL) for arguments in calls]
         return b"".join(pieces), list(map(len, pieces))
@@ -155,6 +192,8 @@ class CallPickler:
                 dump((arguments, _NO_KEYWORDS))
                 clear()
                 if buffers:
+                    if sum(buffer.raw().nbytes for buffer in buffers) >= LARGE_BYTES:
+                        raise TooLarge
                     self._frame_last(begin)
                 end = tell()
                 sizes.append(end - begin)

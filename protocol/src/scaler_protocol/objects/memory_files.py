@@ -28,8 +28,6 @@ from scaler_protocol.objects.buffers import new_buffer
 FEATURE = "memfd"
 NAME_BYTES = 16
 
-#: From here on a value is mapped, and its pages are fetched when they are touched; below, one copy costs less.
-MAPPED_BYTES = 2 * 1024 * 1024
 #: A mapping holds a descriptor, of which a process may have as few as a thousand. Beyond this, values are copied.
 MAPPINGS = 256
 
@@ -76,7 +74,7 @@ class OpenedFile:
     def content(self) -> Buffer:
         """All bytes, writable for the caller alone: a private mapping whose pages are copied when written to, or a
         copy."""
-        if self.size >= MAPPED_BYTES and len(_mappings) < MAPPINGS:
+        if 0 < self.size and len(_mappings) < MAPPINGS:
             try:
                 mapping = mmap.mmap(self.descriptor, self.size, access=mmap.ACCESS_COPY)
                 _mappings.add(mapping)

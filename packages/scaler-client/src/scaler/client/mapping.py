@@ -182,19 +182,21 @@ class Mapping:
     def _submit(self, ids: list[TaskId], batch: list[tuple[Any, ...]]) -> None:
         calls = self._calls
         is_plain = calls.serializer is None and STAND_INS.isdisjoint(map(type, chain.from_iterable(batch)))
-        if is_plain:
-            payload, sizes = self._pickle(batch)
-            if max(sizes) <= calls.connection.inline_bytes:
-                self._post(ids, payload, sizes)
-                return
+        pickled = self._pickle(batch) if is_plain else None
+        if pickled is not None and max(pickled[1]) <= calls.connection.inline_bytes:
+            self._post(ids, *pickled)
+            return
         for task_id, arguments in zip(ids, batch, strict=True):
             self._submit_one(task_id, arguments)
 
-    def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int]]:
+    def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int]] | None:
+        """None when there are large buffers among the arguments: they are not to be copied into one payload."""
         calls = self._calls
         with calls.pickler_lock:
             try:
                 return calls.pickler.dump(batch)
+            except values.TooLarge:
+                return None
             except Exception as error:
                 item = batch[min(calls.pickler.failed_index, len(batch) - 1)]
                 position = len(self._gathering.values) - len(batch) + calls.pickler.failed_index

@@ -24,14 +24,16 @@ from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
 from scaler_worker.processor.errors import TaskFailed
+from scaler_worker.processor.kept import KeptValues
 
 OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
 client: this long they are waited for. (WRK-3)"""
 REMEMBERED_OBJECTS = 1024
 
-PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
-"""Return values of these types are pickled as they are: cloudpickle would write the same, ten times slower."""
+PLAIN_TYPES = frozenset((int, float, complex, bool, str, type(None)))
+"""Return values of these types are pickled as they are: cloudpickle would write the same, ten times slower. Not bytes,
+which may be large: then they are not copied into a pickle."""
 
 Pieces = tuple[tuple[int, bytes], ...]
 Parts = bytes | Pieces
@@ -63,6 +65,7 @@ class Objects:
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
+        self.kept = KeptValues()
         #: one and the same dict for ever: the processor loop looks functions up in it by itself
         self.loaded: OrderedDict[ObjectId, Any] = OrderedDict()
 
@@ -115,7 +118,7 @@ class Objects:
             self.loaded.popitem(last=False)
         return loaded
 
-    def fetch(self, object_id: ObjectId, what: str) -> bytearray:
+    def fetch(self, object_id: ObjectId, what: str) -> Buffer:
         try:
             return self._connected().get(object_id, OBJECT_WAIT_SECONDS)
         except ObjectNotFound as error:
@@ -137,7 +140,7 @@ def arguments_of(parts: Parts, context: Context, objects: Objects) -> tuple[Sequ
     """What the function is called with (BAT-6)."""
     pieces: Pieces = ((KIND_INLINE, parts),) if isinstance(parts, bytes) else parts
     if context.call_format == CALL_RAW:
-        return [_bytes_of(piece, objects) for piece in pieces], {}
+        return [bytes(_bytes_of(piece, objects)) for piece in pieces], {}
     load = _loader(context, objects)
     if context.call_format == CALL_SEPARATE:
         loaded = [load(_bytes_of(piece, objects)) for piece in pieces]
@@ -151,12 +154,21 @@ def arguments_of(parts: Parts, context: Context, objects: Objects) -> tuple[Sequ
 
 
 def _resolved(argument: Any, pieces: Pieces, load: Callable[[Buffer], Any], objects: Objects) -> Any:
-    if type(argument) is values.PartReference:
-        return load(_bytes_of(pieces[argument.index], objects))
-    return argument
+    if type(argument) is not values.PartReference:
+        return argument
+    kind, data = pieces[argument.index]
+    if kind != KIND_OBJECT:
+        return load(data)
+    object_id = ObjectId(data)
+    value = objects.kept.get(object_id)
+    if value is None:
+        fetched = _bytes_of((kind, data), objects)
+        value = load(fetched)
+        objects.kept.offer(object_id, value, len(fetched))
+    return value
 
 
-def _bytes_of(piece: tuple[int, bytes], objects: Objects) -> bytes | bytearray:
+def _bytes_of(piece: tuple[int, bytes], objects: Objects) -> Buffer:
     kind, data = piece
     return objects.fetch(ObjectId(data), "an argument of the task") if kind == KIND_OBJECT else data
 

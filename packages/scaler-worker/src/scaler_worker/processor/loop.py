@@ -127,8 +127,10 @@ class ProcessorLoop:
         if self._is_readable(0 if self._housekeeping.is_due(now) else IDLE_COLLECT_SECONDS):
             if self._housekeeping.is_due(now):
                 self._objects.forget_unused(now)
+                self._objects.kept.age()
                 self._housekeeping.collect(now)
             return
+        self._objects.kept.clear()
         self._housekeeping.collect(time.monotonic())
         while not self._is_readable(self._objects.seconds_to_forget(time.monotonic())):
             self._objects.forget_unused(time.monotonic())
