@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from scaler_protocol.codes import KIND_TASK
 from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Dispatch, TaskBatch, TaskHeader
@@ -65,6 +66,26 @@ class Chunk:
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
         ids = split_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
         return tuple(dict.fromkeys(map(TaskId, ids)))
+
+    def referred(self, index: int) -> tuple[TaskId, ...]:
+        """The tasks whose values this one takes as arguments, each once. A mere order brings no value. (BAT-9)"""
+        if KIND_TASK not in self.batch.part_kinds:
+            return ()
+        first, behind = self._part_starts[index], self._part_starts[index + 1]
+        starts = [self._byte_starts[part] for part in range(first, behind) if self.batch.part_kinds[part] == KIND_TASK]
+        found = (TaskId(bytes(self.batch.payload[start : start + ID_BYTES])) for start in starts)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def payload_bytes(self) -> int:
+        return len(self.batch.payload)
+
+    @cached_property
+    def envelope_bytes_per_task(self) -> int:
+        """On average, and rounded up: what one task adds to the envelope of a Dispatch."""
+        columns = (self.batch.functions, self.batch.ids, self.batch.function_indexes, self.batch.part_counts)
+        size = sum(map(len, (*columns, self.batch.part_kinds, self.batch.part_sizes)))
+        return 2 + -(-size // len(self.ids))
 
     def part_bytes(self, index: int) -> int:
         first, behind = self._part_starts[index], self._part_starts[index + 1]

@@ -146,13 +146,13 @@ class Dependencies:
             yield kept.chunk, ObjectId(kept.value)
 
     def input_bytes(self, chunk: Chunk, index: int) -> int:
-        return sum(len(self.kept[other].value) for other in chunk.dependencies(index))
+        return sum(len(self.kept[other].value) for other in chunk.referred(index))
 
     def inputs(self, chunk: Chunk, indexes: Iterable[int]) -> Inputs:
-        """Each distinct dependency of these tasks once (SCH-17)."""
+        """What TASK parts of these tasks refer to, each once (SCH-17, BAT-9)."""
         inputs = Inputs()
         if chunk.has_dependencies:
-            for other in dict.fromkeys(other for index in indexes for other in chunk.dependencies(index)):
+            for other in dict.fromkeys(other for index in indexes for other in chunk.referred(index)):
                 kept = self.kept[other]
                 inputs.ids.append(other)
                 inputs.kinds.append(kept.kind)

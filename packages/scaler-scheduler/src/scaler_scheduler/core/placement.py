@@ -44,14 +44,15 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
 
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
-    if chunk.has_dependencies:
-        _dispatch_dependent(tables, worker, chunk, indexes)
-    else:
-        _dispatch_one_message(tables, worker, chunk, indexes)
+    most = worker.most_in_a_dispatch(chunk)
+    is_weighed = chunk.has_dependencies or chunk.payload_bytes > worker.payload_limit
+    dispatch = _dispatch_by_size if is_weighed else _dispatch_one_message
+    for start in range(0, len(indexes), most):
+        dispatch(tables, worker, chunk, indexes[start : start + most])
 
 
-def _dispatch_dependent(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
-    """Each task may bring the results of thousands of others along, so messages are cut by size too (PAY-4)."""
+def _dispatch_by_size(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
+    """Each task may bring the results of thousands of others along, so messages are cut by size too (PAY-4, LIM-3)."""
     group: list[int] = []
     group_bytes = 0
     for index in indexes:

@@ -14,8 +14,10 @@ from scaler_scheduler.core.ready import Requirement, offers
 
 class Worker:
     __slots__ = (
+        "batch_limit",
         "capabilities",
         "completed_count",
+        "envelope_limit",
         "free_amounts",
         "heard_at",
         "held",
@@ -54,6 +56,8 @@ class Worker:
         self.heard_at = now
         #: bytes of one payload frame that it takes
         self.payload_limit = limits.payload_frame_bytes
+        self.batch_limit = limits.batch_tasks
+        self.envelope_limit = limits.envelope_bytes
         self.indexes: list[LoadIndex] = []
         #: who started it, and as part of what (MGR-8)
         self.manager_id = offer.manager_id
@@ -67,6 +71,11 @@ class Worker:
             return 0
         reserve = self.nested_reserve if is_nested else 0
         return self.limit + reserve - len(self.held)
+
+    def most_in_a_dispatch(self, chunk: Chunk) -> int:
+        """As its session has agreed, by count and by envelope (LIM-1, LIM-3). Half of an envelope is for the header and
+        for tasks with more parts than others."""
+        return max(1, min(self.batch_limit, self.envelope_limit // 2 // chunk.envelope_bytes_per_task))
 
     def fits(self, requirement: Requirement) -> int:
         """How many tasks with this requirement its uncommitted amounts allow now; very many if uncounted (SCH-12)."""
