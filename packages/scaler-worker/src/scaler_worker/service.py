@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
+import select
 import signal
 import socket
 import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
-
-import zmq
 
 from scaler_protocol import codec
 from scaler_protocol.addresses import default_storage_address
@@ -75,15 +74,19 @@ class Agent:
         self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
         self._status = StatusReader()
         self._status_at = math.inf
-        self._configuration = pack_order(channel.CONFIGURE, config.address, "", Limits().inline_bytes)
+        self._configuration = pack_order(
+            channel.CONFIGURE, config.address, "", Limits().inline_bytes, config.object_retention_seconds
+        )
         self._exit_code: int | None = None
         self._signal_reader, self._signal_writer = socket.socketpair()
         self._stop_count = 0
         self._poller = new_poller(config.event_loop)
         self._endpoint = self._dial()
-        self._socket = self._endpoint.socket
-        for readable in (self._socket, self._zygote.control, self._signal_reader):
-            self._poller.register(readable, zmq.POLLIN)
+        self._endpoint_descriptor = self._endpoint.fileno()
+        self._endpoint_at = 0.0  #: when the endpoint wants to be polled although nothing comes
+        self._control_descriptor = self._zygote.control.fileno()
+        for descriptor in (self._endpoint_descriptor, self._control_descriptor, self._signal_reader.fileno()):
+            self._poller.register(descriptor, select.POLLIN)
         self._perform_by_kind: dict[type, Callable[[Any], None]] = {
             actions.Send: lambda action: self._endpoint.send(action.message),
             actions.HandOver: self._hand_over,
@@ -108,7 +111,14 @@ class Agent:
             peer_id=new_peer_id(),
             timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
             software=this_software("scaler-worker"),
-            worker=WorkerOffer(self._name, self._config.capabilities, credit.limit, credit.nested_reserve),
+            worker=WorkerOffer(
+                self._name,
+                self._config.capabilities,
+                credit.limit,
+                credit.nested_reserve,
+                self._config.manager_id,
+                self._config.unit_id,
+            ),
         )
         dialer = SessionDialer(
             hello=hello, server_name="scheduler", give_up_seconds=self._config.death_timeout_seconds
@@ -124,29 +134,34 @@ class Agent:
         signal.set_wakeup_fd(self._signal_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._on_stop_signal)
         self._handle(events.Started(), time.monotonic())
-        must_poll_again = False
+        timeout: int | None = 0
         while self._exit_code is None:
-            ready = {key for key, _ in self._poller.poll(0 if must_poll_again else self._timeout())}
+            ready = {descriptor for descriptor, _ in self._poller.poll(timeout)}
             must_poll_again = self._round(ready, time.monotonic())
+            timeout = self._timeout()
+            if must_poll_again:
+                self._endpoint_at = timeout = 0
         return self._exit_code
 
     def _timeout(self) -> int | None:
         """Milliseconds until something is due."""
-        deadlines = [link.look_at for link in self._resting]
-        deadlines += [
-            deadline for deadline in (self.core.next_deadline(), self._endpoint.next_deadline(), self._status_at)
-            if deadline is not None
-        ]  # fmt: skip
-        due = min(deadlines, default=math.inf)
+        endpoint_at = self._endpoint.next_deadline()
+        self._endpoint_at = math.inf if endpoint_at is None else endpoint_at
+        due = min(self._endpoint_at, self._status_at)
+        core_at = self.core.next_deadline()
+        if core_at is not None and core_at < due:
+            due = core_at
+        for link in self._resting:
+            due = min(due, link.look_at)
         return None if due == math.inf else max(0, math.ceil((due - time.monotonic()) * 1000))
 
-    def _round(self, ready: set[Any], now: float) -> bool:
-        for event in self._endpoint.poll(now):
-            self._on_session(event, now)
-        if self._endpoint.socket is not self._socket:
-            self._change_socket()
+    def _round(self, ready: set[int], now: float) -> bool:
+        if self._endpoint_descriptor in ready or now >= self._endpoint_at:
+            for event in self._endpoint.poll(now):
+                self._on_session(event, now)
+            self._watch_endpoint()
         links = [link for link in self._readable_links(ready, now) if self._read(link, now)]
-        if self._zygote.control in ready or self._zygote.control.fileno() in ready:
+        if self._control_descriptor in ready:
             self._read_zygote(now)
         if self._stop_count:
             self._stop(now)
@@ -159,12 +174,13 @@ class Agent:
             self._status_at = now + self._config.heartbeat_seconds
         return self._endpoint.settle(now)
 
-    def _readable_links(self, ready: set[Any], now: float) -> list[ProcessorLink]:
-        for link in [link for link in self._resting if link.look_at <= now]:
-            self._resting.discard(link)
-            self._watch(link)
-            ready.add(link.descriptor)
-        return [self._by_descriptor[key] for key in ready if type(key) is int and key in self._by_descriptor]
+    def _readable_links(self, ready: set[int], now: float) -> list[ProcessorLink]:
+        if self._resting:
+            for link in [link for link in self._resting if link.look_at <= now]:
+                self._resting.discard(link)
+                self._watch(link)
+                ready.add(link.descriptor)
+        return [self._by_descriptor[descriptor] for descriptor in ready if descriptor in self._by_descriptor]
 
     def _handle(self, event: events.Event, now: float) -> None:
         for action in self.core.handle(event, now):
@@ -199,22 +215,31 @@ class Agent:
         named = self._config.storage_address or welcome.storage_address
         storage_address = named or default_storage_address(self._config.address)  # HSK-18
         inline_bytes = welcome.limits.inline_bytes
-        self._configuration = pack_order(channel.CONFIGURE, self._config.address, storage_address, inline_bytes)
+        retention_seconds = self._config.object_retention_seconds
+        if welcome.object_retention_seconds > 0:
+            retention_seconds = min(retention_seconds, welcome.object_retention_seconds)
+        self._configuration = pack_order(
+            channel.CONFIGURE, self._config.address, storage_address, inline_bytes, retention_seconds
+        )
         for link in self._links.values():
             link.send(self._configuration)
         self._status_at = now
         self._handle(event, now)
 
-    def _change_socket(self) -> None:
-        self._poller.unregister(self._socket)
-        self._socket = self._endpoint.socket
-        self._poller.register(self._socket, zmq.POLLIN)
+    def _watch_endpoint(self) -> None:
+        """There is another socket after each dial; the one before is open until the next poll."""
+        descriptor = self._endpoint.fileno()
+        if descriptor != self._endpoint_descriptor:
+            self._poller.unregister(self._endpoint_descriptor)
+            self._poller.register(descriptor, select.POLLIN)
+            self._endpoint_descriptor = descriptor
 
     # ------------------------------------------------------------ the processors
 
     def _read(self, link: ProcessorLink, now: float) -> bool:
         """True when tasks have ended there."""
-        if link.has_unsent:
+        had_unsent = link.has_unsent
+        if had_unsent:
             link.flush()
         has_ends = False
         for event in link.read():
@@ -225,7 +250,8 @@ class Agent:
             self._unwatch(link)
             self._zygote.kill(link.number)
             return False
-        self._watch(link)
+        if had_unsent:
+            self._watch(link)
         return has_ends
 
     def _rest(self, link: ProcessorLink, now: float) -> None:
@@ -244,7 +270,7 @@ class Agent:
 
     def _watch(self, link: ProcessorLink) -> None:
         self._by_descriptor[link.descriptor] = link
-        self._poller.register(link.descriptor, zmq.POLLIN | zmq.POLLOUT if link.has_unsent else zmq.POLLIN)
+        self._poller.register(link.descriptor, select.POLLIN | select.POLLOUT if link.has_unsent else select.POLLIN)
 
     def _unwatch(self, link: ProcessorLink) -> None:
         self._resting.discard(link)
@@ -361,7 +387,6 @@ def run_agent(config: ClusterConfig, name: str) -> int:
     options = ProcessorOptions(
         config.preload,
         config.logging,
-        config.object_retention_seconds,
         config.collect_seconds,
         config.trim_threshold_bytes,
     )

@@ -32,6 +32,7 @@ class DealerEndpoint:
         self.generation = 0
         self._retired: sockets.Socket | None = None
         self._is_skipping = False
+        self._is_unsettled = True  # something was done since `settle` last found nothing left to do
 
     def fileno(self) -> int:
         return self._descriptor
@@ -41,6 +42,7 @@ class DealerEndpoint:
         if self._retired is not None:
             sockets.close(self._retired, 0)
             self._retired = None
+        self._is_unsettled = True
         dialer = self._dialer
         dialer.begin(now)
         is_drained = self._drain(now)
@@ -57,20 +59,25 @@ class DealerEndpoint:
 
     def settle(self, now: float) -> bool:
         """The role is done with its events. True: poll again before waiting."""
+        if not self._is_unsettled:
+            return False
         self._dialer.settle(now)
         self._flush()
-        return self._dialer.has_work or sockets.has_input(self.socket)
+        self._is_unsettled = self._dialer.has_work or sockets.has_input(self.socket)
+        return self._is_unsettled
 
     def next_deadline(self) -> float | None:
         return self._dialer.next_deadline()
 
     def bye(self, code: int = 0, text: str = "") -> None:
         """Our goodbye: `Lost` (orderly) comes with the next poll, then nothing until `redial`."""
+        self._is_unsettled = True
         self._dialer.bye(code, text)
         self._flush()
 
     def redial(self) -> None:
         """After `Lost` or `Rejected`: begin a new session with the next poll."""
+        self._is_unsettled = True
         self._dialer.redial()
 
     def close(self) -> None:
@@ -160,6 +167,7 @@ class DealerEndpoint:
         transmissions = self._dialer.take_transmissions()
         if not transmissions:
             return
+        self._is_unsettled = True  # sending may have swallowed the edge
         send = self.socket.send
         try:
             for frames in transmissions:

@@ -32,6 +32,7 @@ class AsyncioDriver:
     ) -> None:
         self._handlers: list[tuple[Endpoint, Handler]] = [(endpoint, handler)]
         self._next_deadline = next_deadline
+        self._deadlines = [endpoint.next_deadline, *([next_deadline] if next_deadline is not None else [])]
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watched: dict[Endpoint, int] = {}
@@ -44,6 +45,7 @@ class AsyncioDriver:
     def add(self, endpoint: Endpoint, handler: Handler) -> None:
         """Another endpoint of the same role, such as the scheduler's to its storage."""
         self._handlers.append((endpoint, handler))
+        self._deadlines.append(endpoint.next_deadline)
         if self._loop is not None:
             self.wake()
 
@@ -77,21 +79,22 @@ class AsyncioDriver:
 
     def _turn_due(self) -> None:
         self._is_due = False
-        self._turn()
+        self._turn(may_be_due=True)
 
     def _readable(self, endpoint: Endpoint) -> None:
         self._ready.add(endpoint)
         self._turn()
 
-    def _turn(self) -> None:
+    def _turn(self, may_be_due: bool = False) -> None:
+        """Deadlines are looked at when the timer has come, which is never later than the earliest of them."""
         if self._loop is None:
             return
         now = self._clock()
         ready, self._ready = self._ready, set()
-        is_role_due = _is_due(self._next_deadline() if self._next_deadline is not None else None, now)
+        is_role_due = may_be_due and self._next_deadline is not None and _is_due(self._next_deadline(), now)
         for endpoint, handler in self._handlers:
             events: list[SessionEvent] = []
-            if is_polled := endpoint in ready or _is_due(endpoint.next_deadline(), now):
+            if is_polled := endpoint in ready or (may_be_due and _is_due(endpoint.next_deadline(), now)):
                 events = endpoint.poll(now)
                 self._watch(endpoint)
             if is_polled or is_role_due:
@@ -139,13 +142,15 @@ class AsyncioDriver:
 
     def _time_out(self) -> None:
         self._timer = None
-        self._turn()
+        self._turn(may_be_due=True)
 
     def _earliest_deadline(self) -> float:
-        deadlines = [endpoint.next_deadline() for endpoint, _ in self._handlers]
-        if self._next_deadline is not None:
-            deadlines.append(self._next_deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=math.inf)
+        earliest = math.inf
+        for next_deadline in self._deadlines:
+            deadline = next_deadline()
+            if deadline is not None and deadline < earliest:
+                earliest = deadline
+        return earliest
 
 
 def _is_due(deadline: float | None, now: float) -> bool:

@@ -23,7 +23,6 @@ Recv = Callable[..., object]
 #: As plain numbers: arithmetic with pyzmq's flags is a Python call each time, several for every message.
 NOBLOCK = int(zmq.NOBLOCK)
 NOBLOCK_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
-_EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
 
 #: Below this a copy is cheaper than what it takes to avoid one.
@@ -90,9 +89,9 @@ def close(socket: Socket, linger_milliseconds: int) -> None:
 
 
 def has_input(socket: Socket) -> bool:
-    """Also re-arms the edge-triggered descriptor: ask after the last send, before waiting."""
-    events: int = socket.getsockopt(_EVENTS)  # type: ignore[assignment]
-    return bool(events & _POLLIN)
+    """Also re-arms the edge-triggered descriptor: ask after the last send, before waiting. (Not by `getsockopt`, which
+    makes an Enum of the option's number each time.)"""
+    return bool(zmq.zmq_poll([(socket, _POLLIN)], 0))
 
 
 def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer], int, bool]:

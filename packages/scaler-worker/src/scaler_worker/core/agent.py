@@ -124,14 +124,16 @@ class AgentCore:
     def _on_dispatch(self, dispatch: Dispatch, now: float) -> None:
         tables = self.tables
         tasks = tasks_of(dispatch, now)
-        if any(task.id in tables.tasks for task in tasks):
+        if not tables.tasks.keys().isdisjoint([task.id for task in tasks]):
             self._do(Finish("the scheduler dispatched a task that this worker holds already", is_failure=True))
             return
         if tables.is_draining:
             self._send(Returned(dispatch.ids, is_recall_answer=False))
             return
-        tables.tasks.update((task.id, task) for task in tasks)
+        for task in tasks:
+            tables.tasks[task.id] = task
         tables.queue.push_all(tasks)
+        handing.hand_out_at_once(tables, now)
 
     def _on_recall(self, recall: Recall, now: float) -> None:
         """Give back what is in the queue. What a processor holds is begun, or will be within milliseconds."""

@@ -39,11 +39,18 @@ START_BACKOFF_LIMIT_SECONDS = 10.0
 def hand_out(tables: Tables, now: float) -> None:
     """Give every free place to a task that wants to go on, else to the first of the queue."""
     _grant_resumes(tables, now)
-    if tables.is_connected and not tables.is_draining:
-        _fill_places(tables, now)
+    if len(tables.queue) and tables.is_connected and not tables.is_draining:
+        fill_places(tables, now)
         _top_up(tables, now)
         _fall_back(tables, now)
     _start_processors(tables, now)
+
+
+def hand_out_at_once(tables: Tables, now: float) -> None:
+    """Before the round is over: what follows a dispatch in the same round is seldom of concern for its tasks, and the
+    agent's own chores are done while the processor works already."""
+    if not any(p.state is State.RESUMING for p in tables.processors.values()):
+        fill_places(tables, now)
 
 
 def _grant_resumes(tables: Tables, now: float) -> None:
@@ -59,7 +66,7 @@ def _grant_resumes(tables: Tables, now: float) -> None:
             tables.actions.append(Resume(processor.number))
 
 
-def _fill_places(tables: Tables, now: float) -> None:
+def fill_places(tables: Tables, now: float) -> None:
     for processor in list(_available(tables)):
         free = tables.free_places()
         if free <= 0 or not len(tables.queue):
@@ -69,8 +76,6 @@ def _fill_places(tables: Tables, now: float) -> None:
 
 def _top_up(tables: Tables, now: float) -> None:
     """Add to a slice before it runs out, so that its processor never waits for the agent."""
-    if not len(tables.queue):
-        return
     for processor in tables.processors.values():
         is_low = processor.state is State.RUNNING and processor.outstanding_seconds < SLICE_SECONDS / 2
         if is_low and not processor.is_reclaiming and now - processor.first_since < SLICE_SECONDS:
@@ -199,9 +204,12 @@ def _start_processors(tables: Tables, now: float) -> None:
     if tables.is_draining or now < tables.start_not_before:
         return
     tables.start_not_before = 0.0
+    wanted = wanted_processors(tables)
+    if not wanted:
+        return
     available = tables.count(State.IDLE, State.STARTING)
     room = tables.settings.max_processors - len(tables.processors)
-    for _ in range(min(wanted_processors(tables) - available, room)):
+    for _ in range(min(wanted - available, room)):
         tables.last_processor += 1
         tables.processors[tables.last_processor] = Processor(tables.last_processor, now)
         tables.actions.append(StartProcessor(tables.last_processor))
@@ -210,7 +218,7 @@ def _start_processors(tables: Tables, now: float) -> None:
 def reclaim_stuck(tables: Tables, now: float) -> None:
     """Take back what waits behind a first task that turned out long; then others, or other workers, can run it."""
     for processor in tables.processors.values():
-        if is_stuck(processor) and now >= processor.first_since + STUCK_SECONDS:
+        if len(processor.slice) > 1 and is_stuck(processor) and now >= processor.first_since + STUCK_SECONDS:
             reclaim(tables, processor)
 
 
@@ -234,6 +242,8 @@ def stop_surplus(tables: Tables, now: float) -> None:
 
 def surplus_processors(tables: Tables) -> list[Processor]:
     """Those idle beyond the places and some spare ones: the longest idle first."""
+    if len(tables.processors) <= tables.settings.places + SPARE_PROCESSORS:
+        return []
     idle = sorted(_available(tables), key=lambda processor: processor.since)
     return idle[: max(len(idle) - tables.settings.places - SPARE_PROCESSORS, 0)]
 
