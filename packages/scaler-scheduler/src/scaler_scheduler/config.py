@@ -44,7 +44,6 @@ class Config:
     monitor_address: str
     is_insecure: bool
     policy: Policy
-    choice: PolicyChoice  #: the same for those who start workers: what the policy says of scaling
     worker_timers: Timers
     client_timers: Timers
     object_retention_seconds: float
@@ -74,7 +73,6 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         monitor_address=monitor,
         is_insecure=options.insecure,
         policy=_policy(options, choice),
-        choice=choice,
         worker_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.worker_timeout_seconds),
         client_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.client_timeout_seconds),
         object_retention_seconds=options.object_retention_seconds,
@@ -92,6 +90,7 @@ def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
         load_balance_trigger_times=options.load_balance_trigger_times,
         waiting_limit=options.max_number_of_tasks_waiting,
         is_protected=options.protected,
+        scaling=choice.scaling,
     )
 
 
@@ -214,6 +213,6 @@ def _add_times(group: argparse._ArgumentGroup) -> None:
         )
     group.add_argument(
         "--object-retention-seconds", "-ot", type=non_negative_seconds, default=60.0, metavar="SECONDS",
-        help="how long workers keep functions and serializers that no task uses; a worker's own option may say less "
-        "(default: 60)",
+        help="how long workers keep functions and serializers that no task uses; a worker's own option may say less; "
+        "zero: only that counts (default: 60)",
     )  # fmt: skip

@@ -6,9 +6,11 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from scaler_protocol.addresses import AddressError, parse_address
-from scaler_protocol.messages import Capability
+from scaler_protocol.ids import ID_BYTES, PeerId
+from scaler_protocol.messages import NO_PEER, Capability
 from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
@@ -49,14 +51,25 @@ class ClusterConfig:
     io_threads: int = 1
     event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
+    manager_id: PeerId = NO_PEER  #: of the worker manager that started these workers (MGR-8)
+    unit_id: str = ""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
     parsed = parser().parse_settings(arguments)
+    return cluster_config(
+        parsed,
+        worker_names=_names(parsed.worker_names, parsed.num_of_workers),
+        manager_id=parsed.unit[0],
+        unit_id=parsed.unit[1],
+    )
+
+
+def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
+    """From the options that `add_worker_options` has added."""
     check_event_loop(parsed.event_loop)
     return ClusterConfig(
         address=_address(parsed.address),
-        worker_names=_names(parsed.worker_names, parsed.num_of_workers),
         capabilities=parsed.per_worker_capabilities,
         queue_size=parsed.worker_task_queue_size,
         heartbeat_seconds=parsed.heartbeat_interval,
@@ -73,6 +86,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,
         logging=logging_options(parsed),
+        **others,
     )
 
 
@@ -85,7 +99,15 @@ def parser() -> ArgumentParser:
         epilog='Example: scaler_cluster -n 4 tcp://127.0.0.1:2345 --per-worker-capabilities "gpu=2,linux"',
     )
     parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
-    _add_workers(parser.add_argument_group("workers"))
+    workers = parser.add_argument_group("workers")
+    _add_count(workers)
+    add_worker_options(parser, workers)
+    return parser
+
+
+def add_worker_options(parser: ArgumentParser, workers: argparse._ArgumentGroup) -> None:
+    """All that says what workers are like, but not how many there are; worker managers have the same."""
+    _add_workers(workers)
     _add_tasks(parser.add_argument_group("tasks"))
     _add_memory(parser.add_argument_group("memory"))
     _add_connection(parser.add_argument_group("connection"))
@@ -94,10 +116,9 @@ def parser() -> ArgumentParser:
     add_arguments_without_effect(
         parser, (("--log-hub-address", "-la"), str, "there is no log hub: logs go to --logging-paths")
     )
-    return parser
 
 
-def _add_workers(group: argparse._ArgumentGroup) -> None:
+def _add_count(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--num-of-workers", "-n", type=positive_int, metavar="N",
         help="how many workers (default: as many as names, else one less than there are processors)",
@@ -106,6 +127,13 @@ def _add_workers(group: argparse._ArgumentGroup) -> None:
         "--worker-names", "-wn", default="", metavar="NAMES",
         help="comma separated, as many as workers (default: numbers)",
     )  # fmt: skip
+    group.add_argument(
+        "--unit", type=_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
+        help="set by worker managers: the id of the manager in hexadecimal, and of the unit that these workers are",
+    )  # fmt: skip
+
+
+def _add_workers(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(), metavar="NAMES",
         help='what each worker offers: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
@@ -188,6 +216,17 @@ def _capability(text: str) -> Capability:
     if not name or (equals and not amount.isdecimal() and amount != "-1"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a capability: write name, or name=amount")
     return Capability(name, int(amount) if equals else -1)
+
+
+def _unit(text: str) -> tuple[PeerId, str]:
+    manager, _, unit_id = text.partition(":")
+    try:
+        manager_id = bytes.fromhex(manager)
+    except ValueError:
+        manager_id = b""
+    if len(manager_id) != ID_BYTES or not unit_id:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form MANAGER:UNIT, with 32 hexadecimal digits first")
+    return PeerId(manager_id), unit_id
 
 
 def _preload(text: str) -> str:

@@ -1,0 +1,62 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`scaler_worker_manager baremetal_native tcp://127.0.0.1:2345 --max-task-concurrency 8`"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+
+from scaler_protocol.process import UsageError, run_command, run_server, setup_logging
+from scaler_worker.cluster import Cluster
+from scaler_worker.manager.arguments import unit_arguments
+from scaler_worker.manager.config import PROGRAM, NativeConfig, parse_native
+from scaler_worker.manager.native import NativeBackend
+from scaler_worker.manager.service import ManagerService
+
+HELP = f"""usage: {PROGRAM} KIND [options] address
+
+Brings workers to a scheduler, as many as it has use for, and takes them away again.
+
+KIND is one of
+  baremetal_native  processes of this machine
+
+{PROGRAM} KIND --help shows the options of each."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return run_command(PROGRAM, lambda: _run(given))
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP)
+        return 0 if arguments else 2
+    kind = KINDS.get(arguments[0])
+    if kind is None:
+        raise UsageError(f"there are no workers of kind {arguments[0]!r}; one of: {', '.join(KINDS)}")
+    return kind(arguments[1:])
+
+
+def run_native(arguments: Sequence[str]) -> int:
+    config = parse_native(arguments)
+    if config.is_fixed:
+        setup_logging(config.cluster.logging)
+        return Cluster(config.cluster).run()
+    service = ManagerService(config.manager, NativeBackend(lambda unit_id: _unit(config, unit_id)))
+    return run_server(service.run, config.cluster.logging, config.cluster.event_loop)
+
+
+def _unit(config: NativeConfig, unit_id: str) -> list[str]:
+    cluster = dataclasses.replace(
+        config.cluster, worker_names=(unit_id,), manager_id=config.manager.manager_id, unit_id=unit_id
+    )
+    return unit_arguments(cluster)
+
+
+KINDS: dict[str, Callable[[Sequence[str]], int]] = {"baremetal_native": run_native}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

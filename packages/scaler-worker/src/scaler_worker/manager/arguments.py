@@ -1,0 +1,41 @@
+"""The command line of `scaler_cluster` that makes workers of a given configuration."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import Capability
+from scaler_worker.config import ClusterConfig
+
+
+def unit_arguments(cluster: ClusterConfig) -> list[str]:
+    """The inverse of `scaler_worker.config.parse_arguments`."""
+    arguments = [
+        cluster.address,
+        f"--worker-names={','.join(cluster.worker_names)}",
+        f"--per-worker-capabilities={','.join(map(_capability, cluster.capabilities))}",
+        f"--worker-task-queue-size={cluster.queue_size}",
+        f"--heartbeat-interval={cluster.heartbeat_seconds!r}",
+        f"--death-timeout-seconds={cluster.death_timeout_seconds!r}",
+        f"--grace-seconds={cluster.grace_seconds!r}",
+        f"--task-timeout-seconds={cluster.task_timeout_seconds!r}",
+        f"--object-retention-seconds={cluster.object_retention_seconds!r}",
+        f"--garbage-collect-interval-seconds={cluster.collect_seconds!r}",
+        f"--trim-memory-threshold-bytes={cluster.trim_threshold_bytes}",
+        f"--max-processors={cluster.max_processors}",
+        f"--hard-processor-suspend={cluster.suspends_hard}",
+        f"--io-threads={cluster.io_threads}",
+        f"--event-loop={cluster.event_loop}",
+        f"--logging-level={cluster.logging.level}",
+    ]
+    if cluster.storage_address:
+        arguments.append(f"--object-storage-address={cluster.storage_address}")
+    if cluster.preload:
+        arguments.append(f"--preload={cluster.preload}")
+    if cluster.logging.config_file:
+        arguments.append(f"--logging-config-file={cluster.logging.config_file}")
+    if cluster.unit_id:
+        arguments.append(f"--unit={cluster.manager_id.hex()}:{cluster.unit_id}")
+    return [*arguments, "--logging-paths", *cluster.logging.paths]
+
+
+def _capability(capability: Capability) -> str:
+    return capability.name if capability.amount == -1 else f"{capability.name}={capability.amount}"

@@ -1,0 +1,78 @@
+"""Units as processes of this machine: each is a `scaler_cluster` of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from scaler_protocol.process import PARENT_VARIABLE
+from scaler_worker.core.deaths import describe_exit
+from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
+from scaler_worker.manager.service import Report
+
+STOP_SECONDS = 20.0
+"""A cluster that was told to end kills its own workers before this is over."""
+
+
+class NativeBackend:
+    """`arguments_of` gives the arguments of `scaler_cluster` for a unit."""
+
+    def __init__(self, arguments_of: Callable[[str], Sequence[str]]) -> None:
+        self._arguments_of = arguments_of
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stopping: set[str] = set()
+        self._report: Report = lambda event: None
+
+    def open(self, report: Report) -> None:
+        self._report = report
+
+    async def find_units(self) -> list[UnitFound]:
+        """None: workers of a manager on this machine end when it does."""
+        return []
+
+    def start(self, unit_id: str) -> None:
+        self._tasks[unit_id] = asyncio.get_running_loop().create_task(self._run(unit_id))
+
+    def stop(self, unit_id: str) -> None:
+        self._stopping.add(unit_id)
+        process = self._processes.get(unit_id)
+        if process is not None and process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            asyncio.get_running_loop().call_later(STOP_SECONDS, self._kill, process)
+
+    async def close(self) -> None:
+        for process in self._processes.values():
+            self._kill(process)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=STOP_SECONDS)
+
+    async def _run(self, unit_id: str) -> None:
+        """From the start of a unit to its end, which is told exactly once."""
+        text = ""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "scaler_worker", *self._arguments_of(unit_id),
+                stdin=asyncio.subprocess.DEVNULL,
+                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+            )  # fmt: skip
+        except OSError as error:
+            text = f"cannot start a process: {error}"
+        else:
+            self._processes[unit_id] = process
+            self._report(UnitRuns(unit_id, f"process {process.pid}"))
+            if unit_id in self._stopping:
+                self.stop(unit_id)  # it was given up while it started
+            code = await process.wait()
+            text = f"its process {describe_exit(code)}" if code else ""
+        self._processes.pop(unit_id, None)
+        self._tasks.pop(unit_id, None)
+        self._stopping.discard(unit_id)
+        self._report(UnitEnded(unit_id, text))
+
+    def _kill(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is None:
+            process.kill()

@@ -1,0 +1,71 @@
+"""What a worker manager is told, and what it tells the workers it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Capability
+from scaler_protocol.process import LoggingOptions
+from scaler_worker.config import ClusterConfig, parse_arguments
+from scaler_worker.manager.__main__ import main
+from scaler_worker.manager.arguments import unit_arguments
+from scaler_worker.manager.config import parse_native
+
+ADDRESS = "tcp://127.0.0.1:2345"
+
+
+def test_a_unit_is_told_everything() -> None:
+    """No field has its default, so one that is forgotten shows."""
+    cluster = ClusterConfig(
+        ADDRESS,
+        ("u1", "u2"),
+        (Capability("gpu", 2), Capability("linux")),
+        queue_size=7,
+        heartbeat_seconds=0.1,
+        death_timeout_seconds=12.5,
+        grace_seconds=0.25,
+        task_timeout_seconds=3.0,
+        object_retention_seconds=5.0,
+        collect_seconds=6.0,
+        trim_threshold_bytes=12345678,
+        max_processors=9,
+        suspends_hard=True,
+        storage_address="tcp://127.0.0.1:9999",
+        preload="os:getpid()",
+        io_threads=2,
+        logging=LoggingOptions(("/dev/stderr",), "DEBUG", None),
+        manager_id=PeerId(bytes(range(16))),
+        unit_id="abc-1",
+    )
+    assert parse_arguments(unit_arguments(cluster)) == cluster
+
+
+def test_a_manager_of_a_name_has_one_id() -> None:
+    first, again, other = (
+        parse_native([ADDRESS, "-wmi", name]).manager.manager_id for name in ("grid", "grid", "cloud")
+    )
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (["cloud", ADDRESS], "there are no workers of kind 'cloud'; one of: baremetal_native"),
+        (["baremetal_native", "localhost:1"], "write it like tcp://"),
+        (["baremetal_native", ADDRESS, "-mtc", "0"], "not a whole number above zero"),
+    ],
+)
+def test_mistakes(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(arguments)
+    except SystemExit as error:
+        code = error.code  # type: ignore[assignment]
+    assert code == 2 and text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "u1", "00:u1", "0" * 32 + ":", "x" * 32 + ":u1"])
+def test_a_unit_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments([ADDRESS, f"--unit={text}"])
+    assert "is not of the form MANAGER:UNIT" in capsys.readouterr().err

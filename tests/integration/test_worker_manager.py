@@ -1,0 +1,56 @@
+"""A worker manager of real processes: workers come with the load and go with it (spec chapter 19)."""
+
+from __future__ import annotations
+
+import signal
+
+from scaler import Client
+from tests.support import tasks
+from tests.support.clusters import RealCluster
+from tests.support.processes import WAIT, Command, Stage
+
+SCALING = ("--policy-content", "allocate=even; scaling=vanilla")
+
+
+def start_manager(cluster: RealCluster, *options: str) -> Command:
+    return cluster.stage.start(
+        "scaler_worker.manager", "baremetal_native", cluster.address, "-wmi", "here", "-mtc", "2", *options
+    )
+
+
+def test_workers_come_with_work_and_go_without(stage: Stage) -> None:
+    cluster = RealCluster(stage, 0, scheduler=SCALING)
+    manager = start_manager(cluster)
+    manager.wait_for("connected to the scheduler")
+    with Client(cluster.address) as client:
+        assert client.map(tasks.square, range(100)) == [number * number for number in range(100)]
+        assert 1 <= len(cluster.snapshot().workers) <= 2
+        cluster.wait_until(lambda status: not status.workers, "idle workers are gone")
+        manager.wait_for("stop unit")
+        assert client.submit(tasks.square, 3).result(WAIT) == 9, "and they come again"
+    assert manager.end(signal.SIGTERM) == 0
+
+
+def test_a_killed_manager_takes_its_workers_along_and_another_takes_over(stage: Stage) -> None:
+    cluster = RealCluster(stage, 0, scheduler=SCALING)
+    first = start_manager(cluster)
+    with Client(cluster.address) as client:
+        assert client.submit(tasks.square, 2).result(WAIT) == 4
+        first.end(signal.SIGKILL)
+        start_manager(cluster)
+        assert client.submit(tasks.square, 3).result(WAIT) == 9
+
+
+def test_two_managers_of_one_name(stage: Stage) -> None:
+    cluster = RealCluster(stage, 0, scheduler=SCALING)
+    start_manager(cluster).wait_for("connected to the scheduler")
+    second = start_manager(cluster)
+    second.wait_for("a worker manager with the id of here is connected: give each its own")
+    assert second.end(signal.SIGTERM) == 0
+
+
+def test_all_workers_at_once(stage: Stage) -> None:
+    cluster = RealCluster(stage, 0)
+    manager = start_manager(cluster, "--mode", "fixed")
+    cluster.wait_for_workers(2)
+    assert manager.end(signal.SIGTERM) == 0
