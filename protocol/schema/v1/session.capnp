@@ -116,6 +116,10 @@ struct Welcome @0xb49f331d91d049ac {
 
   monitorAddress @11 :Text;    # scheduler only
   isProtected @12 :Bool;       # scheduler only: a client's Shutdown will be refused
+
+  objectRetentionSeconds @13 :Float64;
+  # Scheduler only, for workers: how long to keep functions and serializers that no task uses. Zero, the default, leaves
+  # it to the worker, which may always keep them for less. (WRK-22)
 }
 
 struct Reject @0x888fcc8c4c4e1536 {

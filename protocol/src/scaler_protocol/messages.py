@@ -115,6 +115,7 @@ class Welcome:
     storage_address: str = ""
     monitor_address: str = ""
     is_protected: bool = False
+    object_retention_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

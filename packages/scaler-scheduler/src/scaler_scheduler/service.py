@@ -113,6 +113,7 @@ class SchedulerService:
             storage_address=self._config.advertised_storage_address,
             monitor_address=self._monitor.address,
             is_protected=self._config.policy.is_protected,
+            object_retention_seconds=self._config.object_retention_seconds,
             timers=self._config.client_timers if hello.role == ROLE_CLIENT else None,
         )
 

@@ -21,7 +21,7 @@ RUN = 1
 CONTEXT = 2  # context number, client, call format, keywords, serializer, depth, priority, flags
 RESUME = 3
 RECLAIM = 4  # serial
-CONFIGURE = 5  # scheduler address, storage address, inline bytes
+CONFIGURE = 5  # scheduler address, storage address, inline bytes, seconds that objects are kept
 
 # From the processor.
 ENDED = 1

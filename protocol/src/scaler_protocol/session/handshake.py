@@ -33,6 +33,7 @@ class WelcomeFields:
     storage_address: str = ""
     monitor_address: str = ""
     is_protected: bool = False
+    object_retention_seconds: float = 0.0
     #: for this dialer, where they are not those of everybody
     timers: Timers | None = None
     #: features that this dialer names and has no right to (HSK-25)
@@ -101,6 +102,7 @@ def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
         storage_address=own.storage_address,
         monitor_address=own.monitor_address,
         is_protected=own.is_protected,
+        object_retention_seconds=own.object_retention_seconds,
     )
 
 

@@ -59,9 +59,9 @@ class Context:
 class Objects:
     """Functions, serializers and large values, fetched when first needed."""
 
-    def __init__(self, retention_seconds: float = 3600.0) -> None:
+    def __init__(self) -> None:
         self.storage_address = ""
-        self._retention_seconds = retention_seconds
+        self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
@@ -82,7 +82,7 @@ class Objects:
 
     def forget_unused(self, now: float) -> None:
         """Drop what was not used for one to two retention times. Called when idle, so that using costs one look-up."""
-        if now >= self._renewed_at + self._retention_seconds:
+        if now >= self._renewed_at + self.retention_seconds:
             self._renewed_at = now
             self._older = dict(self.loaded)
             self.loaded.clear()
@@ -91,7 +91,7 @@ class Objects:
         """Until `forget_unused` has something to do; None while nothing is kept."""
         if not self.loaded and not self._older:
             return None
-        return max(0.0, self._renewed_at + self._retention_seconds - now)
+        return max(0.0, self._renewed_at + self.retention_seconds - now)
 
     def load_function(self, object_id: ObjectId) -> Callable[..., Any]:
         function: Callable[..., Any] = self._load(object_id, "function")

@@ -62,7 +62,6 @@ class ProcessorLoop:
         page: SignalPage,
         slot: int,
         housekeeping: Housekeeping,
-        retention_seconds: float = 3600.0,
     ) -> None:
         self._end = end
         self._descriptor = end.fileno()
@@ -74,7 +73,7 @@ class ProcessorLoop:
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
-        self._objects = Objects(retention_seconds)
+        self._objects = Objects()
         self._housekeeping = housekeeping
         self._functions = self._objects.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place)
@@ -158,10 +157,13 @@ class ProcessorLoop:
             self._answered_serial = serial
             self._write(pack_report(channel.GAVE_BACK, self._running, amount=serial))
 
-    def _on_configure(self, scheduler_address: str, storage_address: str, inline_bytes: int) -> None:
+    def _on_configure(
+        self, scheduler_address: str, storage_address: str, inline_bytes: int, retention_seconds: float
+    ) -> None:
         self._task.scheduler_address = scheduler_address
         self._task.storage_address = storage_address
         self._objects.use_storage(storage_address)
+        self._objects.retention_seconds = retention_seconds
         self._inline_bytes = inline_bytes
 
     # ------------------------------------------------------------ tasks

@@ -23,7 +23,6 @@ from scaler_worker.processor.loop import ProcessorLoop
 class ProcessorOptions:
     preload: str = ""  #: "module.sub:function(arguments)", called once before the first task
     logging: LoggingOptions | None = None
-    object_retention_seconds: float = 3600.0
     collect_seconds: float = 30.0
     trim_threshold_bytes: int = 1 << 30
 
@@ -40,7 +39,7 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     gc.collect()
     gc.freeze()
     housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
-    ProcessorLoop(end, page, slot, housekeeping, options.object_retention_seconds).run()
+    ProcessorLoop(end, page, slot, housekeeping).run()
 
 
 def _use_streams() -> None:
