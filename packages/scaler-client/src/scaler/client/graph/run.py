@@ -12,6 +12,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.graph.nodes import Reader
 from scaler.client.graph.packing import Packed
 from scaler.client.graph.plan import Plan, plan
+from scaler.client.graph.sparse import sparse_plan
 from scaler_protocol.ids import ObjectId
 
 _NO_FUNCTION = ObjectId(b"")
@@ -33,7 +34,8 @@ class GraphRun:
         wanted = list(_flat(self._keys))
         if not self._is_dask:
             _refuse_repeated(wanted)
-        self._plan = plan(reader, list(dict.fromkeys(wanted)))
+        wanted = list(dict.fromkeys(wanted))
+        self._plan = sparse_plan(reader, wanted) or plan(reader, wanted)
         self._futures = self._start(options)
 
     def futures(self) -> Any:
