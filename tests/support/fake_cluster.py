@@ -66,6 +66,10 @@ def tasks_of(submit: Submit) -> list[Task]:
     return tasks
 
 
+class _DependencyFailed(Exception):
+    """The error of another task is this one's too. (SCH-19)"""
+
+
 class FakeCluster:
     def __init__(self, address: str = "tcp://127.0.0.1:0", *, is_protected: bool = True) -> None:
         self.objects: dict[ObjectId, bytearray] = {}
@@ -130,6 +134,15 @@ class FakeCluster:
                 self._run_tasks(peer_id, submit, tasks)
 
         self.do(order)
+
+    def fail_held(self, index: int, error: BaseException) -> None:
+        """One of the held tasks ends with this. In the cluster's thread."""
+        peer_id, _, tasks = self._held[0]
+        task = tasks.pop(index)
+        data = _encoded(error)
+        failed, inline = bytes((codes.STATUS_FAILED,)), bytes((codes.KIND_INLINE,))
+        results = Results(task.task_id, data, columns.join_u32([len(data)]), statuses=failed, kinds=inline)
+        self._scheduler.send(peer_id, results)
 
     def held_count(self) -> int:
         return sum(len(tasks) for _, _, tasks in self._held)
@@ -230,6 +243,8 @@ class FakeCluster:
                 data = b"".join(bytes(piece) for piece in values.dumps(value))
         except BaseException as error:
             status, kind, data = codes.STATUS_FAILED, codes.KIND_INLINE, _encoded(error)
+            if isinstance(error, _DependencyFailed):
+                status, (_, data) = codes.STATUS_REFUSED, error.args[0]
             self._errors[task.task_id] = status, data
             return status, kind, data
         self._results[task.task_id] = data
@@ -257,7 +272,7 @@ class FakeCluster:
                 datas.append(self._object(ObjectId(data)))
             elif kind == codes.KIND_TASK:
                 if data in self._errors:
-                    raise RuntimeError("a task that this one depends on has failed")
+                    raise _DependencyFailed(self._errors[TaskId(data)])
                 datas.append(self._results[TaskId(data)])
             else:
                 datas.append(data)

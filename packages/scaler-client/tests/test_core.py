@@ -52,7 +52,7 @@ from scaler.client.core.events import (
 from scaler.client.core.records import Outcomes
 from scaler.client.core.states import IllegalMove, Move, State, after
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import GraphId, ObjectId
+from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import (
     Cancel,
     Limits,
@@ -149,8 +149,12 @@ def test_argument_objects_are_released_when_the_last_of_their_tasks_has_ended() 
     assert told(succeeded("b"))[-1] == Release((OBJECT,))
 
 
-def test_printed_text_is_passed_on() -> None:
-    assert Told()(Received(SERVER, 1, TaskLog(task("a"), 1, "hello\n"))) == [Print(1, "hello\n")]
+def test_printed_text_is_passed_on_with_where_it_comes_from() -> None:
+    log_id = TaskId(b"a client" + (258).to_bytes(8, "little"))
+    assert Told()(Received(SERVER, 1, TaskLog(log_id, 1, "hello\nworld", "w1"))) == [
+        Print(1, "[worker w1, task 258] hello\n[worker w1, task 258] world\n")
+    ]
+    assert Told()(Received(SERVER, 1, TaskLog(log_id, 2, "\n"))) == [Print(2, "[task 258] \n")]
 
 
 # ---------------------------------------------------------------- canceling

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import graphlib
 import operator
+import pickle
 from typing import Any
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
-from scaler import Client
+from scaler import Client, Serializer
 from scaler_protocol import codes, columns
 
 
@@ -78,8 +79,11 @@ def test_a_failing_node_fails_what_depends_on_it(client: Client) -> None:
     graph = {"bad": (fail, "text"), "text": "oh", "after": (inc, "bad"), "good": (abs, -1)}
     with pytest.raises(KeyError):
         client.get(graph, keys=["bad", "good"])
-    with pytest.raises(RuntimeError, match="depends on"):
+    with pytest.raises(KeyError, match="oh"):
         client.get(graph, keys=["after"])
+    futures = client.get(graph, keys=["after", "bad", "text"], block=False)
+    assert repr(futures["after"].exception(WAIT)) == repr(futures["bad"].exception(WAIT)) == "KeyError('oh')"
+    assert futures["text"].result() == "oh"
     assert client.submit(abs, -1).result(WAIT) == 1
 
 
@@ -93,3 +97,99 @@ def test_data_that_many_nodes_use_is_stored_once(client: Client, cluster: FakeCl
 
 def test_a_dependency_used_twice(client: Client) -> None:
     assert client.get({"a": (inc, 1), "b": (add, "a", "a")}, keys=["b"]) == {"b": 4}
+
+
+def test_the_first_failure_ends_all_that_is_unfinished(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    futures = client.get({"a": (inc, 1), "b": (inc, "a"), "c": (inc, 2)}, keys=["b", "c"], block=False)
+    eventually(lambda: cluster.held_count() == 3, "it is there")
+    cluster.do(lambda: cluster.fail_held(0, ValueError("the first")))
+    assert [repr(future.exception(WAIT)) for future in futures.values()] == ["ValueError('the first')"] * 2
+    eventually(lambda: bool(cluster.cancels), "the rest is canceled")
+    assert len(columns.split_ids(cluster.cancels[0].ids)) == 3
+
+
+def test_canceling_one_cancels_the_graph(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    futures = client.get({"a": (inc, 1), "b": (inc, "a"), "c": (inc, 2), "d": 5}, keys=["b", "c", "d"], block=False)
+    assert futures["c"].cancel()
+    assert futures["b"].cancelled() and not futures["d"].cancelled() and futures["d"].result() == 5
+    assert cluster.held_count() == 0
+
+
+def test_one_key_and_nested_keys(client: Client) -> None:
+    assert client.get(SEED_GRAPH, "e") == 1
+    assert client.get(SEED_GRAPH, [["e", "d"], "c"]) == [[1, 4], 3]
+    assert client.get(SEED_GRAPH, ("c", "d")) == {"c": 3, "d": 4}
+    assert client.get({("x", 0): (inc, 1)}, ("x", 0)) == 2
+    assert client.get({("x", 0): (inc, 1), 5: "text"}, [[("x", 0), 5], 5, []]) == [[2, "text"], "text", []]
+    (future,), same = client.get({7: (inc, 1), 8: 7}, [[7], 8], block=False)
+    assert future.result(WAIT) == 2 and same is future
+
+
+def test_references_futures_and_a_serializer_of_its_own(client: Client, cluster: FakeCluster) -> None:
+    reference = client.send_object([5, 6, 7])
+    future = client.submit(abs, -1)
+    graph = {"list": reference, "index": future, "a": (operator.getitem, "list", "index"), "b": (len, reference)}
+    assert client.get(graph, ["a", "b"]) == {"a": 6, "b": 3}
+    with Client(cluster.address, serializer=Tagged()) as other:
+        assert other.get({"x": 5, "a": (inc, "x"), "b": (add, "a", 1), "c": (inc, (inc, "b"))}, ["b", "c"]) == {
+            "b": 7,
+            "c": 9,
+        }
+
+
+class Tagged(Serializer):
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return b"T" + pickle.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        assert payload[:1] == b"T"
+        return pickle.loads(payload[1:])
+
+
+def test_options_are_those_of_every_node(client: Client, cluster: FakeCluster) -> None:
+    client.get(SEED_GRAPH, ["e"], capabilities={"gpu": 1}, priority=3, retries=2)
+    header = cluster.submits[-1].header
+    assert [(one.name, one.amount) for one in header.capabilities] == [("gpu", 1)]
+    assert (header.priority, header.retries) == (3, 2)
+    with pytest.raises(ValueError, match="retries"):
+        client.get(SEED_GRAPH, ["e"], retries=-1)
+
+
+def test_what_cannot_be_serialized_fails_at_its_line(client: Client, cluster: FakeCluster) -> None:
+    with pytest.raises(TypeError, match="an argument of type generator in the graph cannot be serialized"):
+        client.get({"x": (inc, 1), "a": (add, "x", (one for one in "abc"))}, ["a"])
+    with pytest.raises(ValueError, match="merge them in several steps"):
+        client.get({"all": (max, *range(70_000))}, ["all"])
+    assert not cluster.submits
+
+
+def test_large_arguments_are_stored_and_released(client: Client, cluster: FakeCluster) -> None:
+    large = bytes(100_000)
+    graph = {"large": large, "a": (len, "large"), "b": (len, large), "many": (count_all, *[bytes(60_000)] * 200)}
+    assert client.get(graph, ["a", "b", "many"]) == {"a": 100_000, "b": 100_000, "many": 12_000_000}
+    assert all(len(submit.payload) < 9_000_000 for submit in cluster.submits)
+    eventually(lambda: all(len(one) < 10_000 for one in list(cluster.objects.values())), "they are released")
+
+
+def count_all(*parts: bytes) -> int:
+    return sum(map(len, parts))
+
+
+def test_batches_are_cut_at_the_limits(client: Client, cluster: FakeCluster) -> None:
+    chain = {"0": 0, **{str(number): (inc, str(number - 1)) for number in range(1, 20_001)}}
+    assert client.get(chain, ["20000", "100"]) == {"20000": 20_000, "100": 100}
+    assert [len(submit.ids) // 16 for submit in cluster.submits] == [8192, 8192, 3616]
+    assert [submit.is_graph_sealed for submit in cluster.submits] == [False, False, True]
+    wide = {str(number): (len, bytes(50_000)) for number in range(400)}
+    assert client.get(wide, list(wide)) == dict.fromkeys(wide, 50_000)
+    assert 2 < len(cluster.submits) - 3 < 6 and max(len(one.payload) for one in cluster.submits) < 9_000_000
+
+
+def test_nested_nodes_of_one_form_share_a_function(client: Client, cluster: FakeCluster) -> None:
+    graph: dict[str, Any] = {f"n{number}": (inc, (add, number, (inc, number))) for number in range(50)}
+    assert client.get(graph, ["n0", "n49"]) == {"n0": 2, "n49": 100}
+    assert len(columns.split_ids(cluster.submits[-1].functions)) == 1

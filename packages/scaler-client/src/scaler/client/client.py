@@ -162,6 +162,20 @@ class Client(concurrent.futures.Executor):
         """Store an object once; pass the reference to any number of tasks in its place."""
         return self._ready().send_object(obj, name)
 
+    def explain(self, future: ScalerFuture) -> str:
+        """Why this task has not ended: one sentence, from the scheduler's point of view."""
+        if not isinstance(future, ScalerFuture):
+            raise TypeError(f"explain() takes a future of this client, got {type(future).__name__}")
+        if future.done():
+            return "it was canceled" if future.cancelled() else "it has ended: ask for its result"
+        connection = self._ready().connection
+        if not future.is_of(connection, self._serializer):
+            raise ValueError("this future is of another client: ask that one")
+        deferred = connection.deferred.get(future.task_id)
+        if deferred is not None and deferred.missing_count:
+            return f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended"
+        return connection.questions.sentence_on(future.task_id)
+
     # ------------------------------------------------------------ ending
 
     def clear(self) -> None:

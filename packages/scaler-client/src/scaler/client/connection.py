@@ -31,6 +31,7 @@ from scaler.client.background import Background
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
 from scaler.client.core.records import Outcomes, result_objects
+from scaler.client.explaining import Questions
 from scaler.client.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
@@ -99,6 +100,7 @@ class Connection:
         #: the handles that share this connection, in the process of a worker; None: it belongs to one handle
         self._users: weakref.WeakSet[object] | None = None
         self._abandoned_at: float | None = None
+        self.questions = Questions(self)
         self._wake_receiver, self._wake_sender = _wake_pair()
         self._selector = selectors.DefaultSelector()
         #: endpoint and generation of the socket that the IO thread watches
@@ -339,6 +341,9 @@ class Connection:
         self._shutdown_answer = action
         self._shutdown_answered.set()
 
+    def _do_explained(self, action: actions.Explained) -> None:
+        self.questions.answered(action)
+
     # ------------------------------------------------------------ the IO thread
 
     def _wake(self) -> None:
@@ -372,6 +377,7 @@ class Connection:
                     self._wake_receiver.recv(4096)
                 # Before draining the inbox: what is posted from here on wakes us again.
                 self._is_woken = False
+                self.questions.look(time.monotonic(), is_busy=not self._core.is_idle)
         except Exception as error:  # noqa: BLE001 whatever it is, nobody may wait for ever
             _log.exception("the client's IO thread failed; its pending tasks are given up")
             self._end(f"the client's IO thread failed: {error!r}")
@@ -391,7 +397,8 @@ class Connection:
         return self._is_leaving
 
     def _until_next_deadline(self) -> float | None:
-        deadlines = [at for at in (self._core.next_deadline(), self._endpoint.next_deadline()) if at is not None]
+        every = (self._core.next_deadline(), self._endpoint.next_deadline(), self.questions.look_at)
+        deadlines = [at for at in every if at is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _watch_socket(self) -> None:
@@ -438,6 +445,7 @@ _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.Redial: Connection._do_redial,
     actions.Print: Connection._do_print,
     actions.AnswerShutdown: Connection._do_answer_shutdown,
+    actions.Explained: Connection._do_explained,
 }
 
 

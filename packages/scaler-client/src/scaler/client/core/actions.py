@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scaler.client.core.records import Collector, Outcomes
 from scaler_protocol.ids import ObjectId
-from scaler_protocol.messages import Message
+from scaler_protocol.messages import Capability, Explanation, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,14 @@ class AnswerShutdown:
     text: str
 
 
-Action = Send | Complete | Release | Redial | Print | AnswerShutdown
+class Explained(NamedTuple):
+    """The answer to `Asked`."""
+
+    request_id: int
+    #: None: nobody could be asked
+    explanation: Explanation | None
+    #: what the task asks for
+    capabilities: tuple[Capability, ...] = ()
+
+
+Action = Send | Complete | Release | Redial | Print | AnswerShutdown | Explained

@@ -15,8 +15,9 @@ from itertools import groupby, repeat
 from typing import Any
 
 from scaler.client.core import events
-from scaler.client.core.actions import Action, AnswerShutdown, Complete, Print, Redial, Release, Send
+from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
 from scaler.client.core.outbox import Outbox
+from scaler.client.core.printed import prefixed
 from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result_objects
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table
@@ -25,6 +26,8 @@ from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
+    Explain,
+    Explanation,
     Limits,
     Message,
     Results,
@@ -71,6 +74,7 @@ class ClientCore:
             events.Cleared: self._on_cleared,
             events.ShutdownRequested: self._on_shutdown_requested,
             events.Left: self._on_left,
+            events.Asked: self._on_asked,
             events.Numbered: self._on_numbered,
             events.Unneeded: self._on_unneeded,
             events.Flush: self._on_flush,
@@ -84,7 +88,8 @@ class ClientCore:
         self._message_handlers: dict[type, Callable[[Any], list[Action]]] = {
             Results: self._on_results,
             CancelReply: self._on_cancel_reply,
-            TaskLog: lambda message: [Print(message.stream, message.text)],
+            TaskLog: lambda message: [Print(message.stream, prefixed(message))],
+            Explanation: self._on_explanation,
             ShutdownReply: self._on_shutdown_reply,
         }
 
@@ -173,6 +178,11 @@ class ClientCore:
     def _on_shutdown_requested(self, event: events.ShutdownRequested, now: float) -> list[Action]:
         self._awaits_shutdown = True
         return [Send(Shutdown(grace_seconds=event.grace_seconds))]
+
+    def _on_asked(self, event: events.Asked, now: float) -> list[Action]:
+        if not self._is_open:
+            return [Explained(event.request_id, None)]
+        return [Send(Explain(event.request_id, event.task_id))]
 
     def _on_left(self, event: events.Left, now: float) -> list[Action]:
         if event.text:
@@ -310,6 +320,11 @@ class ClientCore:
             if self._canceling.pop(TaskId(task_id), None) is not None and outcome != codes.CANCEL_TOO_LATE:
                 canceled.append(TaskId(task_id))
         return self._complete_all(canceled, codes.STATUS_CANCELED)
+
+    def _on_explanation(self, explanation: Explanation) -> list[Action]:
+        entry = self._table.pending.get(explanation.task_id)
+        capabilities = () if entry is None else entry.submission.header.capabilities
+        return [Explained(explanation.request_id, explanation, capabilities)]
 
     def _on_shutdown_reply(self, reply: ShutdownReply) -> list[Action]:
         if not self._awaits_shutdown:

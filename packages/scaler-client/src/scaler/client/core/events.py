@@ -58,6 +58,13 @@ class Left:
     text: str = ""
 
 
+class Asked(NamedTuple):
+    """Why does this task wait? Without a task: which one can nobody run? Answered by `Explained`."""
+
+    request_id: int
+    task_id: TaskId
+
+
 class Numbered(NamedTuple):
     """A Submit has this place in the session. Only a refusal of it asks for that. (CLI-10)"""
 
@@ -80,7 +87,7 @@ class Ticked(NamedTuple):
     """It is `next_deadline()` or later."""
 
 
-Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded
+Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked
 ProgramEvent = Wish | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 

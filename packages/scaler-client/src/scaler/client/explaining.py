@@ -1,0 +1,132 @@
+"""Why a task waits: the question, the sentence that is made of the answer, and a warning nobody has to ask for."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from scaler.client.core.actions import Explained
+from scaler.client.core.events import Asked
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import NO_TASK, Capability, Explanation
+
+if TYPE_CHECKING:
+    from scaler.client.connection import Connection
+
+_log = logging.getLogger("scaler")
+
+ANSWER_SECONDS = 10.0
+LOOK_SECONDS = 2.5
+LOOKS_TO_WARN = 4
+"""So a task that nobody can run is warned of after ten seconds, and one that waits for a worker to start is not."""
+
+
+class Questions:
+    """Questions on their way to the scheduler, and the watch over tasks that nobody can run.
+
+    Answers come in whichever thread leads the connection: what is called then must not wait.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, Callable[[Explained], None]] = {}
+        #: when to look for tasks that nobody can run; None while nothing is pending
+        self.look_at: float | None = None
+        self._stuck = NO_TASK
+        self._stuck_looks = 0
+
+    def ask(self, task_id: TaskId, told: Callable[[Explained], None]) -> None:
+        number = next(self._numbers)
+        self._asked[number] = told
+        self._connection.post(Asked(number, task_id), is_batch=True)
+
+    def answered(self, answer: Explained) -> None:
+        told = self._asked.pop(answer.request_id, None)
+        if told is not None:
+            told(answer)
+
+    def sentence_on(self, task_id: TaskId) -> str:
+        """Waits for the answer, in the thread of whoever wants to know."""
+        answers: list[Explained] = []
+        is_answered = threading.Event()
+
+        def told(answer: Explained) -> None:
+            answers.append(answer)
+            is_answered.set()
+
+        self.ask(task_id, told)
+        if not is_answered.wait(ANSWER_SECONDS):
+            return f"the scheduler at {self._connection.address} has not answered within {ANSWER_SECONDS:g} s"
+        return sentence(answers[0].explanation, answers[0].capabilities, self._connection.address)
+
+    # ------------------------------------------------------------ what nobody asks for
+
+    def look(self, now: float, *, is_busy: bool) -> None:
+        """Of the IO thread, whenever it wakes."""
+        if not is_busy:
+            self.look_at = None
+        elif self.look_at is None:
+            self.look_at = now + LOOK_SECONDS
+        elif now >= self.look_at:
+            self.look_at = now + LOOK_SECONDS
+            self.ask(NO_TASK, self._note_stuck)
+
+    def _note_stuck(self, answer: Explained) -> None:
+        task_id = NO_TASK if answer.explanation is None else answer.explanation.task_id
+        self._stuck_looks = self._stuck_looks + 1 if task_id == self._stuck else 1
+        self._stuck = task_id
+        if task_id and self._stuck_looks == LOOKS_TO_WARN:
+            told = sentence(answer.explanation, answer.capabilities, self._connection.address)
+            text = "a task has been waiting for %g s that nobody can run: %s"
+            # Handlers of the program's own may wait, or submit.
+            self._connection.callbacks.run(lambda: _log.warning(text, LOOK_SECONDS * LOOKS_TO_WARN, told))
+
+
+def sentence(explanation: Explanation | None, capabilities: Sequence[Capability], address: str) -> str:
+    """For people. None: there was nobody to ask."""
+    if explanation is None:
+        return f"the scheduler at {address} is not connected: the task is sent when it is there again"
+    return _BY_STATE.get(explanation.state, _elsewhere)(explanation, capabilities, address)
+
+
+def _waiting(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    return f"it waits for {_counted(explanation.dependency_count, 'task')} that it depends on"
+
+
+def _queued(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    connected = _counted(explanation.worker_count, "worker")
+    if not explanation.worker_count:
+        return f"it is queued, and no worker is connected to the scheduler at {address}: start one"
+    if not explanation.able_count:
+        wanted = ", ".join(item.name if item.amount < 0 else f"{item.name}={item.amount}" for item in capabilities)
+        return (
+            f"it is queued, and no capable worker is connected: none of {connected} offers {wanted or 'what it asks'}"
+        )
+    ahead = f"behind {_counted(explanation.ahead_count, 'other')}" if explanation.ahead_count else "next in line"
+    return f"it is queued, {ahead}: {explanation.able_count} of {connected} could run it and are busy"
+
+
+def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    attempt = f", in attempt {explanation.attempt}" if explanation.attempt > 1 else ""
+    if explanation.is_begun:
+        return f"it has been running on worker {explanation.worker} since {explanation.running_seconds:.1f} s{attempt}"
+    return f"it is with worker {explanation.worker}, and had not begun when that was last heard{attempt}"
+
+
+def _canceling(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    return f"it is being canceled on worker {explanation.worker}"
+
+
+def _elsewhere(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    return "the scheduler does not hold it: its result is on the way, or it is on its way there"
+
+
+_BY_STATE = {"waiting": _waiting, "queued": _queued, "dispatched": _dispatched, "canceling": _canceling}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

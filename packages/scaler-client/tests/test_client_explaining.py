@@ -1,0 +1,125 @@
+"""Why a task waits: sentences for people, and the warning that nobody has to ask for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import pytest
+from tests.support.client_core import SERVER, Told, call, lost, opened, task
+from tests.support.fake_cluster import FakeCluster
+from tests.support.waiting import WAIT, eventually
+
+from scaler import Client
+from scaler.client import explaining
+from scaler.client.core.actions import Explained, Send
+from scaler.client.core.events import Asked
+from scaler.client.explaining import sentence
+from scaler_protocol.messages import Capability, Explain, Explanation, TaskHeader
+from scaler_protocol.session import Received
+
+ADDRESS = "tcp://127.0.0.1:2345"
+GPU = (Capability("gpu", 2), Capability("linux"))
+
+
+@pytest.mark.parametrize(
+    ("explanation", "capabilities", "words"),
+    [
+        (None, (), ["not connected", ADDRESS]),
+        (Explanation(1, state="queued"), (), ["no worker is connected", ADDRESS]),
+        (Explanation(1, state="queued", worker_count=3), GPU, ["no capable worker", "3 workers", "gpu=2, linux"]),
+        (Explanation(1, state="queued", worker_count=1, able_count=1), (), ["next in line", "1 of 1 worker "]),
+        (
+            Explanation(1, state="queued", ahead_count=1200, worker_count=3, able_count=2),
+            (),
+            ["behind 1,200 others", "2 of 3 workers"],
+        ),
+        (Explanation(1, state="waiting", dependency_count=1), (), ["waits for 1 task that"]),
+        (
+            Explanation(1, state="dispatched", worker="w", is_begun=True, running_seconds=4.26, attempt=2),
+            (),
+            ["running on worker w since 4.3 s", "attempt 2"],
+        ),
+        (Explanation(1, state="dispatched", worker="w", attempt=1), (), ["is with worker w", "not begun"]),
+        (Explanation(1, state="canceling", worker="w"), (), ["being canceled on worker w"]),
+        (Explanation(1), (), ["does not hold it"]),
+        (Explanation(1, state="from the future"), (), ["does not hold it"]),
+    ],
+)
+def test_sentences(explanation: Explanation | None, capabilities: Sequence[Capability], words: list[str]) -> None:
+    told = sentence(explanation, capabilities, ADDRESS)
+    assert all(word in told for word in words), told
+
+
+def test_the_core_asks_and_adds_what_the_task_asked_for() -> None:
+    told = Told(is_open=False)
+    assert told(Asked(1, task("a"))) == [Explained(1, None)]
+    told(opened())
+    told.submit(call("a", header=TaskHeader(capabilities=GPU)))
+    told.sent()
+    assert told(Asked(2, task("a"))) == [Send(Explain(2, task("a")))]
+    answer = Explanation(2, task("a"), "queued")
+    assert told(Received(SERVER, 1, answer)) == [Explained(2, answer, GPU)]
+    assert told(Received(SERVER, 2, Explanation(3))) == [Explained(3, Explanation(3))]
+    told(lost())
+    assert told(Asked(4, task("a"))) == [Explained(4, None)]
+
+
+def test_explain(client: Client, cluster: FakeCluster) -> None:
+    cluster.explain = lambda question: Explanation(question.request_id, question.task_id, "queued", worker_count=2)
+    cluster.hold()
+    future = client.submit_verbose(abs, (-1,), {}, capabilities={"gpu": 2})
+    assert "none of 2 workers offers gpu=2" in client.explain(future)
+    dependent = client.submit(abs, future)
+    assert "1 of the futures among its arguments" in client.explain(dependent)
+    with Client(cluster.address) as other, pytest.raises(ValueError, match="another client"):
+        other.explain(future)
+    with pytest.raises(TypeError, match="int"):
+        client.explain(3)  # type: ignore[arg-type]
+    future.cancel()
+    assert "canceled" in client.explain(future)
+    cluster.is_holding = False
+    ended = client.submit(abs, -1)
+    ended.result(WAIT)
+    assert "has ended" in client.explain(ended)
+
+
+def test_a_scheduler_that_does_not_answer_is_said_so(
+    client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explaining, "ANSWER_SECONDS", 0.05)
+    cluster.hold()
+    assert "has not answered" in client.explain(client.submit(abs, -1))
+
+
+def test_a_task_that_nobody_can_run_is_warned_of_once(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(explaining, "LOOK_SECONDS", 0.02)
+    stuck, asked = [task("none")], threading.Semaphore(0)
+
+    def explain(question: Explain) -> Explanation:
+        assert not question.task_id
+        asked.release()
+        return Explanation(question.request_id, stuck[0], "queued") if stuck else Explanation(question.request_id)
+
+    def wait_for_looks(count: int) -> None:
+        for _ in range(count):
+            assert asked.acquire(timeout=WAIT), "the client does not look for what nobody can run"
+
+    cluster.explain = explain
+    cluster.hold()
+    with Client(cluster.address) as client, caplog.at_level(logging.WARNING, "scaler"):
+        client.submit(abs, -1)
+        eventually(lambda: len(caplog.records) == 1, "the warning")
+        assert "nobody can run" in caplog.text and "no worker is connected" in caplog.text
+        wait_for_looks(8)
+        assert len(caplog.records) == 1, "it is said once"
+        stuck[0] = task("another")
+        eventually(lambda: len(caplog.records) == 2, "the warning of another task")
+        stuck.clear()
+        wait_for_looks(8)
+        client.clear()
+        assert len(caplog.records) == 2
+        eventually(lambda: client._ready().connection.questions.look_at is None, "an idle client does not ask")
