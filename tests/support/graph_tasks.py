@@ -1,0 +1,54 @@
+"""What nodes of graphs run in workers."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.support.tasks import note
+
+
+def increment(value: int) -> int:
+    return value + 1
+
+
+def minus(a: int, b: int) -> int:
+    return a - b
+
+
+def process_id_after(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def fail_when_noted(log: str, message: str) -> None:
+    """Fails when somebody else has begun."""
+    end_at = time.monotonic() + 60
+    while not Path(log).exists() and time.monotonic() < end_at:
+        time.sleep(0.01)
+    raise ValueError(message)
+
+
+def third_time_lucky(log: str) -> int:
+    note(log, "again")
+    count = len(Path(log).read_text().splitlines())
+    if count < 3:
+        raise ValueError(f"only {count}")
+    return count
+
+
+def zeros(mib: int) -> bytes:
+    return bytes(mib << 20)
+
+
+def fibonacci_by_graph(client: Any, n: int) -> int:
+    """As the documents do it: the graph is made where it is needed."""
+    if n < 2:
+        return n
+    graph = {"n": n, "one": 1, "two": 2, "n_minus_one": (minus, "n", "one"), "n_minus_two": (minus, "n", "two")}
+    found = client.get(graph, keys=["n_minus_one", "n_minus_two"])
+    a = client.submit(fibonacci_by_graph, client, found.get("n_minus_one"))
+    b = client.submit(fibonacci_by_graph, client, found.get("n_minus_two"))
+    return int(a.result() + b.result())
