@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .arena import Arena
+from .play.asking import StoragePeer
 from .play.conversation import Conversation
 from .play.dialer import Dialer
 from .play.host import Guest
@@ -36,6 +37,8 @@ class Scene:
         self.role = arena.role
         self.transcript = Transcript(arena.role)
         self.peers: list[Dialer | MonitorPeer] = []
+        #: in whose names a case stores objects, beside those of its peers
+        self.owners: set[bytes] = set()
         arena.use(self.transcript)
 
     # ------------------------------------------------------------ peers
@@ -63,6 +66,11 @@ class Scene:
         peer = Dialer(self.pump, self.transcript, self._name(role), role, self.arena.address, self.role)
         return self._join(peer, is_open, hello)
 
+    def requester(self, role: str = "client", *, is_open: bool = True, **hello: Any) -> StoragePeer:
+        """Someone who asks a storage under test."""
+        peer = StoragePeer(self.pump, self.transcript, self._name(role), role, self.arena.address, self.role)
+        return self._join(peer, is_open, hello)
+
     def monitor(self) -> MonitorPeer:
         """Subscribed to the monitor's stream."""
         peer = MonitorPeer(self.pump, self.transcript, self._name("watcher"), self.arena.monitor_address)
@@ -86,6 +94,16 @@ class Scene:
     def storage_session(self) -> Guest:
         """The scheduler's session with the storage that the suite plays."""
         return self.storage.guest("scheduler", clause="HSK-1")
+
+    def _release_everything(self) -> None:
+        """What the peers have stored goes: the next case counts objects."""
+        broom = StoragePeer(self.pump, self.transcript, "broom", "scheduler", self.arena.address, self.role)
+        self.peers.append(broom)
+        broom.open()
+        for owner in self.owners | {peer.peer_id for peer in self.peers if isinstance(peer, Dialer)}:
+            broom.release_owner(owner, is_answered=False)
+        broom.fence()
+        broom.leave()
 
     # ------------------------------------------------------------ words
 
@@ -118,6 +136,8 @@ class Scene:
             for peer in sorted(self.peers, key=lambda peer: peer.role != "client"):
                 if isinstance(peer, Dialer):
                     peer.leave()
+            if self.role == "storage":
+                self._release_everything()
         except (Breach, Ended):
             return False
         finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scaler_conformance.case import cases_for
+from scaler_conformance.play.roles import WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES
 
 case = cases_for("scheduler")
 
@@ -106,7 +106,7 @@ def deeper_tasks_go_first(scene: Scene) -> None:
     for depth in (0, 2, 1, 3, 0):
         client.submit(1, depth=depth, priority=-depth)
     client.fence()
-    depths = _order(scene, worker, client, 5, "depth")
+    depths = _order(worker, 5, "depth")
     scene.equal(depths, [3, 2, 1, 0, 0], "the order of depths")
 
 
@@ -116,7 +116,7 @@ def higher_priority_goes_first(scene: Scene) -> None:
     for priority in (0, 5, -3, 2_000_000_000, 5, -2_000_000_000):
         client.submit(1, priority=priority)
     client.fence()
-    priorities = _order(scene, worker, client, 6, "priority")
+    priorities = _order(worker, 6, "priority")
     scene.equal(priorities, [2_000_000_000, 5, 5, 0, -3, -2_000_000_000], "the order of priorities")
 
 
@@ -126,7 +126,7 @@ def priorities_of_several_clients_are_one_order(scene: Scene) -> None:
     for number, priority in enumerate((1, 4, 2, 3)):
         clients[number % 2].submit(1, priority=priority)
     scene.settle(*clients)
-    priorities = _order(scene, worker, clients[0], 4, "priority")
+    priorities = _order(worker, 4, "priority")
     scene.equal(priorities, [4, 3, 2, 1], "the order of priorities")
 
 
@@ -145,11 +145,8 @@ def equal_tasks_of_a_client_go_in_the_order_of_acceptance(scene: Scene) -> None:
     scene.equal([scene.transcript.known(name) for name in ran], [f"t{n + 1}" for n in range(6)], "the order")
 
 
-def _order(scene: Scene, worker: object, client: object, count: int, field: str) -> list[int]:
+def _order(worker: WorkerPeer, count: int, field: str) -> list[int]:
     """Give the worker one place at a time and note what comes."""
-    from scaler_conformance.play.roles import WorkerPeer
-
-    assert isinstance(worker, WorkerPeer)
     found = []
     worker.credit(1)
     for _ in range(count):
@@ -228,7 +225,7 @@ def what_is_given_back_is_given_out_again(scene: Scene) -> None:
 
 @case("SCH-20")
 def a_recall_may_be_answered_with_nothing(scene: Scene) -> None:
-    """One worker has many tasks and begins none, another is idle: whatever is recalled counts as held until Returned."""
+    """One worker has begun none of its tasks, another is idle: what is recalled counts as held until Returned."""
     busy, client = scene.worker(credit=6), scene.client()
     client.submit(6)
     scene.settle(client, busy)
@@ -238,18 +235,13 @@ def a_recall_may_be_answered_with_nothing(scene: Scene) -> None:
     scene.settle(busy, idle)
     idle.expect_dispatch(0, "SCH-20", "nothing was given back yet")
     recalls = busy.take("recall")
-    asked = [name for recall in recalls for name in _ids(recall["ids"])]
-    scene.check(
-        set(asked) <= {task.id for task in held}, "a Recall names tasks that this worker does not hold", "SCH-31"
-    )
+    asked = {name for recall in recalls for name in ids_of(recall["ids"])}
+    is_held = asked <= {task.id for task in held}
+    scene.check(is_held, "a Recall names tasks that this worker does not hold", "SCH-31")
     for _ in recalls:
         busy.give_back(is_answer=True)
     scene.settle(busy, idle)
     idle.expect_dispatch(0, "SCH-20", "the answer to the Recall gave nothing back")
-
-
-def _ids(column: bytes) -> list[bytes]:
-    return [column[at : at + 16] for at in range(0, len(column), 16)]
 
 
 @case("SCH-31", "SCH-5")
@@ -265,6 +257,3 @@ def a_worker_that_may_hold_an_attempt_gets_no_other(scene: Scene) -> None:
     (again,) = worker.expect_dispatch(1, "SCH-7")
     scene.equal(again.id, task.id, "the task", "SCH-7")
     scene.equal(again.attempt, held.attempt + 1, "the attempt after a lost one", "SCH-5")
-
-
-__all__ = ["CODES"]

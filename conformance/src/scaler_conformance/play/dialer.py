@@ -26,6 +26,7 @@ _FROM_SCHEDULER = {
     "client": frozenset({"results", "cancelReply", "taskLog", "explanation", "shutdownReply"}),
     "worker": frozenset({"dispatch", "cancel", "recall", "shutdown"}),
     "monitor": frozenset({"clusterStatus"}),
+    "manager": frozenset({"managerTarget"}),
 }
 _FROM_STORAGE = frozenset({"value", "objectReply", "storageStatus"})
 
@@ -132,6 +133,8 @@ class Dialer(Conversation):
             "timers": PLAIN_TIMERS,
             "software": SOFTWARE,
         }
+        if self.role == "manager":
+            body["manager"] = {"managerId": self.peer_id, "workersPerUnit": 1}
         return {**body, **changes}
 
     def dial(self, *, identity: bytes | None = None, **changes: Any) -> Line:

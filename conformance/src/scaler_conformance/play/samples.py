@@ -10,9 +10,10 @@ from scaler_conformance.wire import Message, decode
 
 #: What each role may send to each server (HSK-13). The rest it may not.
 MAY_SEND = {
-    ("scheduler", "client"): ("submit", "cancel", "shutdown"),
+    ("scheduler", "client"): ("submit", "cancel", "explain", "shutdown"),
     ("scheduler", "worker"): ("results", "cancelReply", "taskLog", "credit", "returned", "workerStatus"),
     ("scheduler", "monitor"): ("snapshotRequest",),
+    ("scheduler", "manager"): ("managerStatus",),
     ("storage", "client"): ("put", "get", "release", "duplicate", "storageStatusRequest"),
     ("storage", "worker"): ("put", "get", "release", "duplicate", "storageStatusRequest"),
     ("storage", "scheduler"): ("put", "get", "release", "duplicate", "storageStatusRequest", "releaseOwner"),
@@ -20,7 +21,7 @@ MAY_SEND = {
 }
 #: What only servers send. No dialer may.
 FROM_SERVERS = (
-    *("dispatch", "recall", "shutdownReply", "clusterStatus"),
+    *("dispatch", "recall", "shutdownReply", "clusterStatus", "explanation", "managerTarget"),
     *("value", "objectReply", "storageStatus"),
 )
 

@@ -19,7 +19,15 @@ _READ_LIMITS: dict[str, int] = {"traversal_limit_in_words": 1 << 26, "nesting_li
 _IDS = frozenset({"peerId", "serverId", "objectId", "owner", "source", "target", "taskId"})
 _OPTIONAL_IDS = frozenset({"client", "serializer", "parentTask", "graphId", "managerId"})
 _ID_COLUMNS = frozenset({"ids", "functions", "dependencies", "inputIds"})
-_OPTIONAL_HERE = frozenset({("workerStatus", "taskId"), ("clusterStatus", "taskId"), ("clusterStatus", "serverId")})
+_OPTIONAL_HERE = frozenset(
+    {
+        ("workerStatus", "taskId"),
+        ("clusterStatus", "taskId"),
+        ("clusterStatus", "serverId"),
+        ("explain", "taskId"),
+        ("explanation", "taskId"),
+    }
+)
 
 
 class Unreadable(Exception):

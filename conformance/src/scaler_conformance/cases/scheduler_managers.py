@@ -1,0 +1,85 @@
+"""Worker managers, as a scheduler treats them (chapter 19)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.dialer import Dialer
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES
+
+case = cases_for("scheduler")
+
+
+def tell(manager: Dialer, most: int, *units: tuple[str, int], target: int = 0) -> None:
+    listed: list[dict[str, Any]] = [{"unitId": name, "state": state} for name, state in units]
+    manager.send("managerStatus", targetNumber=target, maxWorkers=most, units=listed)
+
+
+@case("MGR-5", "MGR-11", "MGR-12")
+def the_first_status_is_answered_with_a_target(scene: Scene) -> None:
+    manager, client = scene.peer("manager"), scene.client()
+    tell(manager, 2)
+    target = manager.expect("managerTarget")
+    scene.check(target["number"] >= 1, f"the first target has number {target['number']}", "MGR-11")
+    client.submit(5)
+    scene.settle(client, manager)
+    last = target["number"]
+    for each in manager.take("managerTarget"):
+        scene.check(each["number"] > last, f"a target has number {each['number']} after {last}", "MGR-11")
+        scene.check(each["workerCount"] <= 2, f"asked for {each['workerCount']} workers, 2 are allowed", "MGR-12")
+        last = each["number"]
+
+
+@case("MGR-2")
+def a_manager_without_an_id_is_refused(scene: Scene) -> None:
+    manager = scene.peer("manager", is_open=False)
+    manager.dial(manager={"managerId": b"", "workersPerUnit": 1})
+    _is_refused(manager)
+
+
+@case("MGR-2")
+def a_second_manager_of_the_same_id_is_refused(scene: Scene) -> None:
+    first, second = scene.peer("manager"), scene.peer("manager", is_open=False)
+    tell(first, 1)
+    first.expect("managerTarget", clause="MGR-5")
+    second.dial(manager={"managerId": first.peer_id, "workersPerUnit": 1})
+    _is_refused(second)
+    first.fence(clause="MGR-2")
+
+
+def _is_refused(manager: Dialer) -> None:
+    manager.expect("welcome", "reject", clause="HSK-10")
+    manager.expect_error(CODES.BAD_IDENTITY, fatal=True, clause="MGR-2")
+
+
+@case("MGR-15")
+def the_workers_of_a_lost_manager_stay(scene: Scene) -> None:
+    manager = scene.peer("manager")
+    tell(manager, 1, ("u1", 2))
+    manager.expect("managerTarget", clause="MGR-5")
+    offer = {"name": "managed", "credit": 1, "managerId": manager.peer_id, "unitId": "u1"}
+    worker, client = scene.worker(is_open=False), scene.client()
+    worker.open(worker=offer)
+    worker.fence()
+    manager.leave()
+    client.submit(1)
+    scene.settle(client, worker)
+    worker.expect_dispatch(1, "MGR-15", "it stays when its manager leaves")
+
+
+@case("MGR-7", "MGR-12")
+def a_unit_that_holds_a_task_is_not_stopped(scene: Scene) -> None:
+    manager = scene.peer("manager")
+    tell(manager, 1, ("u1", 2))
+    manager.expect("managerTarget", clause="MGR-5")
+    worker, client = scene.worker(is_open=False), scene.client()
+    worker.open(worker={"name": "managed", "credit": 1, "managerId": manager.peer_id, "unitId": "u1"})
+    client.submit(1)
+    scene.settle(client, worker, manager)
+    if worker.dispatched():
+        tell(manager, 0, ("u1", 2), target=1)
+        scene.settle(manager)
+    for target in manager.take("managerTarget"):
+        scene.check("u1" not in target["stop"], "a unit was named in `stop` while its worker holds a task")

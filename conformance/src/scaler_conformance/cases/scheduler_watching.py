@@ -1,0 +1,131 @@
+"""The monitor's stream and its snapshots (chapter 14), and addresses in the Welcome (chapter 02)."""
+
+from __future__ import annotations
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.dialer import Dialer
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES, Message
+
+case = cases_for("scheduler")
+LIVING = ("waiting", "queued", "dispatched", "canceling")
+ENDED = ("success", "failed", "canceled", "worker_lost", "refused")
+
+
+def snapshot(peer: Dialer, request: int = 7) -> Message:
+    peer.send("snapshotRequest", requestId=request)
+    return peer.expect("clusterStatus", clause="MON-3")
+
+
+def counts_of(status: Message) -> dict[str, int]:
+    return {entry["name"]: entry["value"] for entry in status["taskCounts"]}
+
+
+@case("MON-3")
+def a_snapshot_is_answered_with_its_number(scene: Scene) -> None:
+    watcher = scene.peer("monitor")
+    for request in (0, 1, 2**63):
+        status = snapshot(watcher, request)
+        scene.equal(status["requestId"], request, "requestId")
+        scene.check(len(status["serverId"]) == 16, "serverId is no id", "FRM-8")
+    watcher.fence()
+    watcher.expect_nothing("each request has one answer")
+
+
+@case("MON-5", "MON-3")
+def tasks_are_counted_by_state(scene: Scene) -> None:
+    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=2), scene.client()
+    before = counts_of(snapshot(watcher))
+    missing = [name for name in (*LIVING, *ENDED) if name not in before]
+    scene.check(not missing, f"taskCounts has no {', '.join(missing)}")
+    tasks = client.submit(5)
+    scene.settle(client, worker)
+    held = worker.expect_dispatch(2)
+    during = counts_of(snapshot(watcher))
+    changed = {name: during[name] - before[name] for name in LIVING}
+    scene.equal(changed, {"waiting": 0, "queued": 3, "dispatched": 2, "canceling": 0}, "the counts that were added")
+    worker.credit(0)
+    worker.finish(held[0])
+    worker.finish(held[1], status=CODES.STATUS_FAILED)
+    client.cancel(*(task for task in tasks if task.id not in (held[0].id, held[1].id)))
+    scene.settle(worker, client)
+    after = counts_of(snapshot(watcher))
+    changed = {name: after[name] - before[name] for name in (*LIVING, *ENDED)}
+    ends = {"success": 1, "failed": 1, "canceled": 3}
+    scene.equal({name: count for name, count in changed.items() if count}, ends, "the counts that were added")
+
+
+@case("MON-3")
+def who_is_there_is_shown(scene: Scene) -> None:
+    watcher, client = scene.peer("monitor"), scene.client()
+    worker = scene.worker(credit=3, capabilities={"gpu": 2})
+    client.submit(4, capabilities=[{"name": "gpu", "amount": 1}])
+    scene.settle(client, worker)
+    status = snapshot(watcher)
+    clients = {entry["peerId"]: entry for entry in status["clients"]}
+    workers = {entry["peerId"]: entry for entry in status["workers"]}
+    scene.check(client.peer_id in clients, "a client that is connected is not shown")
+    scene.check(worker.peer_id in workers, "a worker that is connected is not shown")
+    scene.equal(clients[client.peer_id]["taskCount"], 4, "taskCount of the client")
+    entry = workers[worker.peer_id]
+    scene.equal((entry["creditLimit"], entry["heldCount"]), (3, 2), "creditLimit and heldCount of the worker")
+    client.leave()
+    worker.leave()
+    status = snapshot(watcher)
+    left = {entry["peerId"] for entry in (*status["clients"], *status["workers"])}
+    scene.check(not left & {client.peer_id, worker.peer_id}, "somebody who said Bye is still shown")
+
+
+@case("MON-1", "MON-2", seconds=30.0)
+def the_state_is_published(scene: Scene) -> None:
+    address = scene.peer("monitor").welcome["monitorAddress"]
+    scene.needs(bool(address), "its Welcome says that the monitor is off (chapter 14, Freedoms)")
+    watcher = scene.monitor()
+    scene.pump.until(lambda: len(watcher.published) >= 3, 15.0)
+    scene.check(len(watcher.published) >= 3, f"{len(watcher.published)} messages were published in 15 s")
+    for topic, message in watcher.published:
+        if topic != b"status":
+            continue
+        scene.equal(message.kind, "clusterStatus", "what is published under `status`", "MON-1")
+        scene.equal((message.seq, message.ack, message["requestId"]), (0, 0, 0), "seq, ack and requestId", "MON-1")
+    numbers = [message["sequence"] for topic, message in watcher.published if topic == b"status"]
+    expected = list(range(numbers[0], numbers[0] + len(numbers)))
+    scene.equal(numbers, expected, "the sequence numbers", "MON-2")
+
+
+@case("HSK-19", "HSK-18")
+def addresses_can_be_reached(scene: Scene) -> None:
+    for role in ("client", "worker"):
+        welcome = scene.peer(role).welcome
+        for name in ("storageAddress", "monitorAddress"):
+            address = welcome[name]
+            is_wild = any(wild in address for wild in ("*", "0.0.0.0", "[::]"))
+            scene.check(not is_wild, f"{name} is {address!r}, which nobody can dial")
+    address = scene.peer("client").welcome["storageAddress"]
+    is_given = address in ("", scene.storage.address)
+    scene.check(is_given, f"storageAddress is {address!r}; the scheduler was told {scene.storage.address!r}", "HSK-19")
+
+
+@case("SCH-33", "SCH-34", "SCH-35")
+def a_client_is_told_where_its_task_is(scene: Scene) -> None:
+    worker, client, other = scene.worker(credit=1), scene.client(), scene.client()
+    held, queued = client.submit(2)
+    scene.settle(client, worker)
+    held_by_worker = worker.expect_dispatch(1)[0]
+    first, second = (held, queued) if held_by_worker.id == held.id else (queued, held)
+
+    def ask(peer: Dialer, task: bytes, request: int) -> Message:
+        peer.send("explain", requestId=request, taskId=task)
+        answer = peer.expect("explanation", clause="SCH-33")
+        scene.equal(answer["requestId"], request, "requestId of the Explanation", "SCH-33")
+        return answer
+
+    scene.equal(ask(client, first.id, 1)["state"], "dispatched", "state", "SCH-33")
+    scene.equal(ask(client, second.id, 2)["state"], "queued", "state", "SCH-33")
+    scene.equal(ask(client, client.new_tasks(1)[0].id, 3)["state"], "", "state of an unknown task", "SCH-34")
+    scene.equal(ask(other, first.id, 4)["state"], "", "state of another client's task", "SCH-34")
+    scene.equal(ask(client, b"", 5)["taskId"], b"", "taskId when every task has a worker", "SCH-35")
+    (stuck,) = client.submit(1, capabilities=[{"name": "nobody-has-this", "amount": -1}])
+    answer = ask(client, b"", 6)
+    scene.equal(answer["taskId"], stuck.id, "taskId of the task that nobody can take", "SCH-35")
+    scene.equal(answer["ableCount"], 0, "ableCount", "SCH-33")
