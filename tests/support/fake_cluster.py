@@ -20,6 +20,8 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Duplicate,
+    Explain,
+    Explanation,
     Get,
     Message,
     ObjectReply,
@@ -28,6 +30,8 @@ from scaler_protocol.messages import (
     Results,
     Shutdown,
     ShutdownReply,
+    StorageStatus,
+    StorageStatusRequest,
     Submit,
     TaskError,
     TaskLog,
@@ -79,6 +83,8 @@ class FakeCluster:
         self.inline_bytes = 64 * 1024
         self.is_holding = False
         """Tasks are accepted and not run, until `release`."""
+        self.explain: Callable[[Explain], Explanation] | None = None
+        """Answers questions; without it they stay unanswered."""
         self.is_protected = is_protected
         self._held: list[tuple[PeerId, Submit, list[Task]]] = []
         self._results: dict[TaskId, bytes] = {}
@@ -190,6 +196,8 @@ class FakeCluster:
         elif isinstance(message, Cancel):
             self.cancels.append(message)
             self._cancel(peer_id, set(columns.split_ids(message.ids)))
+        elif isinstance(message, Explain) and self.explain is not None:
+            self._scheduler.send(peer_id, self.explain(message))
         elif isinstance(message, Shutdown):
             text = "this scheduler is protected" if self.is_protected else ""
             self._scheduler.send(peer_id, ShutdownReply(is_accepted=not self.is_protected, text=text))
@@ -313,6 +321,8 @@ class FakeCluster:
             if is_there:
                 self._owners.setdefault(message.target, set()).add(message.owner)
             reply = ObjectReply(message.request_id, codes.OK if is_there else codes.NO_SUCH_OBJECT)
+        elif isinstance(message, StorageStatusRequest):
+            reply = StorageStatus(message.request_id, object_count=len(self.objects))
         elif isinstance(message, Release):
             for object_id in map(ObjectId, columns.split_ids(message.ids)):
                 owners = self._owners.get(object_id, set())

@@ -143,7 +143,7 @@ class Storage:
     def _put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> None:
         # Held before it is there: a session that is lost in the middle moves it too.
         size = values.size_of(pieces)
-        if size + self._kept_bytes <= KEPT_BYTES and all(type(piece) is bytes for piece in pieces):
+        if size + self._kept_bytes <= KEPT_BYTES and all(map(_is_constant, pieces)):
             self._held[object_id] = pieces
             self._kept_bytes += size
         else:
@@ -175,6 +175,11 @@ class Storage:
                     on_restart=_weakly(self._restore_later),
                 )
             return self._client
+
+
+def _is_constant(piece: Buffer) -> bool:
+    """Bytes, or a view of some, as which large ones travel."""
+    return type(piece) is bytes or (type(piece) is memoryview and type(piece.obj) is bytes)
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:
