@@ -62,7 +62,7 @@ def test_two_writers_of_one_object_are_kept_apart_and_the_first_to_finish_makes_
         (b"x", 9, 3, "c2", codes.BAD_CHUNK),  # another owner
         (b"", 9, 3, "c1", codes.BAD_CHUNK),  # nothing in it
         (b"1234567", 9, 3, "c1", codes.BAD_CHUNK),  # beyond the end
-        (b"x", 1 << 62, 3, "c1", codes.TOO_LARGE),
+        (b"x", 1 << 62, 3, "c1", codes.STORAGE_FULL),
     ],
 )
 def test_a_wrong_chunk_ends_the_upload(story, data, total, offset, owner, code):

@@ -54,7 +54,7 @@ def check_shape(put: Put, chunk_bytes: int, limits: CoreLimits) -> Refusal | Non
     if chunk_bytes > limits.chunk_bytes:
         return Refusal(codes.BAD_CHUNK, f"a chunk of {chunk_bytes} bytes: at most {limits.chunk_bytes} are accepted")
     if put.total_bytes > limits.object_bytes:
-        return Refusal(codes.TOO_LARGE, f"an object of {put.total_bytes} bytes: at most {limits.object_bytes} fit")
+        return Refusal(codes.STORAGE_FULL, f"an object of {put.total_bytes} bytes: at most {limits.object_bytes} fit")
     if put.offset + chunk_bytes > put.total_bytes:
         return Refusal(
             codes.BAD_CHUNK,
