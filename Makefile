@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format simulate bench bench-micro build clean
+.PHONY: help setup demo test check format docs simulate bench bench-micro build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -57,6 +57,9 @@ format: $(READY)  ## rewrite the files as ruff likes them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(READY)  ## the documentation site, in build/docs/html
+	@$(BIN)/python -m tools.site
+
 simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virtual time; SEEDS=200
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
@@ -73,4 +76,4 @@ build: $(READY)  ## an sdist and a wheel of every dist, in dist/
 	@ls dist
 
 clean:  ## remove .venv and everything that can be made again
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -16,10 +16,12 @@ NO_RELEASE = "\nNo release yet.\n"
 AREAS = {
     "client": "Client",
     "cluster": "Local cluster",
+    "commands": "Commands",
     "scheduler": "Scheduler",
     "worker": "Worker",
     "storage": "Object storage",
     "protocol": "Protocol",
+    "conformance": "Conformance suite",
     "build": "Packaging and tools",
     "docs": "Documentation",
 }

@@ -1,0 +1,33 @@
+"""Sphinx settings. `make docs` gathers the sources and builds them: see tools/site."""
+
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+project = "Scaler"
+author = "The Scaler maintainers"
+release = (_ROOT / "VERSION").read_text(encoding="utf-8").strip()
+version = release
+
+extensions = ["myst_parser"]
+myst_enable_extensions = ["deflist", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 4
+
+# Code blocks in no language of their own are shown as they are.
+highlight_language = "text"
+
+html_theme = "furo"
+html_title = f"Scaler {release}"
+html_static_path = ["static"]
+html_css_files = ["scaler.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_last_updated_fmt = None
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+html_theme_options = {
+    "footer_icons": [],
+    "top_of_page_buttons": [],
+    # Fonts of the reader's own machine: a page asks nobody else for anything.
+    "light_css_variables": {"font-stack": "system-ui, sans-serif", "font-stack--monospace": "ui-monospace, monospace"},
+}
