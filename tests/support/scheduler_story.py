@@ -101,9 +101,11 @@ class Story:
         peer_id = peer(as_peer or name)
         self.handle(Opened(peer_id, Hello(1, 1, ROLE_MANAGER, peer_id, manager=offer), WELCOME))
 
-    def has(self, manager: str, *, most: int = 8, trouble: str = "", **units: int) -> None:
-        """A ManagerStatus: the state of each unit."""
-        listed = tuple(Unit(unit_id, state) for unit_id, state in units.items())
+    def has(
+        self, manager: str, *, most: int = 8, trouble: str = "", workers: tuple[str, ...] = (), **units: int
+    ) -> None:
+        """A ManagerStatus: the state of each unit. `workers` are the names of those of each."""
+        listed = tuple(Unit(unit_id, state, "", workers) for unit_id, state in units.items())
         self.receive(manager, ManagerStatus(0, most, listed, trouble))
 
     def lost(self, name: str, *, is_orderly: bool = False) -> None:

@@ -148,7 +148,7 @@ FULL: list[Message] = [
         workers=(WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY),),
         rejected_count=1,
     ),
-    ManagerStatus(3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING)), "no quota"),
+    ManagerStatus(3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"),
     ManagerTarget(4, 8, ("u1", "u2")),
 ]
 

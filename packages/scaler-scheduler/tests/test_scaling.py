@@ -210,3 +210,28 @@ def test_a_manager_that_is_lost_leaves_its_workers(story: Story) -> None:
     story.manager("m")
     story.has("m", u1=RUNNING)
     assert "m <- Target 1" in story.settle(), "its unit is known for its own again"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_workers_that_the_manager_knows_by_name(story: Story, is_first: bool) -> None:
+    if is_first:
+        story.worker("w1", credit=1)
+    story.has("m", u1=RUNNING, workers=("w1",))
+    if not is_first:
+        story.worker("w1", credit=1)
+    story.submit("client", ["a"])
+    assert story.settle() == ["m <- Target 1", "w1 <- Dispatch a"]
+    story.has("m", u1=RUNNING, workers=("w1",), most=0)
+    assert story.settle() == ["w1 <- Recall a", "m <- Target 0"]
+    story.results("w1", ["a"])
+    assert "m <- Target 0 stop u1" in later(story, 1)
+
+
+def test_a_unit_that_may_be_the_home_of_a_busy_stranger(story: Story) -> None:
+    story.has("m", u1=RUNNING)
+    story.worker("stranger", credit=1)
+    story.submit("client", ["a"])
+    story.settle()
+    assert not any("stop" in line for line in later(story, 2 * NO_SHOW_SECONDS))
+    story.results("stranger", ["a"])
+    assert any("stop u1" in line for line in later(story, 2 * NO_SHOW_SECONDS))

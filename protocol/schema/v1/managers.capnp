@@ -17,6 +17,7 @@ struct Unit @0xc61d92ab8e40f753 {
   unitId @0 :Text;        # its workers have it in their Hello (MGR-8)
   state @1 :UInt16;       # 1 starting, 2 running, 3 stopping (MGR-10)
   place @2 :Text;         # for people: a process id, the id of a job
+  workerNames @3 :List(Text);  # names of its workers, when they cannot tell their unit themselves (MGR-17)
 }
 
 struct ManagerTarget @0x8f57e03ac9d1b264 {

@@ -482,6 +482,7 @@ class Unit:
     unit_id: str
     state: int = 0
     place: str = ""
+    worker_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

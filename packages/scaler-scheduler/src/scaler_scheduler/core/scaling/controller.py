@@ -60,14 +60,27 @@ class Scaler:
         if manager is None:
             return  # it was refused a moment ago
         manager.report(status)
+        if manager.unit_by_name:
+            for worker in self._tables.workers.values():
+                if not worker.unit_id:
+                    self.worker_joined(worker)
         self.look_at = now
 
     def worker_joined(self, worker: Worker) -> None:
+        if not worker.unit_id:
+            self._find_unit(worker)
         if worker.manager_id and worker.unit_id:
             self._members.setdefault((worker.manager_id, worker.unit_id), {})[worker.peer_id] = worker
             for manager in self.managers.values():
                 if manager.manager_id == worker.manager_id and manager.may_not_work(worker.unit_id):
                     worker.is_retired = True
+
+    def _find_unit(self, worker: Worker) -> None:
+        """One that names no unit may be one that a manager knows by name. (MGR-17)"""
+        for manager in self.managers.values():
+            unit_id = manager.unit_by_name.get(worker.name)
+            if unit_id is not None:
+                worker.manager_id, worker.unit_id = manager.manager_id, unit_id
 
     def worker_left(self, worker: Worker) -> None:
         key = worker.manager_id, worker.unit_id
@@ -93,10 +106,11 @@ class Scaler:
         present = [manager for manager in self.managers.values() if manager.status is not None]
         managed = {manager.manager_id for manager in present}
         own = [worker.capabilities for worker in tables.workers.values() if worker.manager_id not in managed]
+        is_stranger_busy = any(worker.held for worker in tables.workers.values() if not worker.unit_id)
         counts = wanted(scaling, self._demands(), own, [manager.source() for manager in present])
         for manager in present:
             manager.follow(counts[manager.peer_id], scaling.patience_seconds, now)
-            retired, revived = manager.settle_units(partial(self._workers_of, manager), now)
+            retired, revived = manager.settle_units(partial(self._workers_of, manager), is_stranger_busy, now)
             self._retire(retired)
             self._revive(revived)
             target = manager.next_target()

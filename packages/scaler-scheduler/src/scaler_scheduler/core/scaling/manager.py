@@ -28,6 +28,8 @@ class Manager:
         self.capabilities = {item.name: item.amount for item in offer.capabilities}
         self.workers_per_unit = offer.workers_per_unit
         self.status: ManagerStatus | None = None
+        #: of workers that do not know to which unit they belong (MGR-17)
+        self.unit_by_name: dict[str, str] = {}
         #: how many workers are wanted, once it has told what it has
         self.goal = 0
         #: fewer would have been enough since then, and at most so many since then
@@ -47,6 +49,7 @@ class Manager:
         is_first = self.status is None
         self.status = status
         listed = {unit.unit_id for unit in status.units}
+        self.unit_by_name = {name: unit.unit_id for unit in status.units for name in unit.worker_names}
         self.stopped = {unit_id: None for unit_id in self.stopped if unit_id in listed}
         running = set(self._in_state(UNIT_RUNNING))
         self.retiring = {unit_id: None for unit_id in self.retiring if unit_id in running}
@@ -85,8 +88,13 @@ class Manager:
         if self.status is not None:
             self.goal = min(self.goal, self.status.max_workers)
 
-    def settle_units(self, workers_of: WorkersOf, now: float) -> tuple[list[Worker], list[Worker]]:
-        """Which running units are too many. Returns the workers to retire, and those to bring back."""
+    def settle_units(
+        self, workers_of: WorkersOf, is_stranger_busy: bool, now: float
+    ) -> tuple[list[Worker], list[Worker]]:
+        """Which running units are too many. Returns the workers to retire, and those to bring back.
+
+        `is_stranger_busy`: a worker of no known unit holds a task, and may belong to any unit without workers.
+        """
         running = list(self._in_state(UNIT_RUNNING))
         active = [unit_id for unit_id in running if unit_id not in self.retiring]
         excess = len(active) - -(-self.goal // self.workers_per_unit)
@@ -102,16 +110,21 @@ class Manager:
             revived = list(self.retiring)[excess:]
             for unit_id in revived:
                 del self.retiring[unit_id]
-        self._stop_empty_units(running, workers_of, now)
+        self._stop_empty_units(running, workers_of, is_stranger_busy, now)
         return _all(retired, workers_of), _all(revived, workers_of)
 
-    def _stop_empty_units(self, running: Iterable[str], workers_of: WorkersOf, now: float) -> None:
+    def _stop_empty_units(
+        self, running: Iterable[str], workers_of: WorkersOf, is_stranger_busy: bool, now: float
+    ) -> None:
         deserted = {unit_id for unit_id in running if not workers_of(unit_id)}
         self._deserted = {unit_id: self._deserted.get(unit_id, now) for unit_id in deserted}
         for unit_id in running:
-            is_empty = not any(worker.held for worker in workers_of(unit_id))
-            is_no_show = now - self._deserted.get(unit_id, now) >= NO_SHOW_SECONDS
-            if (unit_id in self.retiring and is_empty) or is_no_show:
+            if unit_id in deserted:
+                is_no_show = now - self._deserted[unit_id] >= NO_SHOW_SECONDS
+                may_end = not is_stranger_busy and (is_no_show or unit_id in self.retiring)
+            else:
+                may_end = unit_id in self.retiring and not any(worker.held for worker in workers_of(unit_id))
+            if may_end:
                 self.retiring.pop(unit_id, None)
                 self.stopped[unit_id] = None
 
