@@ -125,6 +125,18 @@ def test_what_nobody_gave_is_missing(capsys: pytest.CaptureFixture[str]) -> None
     assert "required: address" in capsys.readouterr().err
 
 
+def test_options_that_begin_like_that_of_the_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """-c has a longer neighbour in several commands: -ct is no file called t."""
+    file.write_text("[scheduler]\ncount = 3")
+    several = parser()
+    several.add_argument("-ct", "--client-timeout")
+    found = several.parse_settings(["tcp://a:1", "-ct", "5", "-c", str(file)], {})
+    assert (found.client_timeout, found.count) == ("5", 3)
+    with pytest.raises(SystemExit):
+        parser().parse_settings(["tcp://a:1", f"-c{file}"], {})
+    assert f"write --config {file}, in full" in capsys.readouterr().err
+
+
 def test_one_of_several_sections(file: Path) -> None:
     text = "[[scheduler]]\naddress = 'tcp://a:1'\n[[scheduler]]\naddress = 'tcp://b:1'"
     assert settings(file, text, "--config-entry", "1").address == "tcp://b:1"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from scaler_protocol.process import completion
 from scaler_protocol.process.argument_types import BOOLEANS, boolean
 from scaler_protocol.process.failures import EXIT_USAGE
-from scaler_protocol.process.settings import environment_prefix, use_settings
+from scaler_protocol.process.settings import environment_prefix, named_file, use_settings
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -41,8 +41,13 @@ class ArgumentParser(argparse.ArgumentParser):
         completion.complete(self)
         given = list(sys.argv[1:] if arguments is None else arguments)
         given = explicit_flags(self, given)
+        if not self.section:
+            return self.parse_args(given)
         use_settings(self, given, os.environ if environment is None else environment)
-        return self.parse_args(given)
+        options = self.parse_args(given)
+        if options.config != named_file(given)[0]:
+            self.error(f"write --config {options.config}, in full and with a space")
+        return options
 
     def format_help(self) -> str:
         if self.usage is None:

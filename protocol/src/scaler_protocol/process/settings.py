@@ -16,6 +16,7 @@ from scaler_protocol.process.failures import UsageError
 if TYPE_CHECKING:
     from scaler_protocol.process.arguments import ArgumentParser
 
+_FILE_OPTIONS = {"--config": "config", "-c": "config", "--config-entry": "config_entry"}
 _NOT_SETTINGS = ("help", "config", "config_entry")
 
 
@@ -25,8 +26,6 @@ def environment_prefix(section: str) -> str:
 
 def use_settings(parser: ArgumentParser, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
     """Change the parser's defaults. What then still is missing, the command line must bring."""
-    if not parser.section:
-        return
     actions = keys_of(parser)
     for action, raw, place in [
         *_from_file(parser, actions, arguments, environment),
@@ -52,7 +51,7 @@ def _from_file(
     arguments: Sequence[str],
     environment: Mapping[str, str],
 ) -> Iterator[tuple[argparse.Action, Any, str]]:
-    path, entry = _named_file(arguments)
+    path, entry = named_file(arguments)
     path = path or environment.get(environment_prefix(parser.section) + "CONFIG")
     if path is None:
         return
@@ -63,16 +62,18 @@ def _from_file(
         yield actions[config_file.plain(key)], value, f"{place} {key}"
 
 
-def _named_file(arguments: Sequence[str]) -> tuple[str | None, int | None]:
-    """A parser of its own: the whole one would ask for arguments that the file may bring."""
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--config", "-c")
-    first.add_argument("--config-entry", type=int)
-    try:
-        found, _ = first.parse_known_args(arguments)
-    except SystemExit:
-        raise UsageError("--config needs the name of a file") from None
-    return found.config, found.config_entry
+def named_file(arguments: Sequence[str]) -> tuple[str | None, int | None]:
+    """What --config and --config-entry say, before anything is parsed: the parser would ask for what the file brings.
+    Only whole names count here, for `-ct 5` is another option; `parse_settings` refuses what this overlooks."""
+    found: dict[str, str] = {}
+    for argument, follower in zip(arguments, [*arguments[1:], ""], strict=False):
+        name, equals, value = argument.partition("=")
+        if argument == "--":
+            break
+        if name in _FILE_OPTIONS:
+            found[_FILE_OPTIONS[name]] = value if equals else follower
+    entry = found.get("config_entry")
+    return found.get("config"), int(entry) if entry is not None and entry.isdecimal() else None
 
 
 def _from_environment(

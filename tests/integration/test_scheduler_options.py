@@ -1,0 +1,181 @@
+"""Options of the scheduler, seen from outside."""
+
+from __future__ import annotations
+
+import importlib.util
+import selectors
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+import zmq
+
+from scaler import Client
+from scaler.utility.exceptions import NoWorkerError
+from scaler_protocol import codes
+from scaler_protocol.codec import decode
+from scaler_protocol.ids import new_peer_id
+from scaler_protocol.messages import Hello, Welcome
+from scaler_protocol.session import Opened, SessionDialer
+from scaler_protocol.transport import DealerEndpoint
+from tests.support import option_tasks, tasks
+from tests.support.clusters import RealCluster
+from tests.support.processes import WAIT, Stage, until
+
+
+def welcome(address: str, role: int) -> Welcome:
+    dialer = SessionDialer(hello=Hello(1, 1, role=role, peer_id=new_peer_id()), server_name="scheduler")
+    endpoint = DealerEndpoint(address, dialer)
+    end_at = time.monotonic() + WAIT
+    try:
+        while time.monotonic() < end_at:
+            for event in endpoint.poll(time.monotonic()):
+                if isinstance(event, Opened):
+                    return event.welcome
+            if not endpoint.settle(time.monotonic()):
+                with selectors.DefaultSelector() as selector:
+                    selector.register(endpoint.fileno(), selectors.EVENT_READ)
+                    selector.select(0.05)
+    finally:
+        endpoint.close()
+    raise AssertionError("the scheduler did not welcome us")
+
+
+def test_no_more_tasks_wait_than_may(stage: Stage) -> None:
+    cluster = RealCluster(stage, 0, scheduler=("--max-number-of-tasks-waiting", "3"))
+    with Client(cluster.address) as client:
+        waiting = [client.submit(tasks.square, i) for i in range(3)]
+        cluster.wait_until(lambda status: count(status, "queued") == 3, "three tasks wait")
+        with pytest.raises(NoWorkerError, match="--max-number-of-tasks-waiting"):
+            client.submit(tasks.square, 3).result(WAIT)
+        assert not any(future.done() for future in waiting)
+        cluster.start_workers(1)
+        assert [future.result(WAIT) for future in waiting] == [0, 1, 4]
+
+
+def count(status: object, name: str) -> int:
+    return sum(one.value for one in status.task_counts if one.name == name)  # type: ignore[attr-defined]
+
+
+def test_clients_and_workers_have_timeouts_of_their_own(stage: Stage) -> None:
+    cluster = RealCluster(
+        stage, 0, scheduler=("-ct", "20", "-wt", "30", "-ot", "40", "-aosa", "tcp://127.0.0.7:9", "-p")
+    )
+    client, worker = (welcome(cluster.address, role) for role in (codes.ROLE_CLIENT, codes.ROLE_WORKER))
+    assert (client.timers.lease_seconds, worker.timers.lease_seconds) == (20, 30)
+    assert (worker.object_retention_seconds, worker.storage_address) == (40, "tcp://127.0.0.7:9")
+    assert client.is_protected
+
+
+def test_protected_from_the_command_line(stage: Stage) -> None:
+    protected = RealCluster(stage, 0, scheduler=("-p",))
+    with Client(protected.address) as client, pytest.raises(ValueError, match="protected"):
+        client.shutdown()
+    open_to_all = RealCluster(stage, 0, scheduler=("-p", "False"))
+    Client(open_to_all.address).shutdown()
+    assert open_to_all.scheduler.wait() == 0
+
+
+def test_the_monitor_publishes_where_and_as_often_as_told(stage: Stage) -> None:
+    port = stage.ports()
+    address = f"tcp://127.0.0.1:{port}"
+    cluster = RealCluster(stage, 0, scheduler=("-ma", address, "--status-report-interval-seconds", "0.1"))
+    cluster.scheduler.wait_for(f"listen to scheduler monitor address {address}")
+    with subscribed(address) as socket:
+        uptimes = []
+        while len(uptimes) < 4:
+            assert socket.poll(WAIT * 1000), "nothing is published"
+            _, *frames = socket.recv_multipart()
+            uptimes.append(decode(frames[0], frames[1:]).message.uptime_seconds)
+    # A busy machine makes some of them late, not all.
+    assert min(later - earlier for earlier, later in pairwise(uptimes)) < 0.5
+
+
+@contextmanager
+def subscribed(address: str) -> Iterator[zmq.Socket[bytes]]:
+    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
+        socket.connect(address)
+        yield socket
+
+
+def test_threads_for_sockets(stage: Stage) -> None:
+    one, four = (RealCluster(stage, 0, scheduler=("--io-threads", n)) for n in ("1", "4"))
+    for cluster in (one, four):
+        cluster.snapshot()
+    threads = [psutil.Process(cluster.scheduler.pid).num_threads() for cluster in (one, four)]
+    assert threads[1] - threads[0] == 3
+
+
+@pytest.mark.skipif(importlib.util.find_spec("uvloop") is None, reason="uvloop is not installed")
+def test_everything_on_uvloop(stage: Stage) -> None:
+    cluster = RealCluster(stage, 1, scheduler=("--event-loop", "uvloop"), workers=("--event-loop", "uvloop"))
+    cluster.scheduler.wait_for("use event loop: uvloop")
+    cluster.workers[0].wait_for(r"Worker\[0\]: use event loop: uvloop")
+    with Client(cluster.address) as client:
+        assert client.map(tasks.square, range(2000)) == [i * i for i in range(2000)]
+        assert client.submit(tasks.fibonacci, client, 6).result(WAIT) == 8
+        assert len(client.submit(tasks.megabytes, 3).result(WAIT)) == 3 << 20
+    assert cluster.workers[0].end() == 0
+
+
+def test_a_capability_policy_as_text_and_quantities(stage: Stage) -> None:
+    cluster = RealCluster(stage, 1, scheduler=("--policy-content", "allocate=capability; scaling=no"))
+    with Client(cluster.address) as client:
+        two = client.submit_verbose(tasks.square, (2,), {}, {"gpu": 2})
+        assert client.submit(tasks.square, 3).result(WAIT) == 9, "who needs nothing waits for nobody"
+        cluster.start_workers(1, "-pwc", "gpu=1", "-wn", "one")
+        cluster.wait_for_workers(2)
+        presence = client.submit_verbose(tasks.square, (1,), {}, {"gpu": -1})
+        assert presence.result(WAIT) == 1 and not two.done(), "one unit is not two"
+        cluster.start_workers(1, "-pwc", "gpu=2", "-wn", "two")
+        assert two.result(WAIT) == 4
+
+
+def test_functions_that_no_task_uses_are_dropped(stage: Stage, tmp_path: Path) -> None:
+    cluster = RealCluster(stage, 1, scheduler=("--object-retention-seconds", "0.1"))
+    log = tmp_path / "log"
+    function = option_tasks.Noted(str(log))
+    with Client(cluster.address) as client:
+        pause = threading.Event()
+        assert client.submit(function).result(WAIT) == 1
+        assert client.submit(function).result(WAIT) == 1, "a moment later it is still there"
+
+        def is_made_again() -> bool:
+            pause.wait(1.0)
+            return client.submit(function).result(WAIT) > 1
+
+        until(is_made_again, "the function has been dropped and made again")
+
+
+# ---------------------------------------------------------------- balancing
+
+
+def test_eight_tasks_on_one_worker_and_seven_more_workers_join(stage: Stage, tmp_path: Path) -> None:
+    cluster = RealCluster(stage, 1)
+    log = tmp_path / "log"
+    with Client(cluster.address) as client:
+        futures = [client.submit(option_tasks.together, str(log), 8) for _ in range(8)]
+        until(log.exists, "the first has begun")
+        cluster.start_workers(7)
+        assert len({future.result(2 * WAIT) for future in futures}) == 8
+
+
+def test_queued_tasks_move_from_a_busy_worker_to_an_idle_one(stage: Stage, tmp_path: Path) -> None:
+    """A worker that believes its tasks to be tiny holds several when the first turns out long."""
+    cluster = RealCluster(stage, 1, scheduler=("-ls", "0.2", "-lbt", "2"))
+    log = tmp_path / "log"
+    with Client(cluster.address) as client:
+        client.map(tasks.square, range(200))
+        for _ in range(50):
+            client.submit(option_tasks.together, str(tmp_path / "alone"), 1).result(WAIT)
+        futures = [client.submit(option_tasks.together, str(log), 4) for _ in range(4)]
+        until(log.exists, "the first has begun")
+        cluster.start_workers(3)
+        assert len({future.result(2 * WAIT) for future in futures}) == 4
