@@ -4,7 +4,8 @@ Theory of operation. A lock guards core and endpoint, and whoever holds it is th
 posted and what came in, and sends what comes out. There is no hand-over between threads on the way out of an idle
 client: the posting thread takes the lock and sends by itself. While something is on its way it only leaves its event
 in the inbox and wakes the IO thread, which, because it has to wait for its turn at the interpreter, finds many at
-once: that is the batching. A thread that is about to wait for a result sends what is left in the inbox itself.
+once: that is the batching. A thread that is about to wait for a result sends what is left in the inbox itself, and when
+its task is the only one, it waits at the socket in the IO thread's place.
 
 The IO thread sleeps without the lock, on the socket's descriptor and on one to wake it. The descriptor is
 edge-triggered, so every leader drains until `settle` says that nothing is left.
@@ -14,9 +15,8 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import os
-import selectors
-import socket
 import sys
 import threading
 import time
@@ -33,8 +33,9 @@ from scaler.client.core.core import ClientCore
 from scaler.client.core.records import Outcomes, result_objects
 from scaler.client.explaining import Questions
 from scaler.client.storage import Storage
+from scaler.client.watch import Watch
 from scaler.utility.exceptions import DisconnectedError
-from scaler_protocol import codes
+from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
 from scaler_protocol.messages import NO_TASK, Hello, Submit, Timers, Welcome
@@ -53,6 +54,11 @@ CLOSE_SECONDS = 5.0
 
 SHARED_IDLE_SECONDS = 5.0
 """How long a connection that tasks share outlives the last of them: the next task is often a moment away."""
+
+LONE_WAIT_SECONDS = 0.2
+"""How long a thread that waits in the IO thread's place waits at most: a redial by another gives us another socket."""
+
+SHORTEST_WAIT_SECONDS = 0.005
 
 
 class Connection:
@@ -96,15 +102,11 @@ class Connection:
         self._is_leaving = False
         #: nothing is sent or received any more
         self._is_closed = False
-        self._is_woken = False
         #: the handles that share this connection, in the process of a worker; None: it belongs to one handle
         self._users: weakref.WeakSet[object] | None = None
         self._abandoned_at: float | None = None
         self.questions = Questions(self)
-        self._wake_receiver, self._wake_sender = _wake_pair()
-        self._selector = selectors.DefaultSelector()
-        #: endpoint and generation of the socket that the IO thread watches
-        self._watched: tuple[DealerEndpoint | None, int] = (None, 0)
+        self._watch = Watch()
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         _open_connections.add(self)
 
@@ -143,12 +145,42 @@ class Connection:
         is_urgent = is_batch or self._core.is_idle
         self._inbox.append(event)
         if not (is_urgent and self._lead()):
-            self._wake()
+            self._watch.wake()
 
     def hasten(self) -> None:
         """This thread is going to wait: what it has posted shall not."""
         if self._inbox:
             self._lead()
+
+    def serve_until(self, is_over: Callable[[], bool], timeout: float | None) -> None:
+        """Wait at the socket, if what this thread waits for is the only task there is. May return at any time: the
+        caller goes on waiting in its own way. Not inside a task, which may be interrupted anywhere."""
+        if self._core.pending_count != 1 or task_context.current() is not None:
+            return
+        with self._lock:
+            endpoint, generation = self._endpoint, self._endpoint.generation
+            wait = None if self.is_closed or self._inbox else self._watch.lend(endpoint)
+        if wait is None:
+            return
+        end_at = math.inf if timeout is None else time.monotonic() + timeout
+        try:
+            while self._core.pending_count == 1 and not is_over():
+                due_seconds = self._until_next_deadline()
+                seconds = LONE_WAIT_SECONDS if due_seconds is None else min(due_seconds, LONE_WAIT_SECONDS)
+                # Not at once, whatever is due: some of it is for the IO thread to do.
+                wait(max(SHORTEST_WAIT_SECONDS, min(seconds, end_at - time.monotonic())))
+                with self._lock:
+                    if self.is_closed or time.monotonic() >= end_at:
+                        return
+                    self._drive(is_readable=True)
+                    if self._endpoint is not endpoint or endpoint.generation != generation:
+                        return  # there is another socket: dialing is the IO thread's
+        finally:
+            with self._lock:
+                if not self._is_closed:
+                    self._watch.take_back(self._endpoint)
+            if self._endpoint is not endpoint or endpoint.generation != generation or self._is_leaving:
+                self._watch.wake()  # it has other deadlines now than when it went to sleep
 
     def cancel(self, ids: Iterable[TaskId]) -> None:
         """End these tasks, wherever they are. Does not wait for the answer."""
@@ -218,8 +250,7 @@ class Connection:
     def close_later(self) -> None:
         """As `close`, without waiting. Safe in a destructor, wherever it runs: takes no lock."""
         self._is_leaving = True
-        self._is_woken = False
-        self._wake()
+        self._watch.wake_surely()
 
     # ------------------------------------------------------------ leading
 
@@ -229,7 +260,7 @@ class Connection:
             return False
         try:
             self._drive(is_readable=False)
-            is_same_socket = self._is_watching()
+            is_same_socket = self._watch.is_lent or self._watch.is_following(self._endpoint)
         finally:
             self._lock.release()
         return not self._inbox and is_same_socket
@@ -324,7 +355,7 @@ class Connection:
 
     def _retire_later(self) -> None:
         self._may_retire = True
-        self._wake()
+        self._watch.wake()
 
     def _retire(self) -> None:
         self._may_retire = False
@@ -346,18 +377,8 @@ class Connection:
 
     # ------------------------------------------------------------ the IO thread
 
-    def _wake(self) -> None:
-        if self._is_woken:
-            return
-        self._is_woken = True
-        try:
-            self._wake_sender.send(b"!")
-        except OSError:
-            pass  # full: it will wake; closed: nobody is left to be woken
-
     def _run(self) -> None:
         try:
-            self._selector.register(self._wake_receiver, selectors.EVENT_READ)
             is_readable = True  # the first poll dials
             while True:
                 with self._lock:
@@ -370,13 +391,9 @@ class Connection:
                     if self._is_abandoned():
                         continue
                     seconds = self._until_next_deadline()
-                    self._watch_socket()
-                ready = self._selector.select(seconds)
+                    self._watch.follow(self._endpoint)
+                self._watch.sleep(seconds)
                 is_readable = True
-                if any(key.fileobj is self._wake_receiver for key, _ in ready):
-                    self._wake_receiver.recv(4096)
-                # Before draining the inbox: what is posted from here on wakes us again.
-                self._is_woken = False
                 self.questions.look(time.monotonic(), is_busy=not self._core.is_idle)
         except Exception as error:  # noqa: BLE001 whatever it is, nobody may wait for ever
             _log.exception("the client's IO thread failed; its pending tasks are given up")
@@ -401,20 +418,6 @@ class Connection:
         deadlines = [at for at in every if at is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
-    def _watch_socket(self) -> None:
-        """There is another socket after each dial."""
-        if self._is_watching():
-            return
-        for key in list(self._selector.get_map().values()):
-            if key.fileobj is not self._wake_receiver:
-                self._selector.unregister(key.fileobj)
-        self._selector.register(self._endpoint.fileno(), selectors.EVENT_READ)
-        self._watched = self._endpoint, self._endpoint.generation
-
-    def _is_watching(self) -> bool:
-        endpoint, generation = self._watched
-        return endpoint is self._endpoint and generation == endpoint.generation
-
     def _leave(self) -> None:
         self._inbox.append(events.Left())
         self._drive(is_readable=False)
@@ -427,9 +430,7 @@ class Connection:
             self._refuse(text)
             self._retire()
             self._endpoint.close()
-            self._selector.close()
-            self._wake_receiver.close()
-            self._wake_sender.close()
+            self._watch.close()
             self._shutdown_answered.set()
             self._settled.set()
         for deferred in tuple(self.deferred.values()):
@@ -460,13 +461,6 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
-
-
-def _wake_pair() -> tuple[socket.socket, socket.socket]:
-    receiver, sender = socket.socketpair()
-    receiver.setblocking(False)
-    sender.setblocking(False)
-    return receiver, sender
 
 
 def _hello(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> Hello:

@@ -186,6 +186,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         if self._state not in _ENDED:
             if self._connection is not None:
                 self._connection.hasten()
+                self._connection.serve_until(self.done, timeout)
             yielding(lambda: self.wait_for_end(timeout))
         if self._state not in _ENDED:
             raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")

@@ -1,0 +1,93 @@
+"""What a client's IO thread sleeps on: the descriptor of its socket, and one to be woken by."""
+
+from __future__ import annotations
+
+import math
+import select
+import selectors
+import socket
+from collections.abc import Callable
+
+from scaler_protocol.transport import DealerEndpoint
+
+_new_poll: Callable[[], select.poll] | None = getattr(select, "poll", None)  # Windows has none
+_WAKE_BYTES = 4096
+
+
+class Watch:
+    """Of one thread, for the most part. It can lend the socket to another that waits for a lone task: who is asleep at
+    the socket is woken by the answer itself, and not by a thread that has been woken by it."""
+
+    def __init__(self) -> None:
+        self._receiver, self._sender = socket.socketpair()
+        self._receiver.setblocking(False)
+        self._sender.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._receiver, selectors.EVENT_READ)
+        self._is_woken = False
+        #: endpoint and generation of the socket that is watched, and its descriptor
+        self._watched: tuple[DealerEndpoint | None, int] = (None, 0)
+        self._descriptor = -1
+        self.is_lent = False
+
+    def wake(self) -> None:
+        """Safe in a destructor, wherever it runs."""
+        if self._is_woken:
+            return
+        self._is_woken = True
+        try:
+            self._sender.send(b"!")
+        except OSError:
+            pass  # full: it will wake; closed: nobody is left to be woken
+
+    def wake_surely(self) -> None:
+        self._is_woken = False
+        self.wake()
+
+    def sleep(self, seconds: float | None) -> None:
+        """Without the connection's lock."""
+        ready = self._selector.select(seconds)
+        if any(key.fileobj is self._receiver for key, _ in ready):
+            self._receiver.recv(_WAKE_BYTES)
+        # Before the inbox is drained: what is posted from here on wakes us again.
+        self._is_woken = False
+
+    # ------------------------------------------------------------ the socket, with the connection's lock
+
+    def follow(self, endpoint: DealerEndpoint) -> None:
+        """There is another socket after each dial."""
+        if self.is_following(endpoint) or self.is_lent:
+            return
+        self._forget_socket()
+        self._descriptor = endpoint.fileno()
+        self._selector.register(self._descriptor, selectors.EVENT_READ)
+        self._watched = endpoint, endpoint.generation
+
+    def is_following(self, endpoint: DealerEndpoint) -> bool:
+        watched, generation = self._watched
+        return watched is endpoint and generation == endpoint.generation
+
+    def lend(self, endpoint: DealerEndpoint) -> Callable[[float], object] | None:
+        """A wait of at most so many seconds for its socket, until `take_back`. None: it is not to be had."""
+        if _new_poll is None or self.is_lent or not self.is_following(endpoint):
+            return None
+        poll = _new_poll()
+        poll.register(self._descriptor, select.POLLIN)
+        self._forget_socket()
+        self.is_lent = True
+        return lambda seconds: poll.poll(math.ceil(seconds * 1000))
+
+    def take_back(self, endpoint: DealerEndpoint) -> None:
+        self.is_lent = False
+        self.follow(endpoint)
+
+    def _forget_socket(self) -> None:
+        if self._descriptor >= 0:
+            self._selector.unregister(self._descriptor)
+            self._descriptor = -1
+            self._watched = None, 0
+
+    def close(self) -> None:
+        self._selector.close()
+        self._receiver.close()
+        self._sender.close()

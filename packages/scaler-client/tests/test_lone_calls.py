@@ -1,0 +1,81 @@
+"""A thread that waits for the only task there is waits at the socket itself, and gives way as soon as there is more."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+
+import pytest
+from tests.support.fake_cluster import FakeCluster
+from tests.support.waiting import WAIT, eventually
+
+from scaler import Client
+from scaler.client.watch import Watch
+
+
+def test_the_answer_wakes_nobody_else(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken = 0
+    sleep = Watch.sleep
+
+    def counting(watch: Watch, seconds: float | None) -> None:
+        nonlocal woken
+        sleep(watch, seconds)
+        woken += 1
+
+    monkeypatch.setattr(Watch, "sleep", counting)
+    by_answers = 0
+    with (
+        Client(cluster.address, heartbeat_interval_seconds=20) as client,
+        concurrent.futures.ThreadPoolExecutor(1) as threads,
+    ):
+        watch = client._ready().connection._watch
+        for number in range(10):
+            cluster.hold()
+            future = client.submit(abs, -number)
+            eventually(lambda: cluster.held_count() == 1, "the task is with the cluster")
+            waiting = threads.submit(future.result, WAIT)
+            eventually(lambda: watch.is_lent, "the thread waits at the socket")
+            before = woken
+            cluster.release()
+            assert waiting.result(WAIT) == number
+            by_answers += woken - before
+    assert by_answers <= 2, "the IO thread slept, but for timers of its own"
+
+
+def test_a_bounded_wait_is_bounded(cluster: FakeCluster) -> None:
+    cluster.hold()
+    with Client(cluster.address) as client:
+        future = client.submit(abs, -1)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            future.result(0.05)
+        cluster.release()
+        assert future.result(WAIT) == 1
+
+
+def test_other_threads_are_served_meanwhile(cluster: FakeCluster) -> None:
+    cluster.hold()
+    with Client(cluster.address) as client, concurrent.futures.ThreadPoolExecutor(8) as threads:
+        first = client.submit(abs, -1)
+        waiting = [threads.submit(first.result, WAIT) for _ in range(3)]
+        others = [threads.submit(lambda n=n: client.submit(abs, -n).result(WAIT)) for n in range(2, 6)]
+        eventually(lambda: cluster.held_count() == 5, "all tasks are with the cluster")
+        cluster.release()
+        assert [one.result(WAIT) for one in waiting] == [1, 1, 1]
+        assert [one.result(WAIT) for one in others] == [2, 3, 4, 5]
+
+
+def test_who_waits_ends_when_the_client_leaves(cluster: FakeCluster) -> None:
+    cluster.hold()
+    client = Client(cluster.address)
+    future = client.submit(abs, -1)
+    ended = threading.Event()
+
+    def wait() -> None:
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(WAIT)
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    eventually(lambda: client._ready().connection._watch.is_lent, "the thread waits at the socket")
+    client.disconnect()
+    assert ended.wait(WAIT)
