@@ -13,7 +13,7 @@ def report(value, title):
     return f"{title}: {value}"
 
 
-# A tuple that begins with a function is a call, and the strings in it are keys: its dependencies.
+# A tuple that begins with a function is a call, and the strings in it are keys.
 # Anything else is data, which is how a call gets a text.
 graph = {
     "title": "sum",

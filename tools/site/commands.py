@@ -79,6 +79,7 @@ def page(name: str) -> str:
 
 
 def _described(parser: argparse.ArgumentParser, level: str) -> Iterator[str]:
+    parser.format_help()  # gives our parsers their short usage
     usage = " ".join(parser.format_usage().split()).removeprefix("usage: ")
     yield from (_text(parser.description or ""), "", "```console", f"$ {usage}", "```", "")
     section = getattr(parser, "section", "")
@@ -110,6 +111,7 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action, section: s
     yield from (f"`{shown}`", f": {_text(text)}")
     if section and action.option_strings and action.dest not in ("help", "config"):
         key = _key(action)
+        yield ""
         yield f"  *In a file:* `{key}`; *in the environment:* `{environment_prefix(section)}{key.upper()}`"
     yield ""
 

@@ -14,10 +14,11 @@ HEIGHT = 30
 def drawn(mermaid: str) -> str:
     """The block of the chapter, as an inline SVG."""
     edges = [(a, b) for a, b in re.findall(r"^\s*(\S+) --> (\S+)$", mermaid, re.MULTILINE)]
-    states = list(dict.fromkeys(state for edge in edges for state in edge if state != "[*]"))
-    rows = {state: index for index, state in enumerate(states)}
     starts = {b for a, b in edges if a == "[*]"}
     ends = {a for a, b in edges if b == "[*]"}
+    named = dict.fromkeys(state for edge in edges for state in edge if state != "[*]")
+    states = sorted(named, key=lambda state: state in ends)  # ends last, so that most ways lead down
+    rows = {state: index for index, state in enumerate(states)}
     lines = [_edge(rows[a], rows[b]) for a, b in edges if "[*]" not in (a, b)]
     boxes = [_box(state, row, is_start=state in starts, is_end=state in ends) for state, row in rows.items()]
     height = len(states) * STEP + 10

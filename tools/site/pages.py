@@ -35,7 +35,8 @@ ELSEWHERE = {
 
 _LINK = re.compile(r"(?<!!)\[([^\]\[]*(?:\[[^\]]*\][^\]\[]*)*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_CLAUSE = re.compile(r"\*\*([A-Z]{3}-\d+)\*\*")
+#: Mentions of clauses: in bold, or as the last cell of a row.
+_CLAUSE = re.compile(r"\*\*([A-Z]{3}-\d+)\*\*|(?<=\| )([A-Z]{3}-\d+)(?= \|$)")
 
 
 class BrokenLink(Exception):
@@ -147,9 +148,12 @@ def _with_clauses(text: str) -> str:
 
 def _cited(text: str) -> str:
     """Only what is a clause: the README also shows how one would look."""
-    return _CLAUSE.sub(
-        lambda match: f"[**{match[1]}**](#{match[1].lower()})" if match[1] in clauses() else match[0], text
-    )
+
+    def link(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return f"[{match[0]}](#{name.lower()})" if name in clauses() else match[0]
+
+    return _CLAUSE.sub(link, text)
 
 
 @cache
