@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .arena import Arena
+from .generated.engine import Player, Run, explore
 from .play.asking import StoragePeer
 from .play.conversation import Conversation
 from .play.dialer import Dialer
@@ -28,6 +31,18 @@ class Settings:
     #: give up a role after so many failures; zero: never
     stop_at: int = 0
 
+    @property
+    def examples(self) -> int:
+        return 1000 if self.is_full else 120
+
+    @property
+    def length(self) -> int:
+        return 60 if self.is_full else 30
+
+    @property
+    def generated_seconds(self) -> float:
+        return 400.0 if self.is_full else 45.0
+
 
 class Scene:
     def __init__(self, arena: Arena, settings: Settings) -> None:
@@ -37,9 +52,34 @@ class Scene:
         self.role = arena.role
         self.transcript = Transcript(arena.role)
         self.peers: list[Dialer | MonitorPeer] = []
+        #: of generated sequences, when there were any
+        self.run: Run | None = None
         #: in whose names a case stores objects, beside those of its peers
         self.owners: set[bytes] = set()
         arena.use(self.transcript)
+
+    def begin_again(self, seconds: float) -> None:
+        """An empty stage within the same case: for one sequence of many."""
+        self.transcript = Transcript(self.role)
+        self.peers.clear()
+        self.owners.clear()
+        self.arena.use(self.transcript)
+        self.pump.deadline = time.monotonic() + seconds
+
+    def explore(self, play: Player, weights: Mapping[str, int]) -> None:
+        """Generated sequences, as many as the settings ask for; the smallest failing one is the Breach."""
+        settings = self.settings
+        self.run = explore(
+            self,
+            play,
+            weights,
+            examples=settings.examples,
+            length=settings.length,
+            seed=settings.seed,
+            seconds=settings.generated_seconds,
+        )
+        if self.run.breach is not None:
+            raise self.run.breach
 
     # ------------------------------------------------------------ peers
 

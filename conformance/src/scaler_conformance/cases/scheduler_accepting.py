@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
@@ -214,7 +215,7 @@ def open_values_that_nobody_knows_are_passed_on(scene: Scene) -> None:
 @case("EVO-5", "SCH-3")
 def the_header_and_the_parts_reach_the_worker(scene: Scene) -> None:
     worker, client = scene.worker(credit=1, capabilities={"gpu": 4}), scene.client()
-    header = {
+    header: dict[str, Any] = {
         "keywords": ["alpha", "beta"],
         "serializer": new_id(),
         "capabilities": [{"name": "gpu", "amount": 1}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
@@ -14,7 +15,7 @@ from scaler_conformance.wire.codes import STATUSES
 case = cases_for("scheduler")
 
 
-def begin(scene: Scene, count: int = 1, **header: object) -> tuple[ClientPeer, WorkerPeer, list[Task]]:
+def begin(scene: Scene, count: int = 1, **header: Any) -> tuple[ClientPeer, WorkerPeer, list[Task]]:
     """A client, and a worker that holds its tasks and takes no others."""
     worker, client = scene.worker(credit=count), scene.client()
     client.submit(count, **header)

@@ -49,6 +49,8 @@ class Conversation(ABC):
         self.received_seq = 0
         #: the highest number that the other side has acknowledged
         self.acknowledged_seq = 0
+        #: the highest ack that the other side was told: it may have forgotten what is below
+        self.told_ack = 0
         self.sent: list[tuple[int, list[bytes]]] = []
         self._unacknowledged = 0
         self._nonce = 0
@@ -103,6 +105,7 @@ class Conversation(ABC):
 
     def send_frames(self, frames: list[bytes], message: Message) -> None:
         self.transcript.message(self.name, "send", _as_received(message, frames), frames)
+        self.told_ack = max(self.told_ack, message.ack)
         self.transmit(frames)
         self.last_sent_at = time.monotonic()
 
@@ -179,6 +182,9 @@ class Conversation(ABC):
         if pong.ack < seq:
             raise Breach(f"the Pong acknowledges {pong.ack}, and its Ping was {seq}", "SES-3")
         return pong
+
+    def has_pong(self, nonce: int) -> bool:
+        return nonce in self._pongs
 
     def last_words(self) -> str:
         return self.transcript.describe(self.inbox[-1]) if self.inbox else "without a word"

@@ -96,9 +96,11 @@ def every_bit_of_a_message_turned_over(scene: Scene) -> None:
 def _is_settled(peer: Dialer) -> None:
     """A Pong, or an Error that ends the session: either way the server has handled what came before."""
     peer.send_message(Message("ping", {"nonce": 99}, 2, 0))
-    nonce_is_back = lambda: 99 in peer._pongs  # noqa: E731
-    ended = lambda: any(message.kind == "error" and message["fatal"] for message in peer.inbox)  # noqa: E731
-    if not peer.pump.until(lambda: nonce_is_back() or ended() or bool(peer.inbox), 5.0):
+
+    def is_handled() -> bool:
+        return bool(peer.inbox) or peer.has_pong(99)
+
+    if not peer.pump.until(is_handled, 5.0):
         raise Breach("neither an Error nor a Pong came", "FRM-8")
 
 

@@ -1,0 +1,111 @@
+"""Draws sequences, plays them, and makes a failure as small as it gets within its time.
+
+Hypothesis draws. Shrinking is our own: it cuts steps out and lowers numbers, so its time can be bounded, and every try
+is played against the real process, which is begun anew whenever it has ended or can no longer be trusted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scaler_conformance.verdicts import Breach, Ended
+
+from .steps import Step, smaller, strategy
+
+if TYPE_CHECKING:
+    from scaler_conformance.scene import Scene
+
+#: Plays one sequence in a scene of its own and raises Breach. Given a counter for the edges it has taken.
+Player = Callable[["Scene", list[Step], Counter[str]], None]
+SHRINK_SECONDS = 20.0
+#: One sequence may take so long; a port that answers nothing is found out by its first fence.
+EXAMPLE_SECONDS = 15.0
+
+
+@dataclass
+class Run:
+    """What a run has done."""
+
+    examples: int = 0
+    steps: int = 0
+    edges: Counter[str] = field(default_factory=Counter)
+    failing: list[Step] = field(default_factory=list)
+    breach: Breach | None = None
+    tries: int = 0
+
+
+def explore(
+    scene: Scene, player: Player, weights: Mapping[str, int], *, examples: int, length: int, seed: int, seconds: float
+) -> Run:
+    """Plays so many sequences, or as many as the time allows; raises the smallest failure as a Breach."""
+    from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+    from hypothesis import seed as seeded
+
+    run = Run()
+    end_at = time.monotonic() + seconds
+
+    def play(steps: list[Step]) -> None:
+        if run.breach is None and time.monotonic() < end_at:
+            run.examples += 1
+            run.steps += len(steps)
+            run.breach = attempt(scene, player, steps, run.edges)
+            if run.breach is not None:
+                run.failing = steps
+
+    drawn = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate,),
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+    )
+    drawn(seeded(seed)(given(strategy(weights, length))(play)))()
+    if run.breach is not None:
+        shrink(scene, player, run)
+    return run
+
+
+def attempt(scene: Scene, player: Player, steps: list[Step], edges: Counter[str]) -> Breach | None:
+    """One sequence, with peers of its own; whatever happens, the next one finds a process that answers."""
+    scene.begin_again(EXAMPLE_SECONDS)
+    breach: Breach | None = None
+    try:
+        player(scene, steps, edges)
+    except Breach as found:
+        breach = found
+    scene.pump.deadline = float("inf")
+    transcript = scene.transcript
+    is_left_well = scene.close()
+    if breach is not None or not is_left_well:
+        scene.arena.start(scene.arena.variant)
+    scene.transcript = transcript
+    return breach
+
+
+def shrink(scene: Scene, player: Player, run: Run) -> None:
+    """Smaller sequences that break the same clause, until none is found or the time is up."""
+    assert run.breach is not None
+    end_at = time.monotonic() + SHRINK_SECONDS
+    clause, is_smaller = run.breach.clause, True
+    best = scene.transcript
+    while is_smaller and time.monotonic() < end_at:
+        is_smaller = False
+        for steps in smaller(run.failing):
+            if time.monotonic() > end_at:
+                break
+            run.tries += 1
+            breach = attempt(scene, player, steps, Counter())
+            if (
+                breach is not None
+                and breach.clause == clause
+                and isinstance(breach, Ended) == isinstance(run.breach, Ended)
+            ):
+                run.failing, run.breach, best = steps, breach, scene.transcript
+                is_smaller = True
+                break
+    scene.transcript = best
