@@ -1,6 +1,6 @@
 """Messages to frames and back. The only package that knows pycapnp.
 
-`messages.py` says what there is, `schema/v1` how it lies in memory; `plans.py` joins the two once per process. Whatever
+`messages` says what there is, `schema/v1` how it lies in memory; `plans.py` joins the two once per process. Whatever
 bytes come, `decode` gives a message that role code may trust, or raises CodecError.
 """
 

@@ -1,8 +1,8 @@
-"""Between structs of the schema and the records of `messages.py`.
+"""Between structs of the schema and the records of `messages`.
 
 A plan is made once per record type, from the schema and the record's annotations alone: which field of the struct fills
 which field of the record, of what kind it is, and its default. Thus a new field needs a line in the schema, one in
-`messages.py`, and nothing here.
+`messages`, and nothing here.
 """
 
 from __future__ import annotations

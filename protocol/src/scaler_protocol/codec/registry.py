@@ -47,7 +47,7 @@ class Registry:
         members = [self._member(record, union) for record in typing.get_args(Message)]
         self.by_record = {member.record: member for member in members}
         self.by_name = {member.name: member for member in members}
-        assert set(self.by_name) == set(union.fieldnames), "messages.py and the envelope's union differ"
+        assert set(self.by_name) == set(union.fieldnames), "the messages and the envelope's union differ"
         self.task_error_plan: RecordPlan[TaskError] = RecordPlan(TaskError, self.task_error.schema, self.access)
         self.templates = Templates(self.build, self._make)
 

@@ -1,0 +1,43 @@
+"""The union of the envelope."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget
+from scaler_protocol.messages.monitor import ClusterStatus, SnapshotRequest
+from scaler_protocol.messages.objects import (
+    Duplicate,
+    Get,
+    ObjectReply,
+    Put,
+    PutShared,
+    Release,
+    ReleaseOwner,
+    SharedValue,
+    StorageStatus,
+    StorageStatusRequest,
+    Value,
+)
+from scaler_protocol.messages.session import Acknowledge, Bye, Error, Hello, Ping, Pong, Reject, Welcome
+from scaler_protocol.messages.tasks import (
+    Cancel,
+    CancelReply,
+    Dispatch,
+    Explain,
+    Explanation,
+    Results,
+    Shutdown,
+    ShutdownReply,
+    Submit,
+    TaskLog,
+)
+from scaler_protocol.messages.workers import Credit, Recall, Returned, WorkerStatus
+
+Message = (
+    Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
+    | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply | Explain | Explanation
+    | Credit | Recall | Returned | WorkerStatus
+    | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
+    | PutShared | SharedValue
+    | SnapshotRequest | ClusterStatus
+    | ManagerStatus | ManagerTarget
+)  # fmt: skip

@@ -1,0 +1,96 @@
+"""What is said to the object storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages.common import Buffer
+from scaler_protocol.messages.session import MemoryFile
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    request_id: int
+    object_id: ObjectId
+    owner: PeerId
+    total_bytes: int
+    offset: int
+    payload: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    request_id: int
+    object_id: ObjectId
+    offset: int = 0
+    chunk_bytes: int = 0
+    wait_seconds: float = 0.0
+    accepts_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    request_id: int
+    total_bytes: int
+    offset: int
+    payload: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    request_id: int
+    owner: PeerId
+    ids: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOwner:
+    request_id: int
+    owner: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    request_id: int
+    source: ObjectId
+    target: ObjectId
+    owner: PeerId
+    wait_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReply:
+    request_id: int
+    code: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PutShared:
+    request_id: int
+    object_id: ObjectId
+    owner: PeerId
+    total_bytes: int
+    file: MemoryFile
+
+
+@dataclass(frozen=True, slots=True)
+class SharedValue:
+    request_id: int
+    total_bytes: int
+    file: MemoryFile
+
+
+@dataclass(frozen=True, slots=True)
+class StorageStatusRequest:
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageStatus:
+    request_id: int
+    object_count: int = 0
+    owner_count: int = 0
+    memory_bytes: int = 0
+    waiter_count: int = 0

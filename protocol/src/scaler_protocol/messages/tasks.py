@@ -1,0 +1,140 @@
+"""Tasks, their results, their end, and questions about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_TASK, Buffer
+from scaler_protocol.messages.session import Capability
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHeader:
+    """Hashable: equal headers may share a queue and a batch."""
+
+    client: PeerId = NO_PEER
+    call_format: int = 0
+    keywords: tuple[str, ...] = ()
+    serializer: ObjectId = NO_OBJECT
+    capabilities: tuple[Capability, ...] = ()
+    priority: int = 0
+    depth: int = 0
+    parent_task: TaskId = NO_TASK
+    flags: int = 0
+    timeout_seconds: float = 0.0
+    retries: int = 0
+    graph_id: GraphId = NO_GRAPH
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBatch:
+    """The columns that Submit and Dispatch share; only those two are ever on the wire."""
+
+    header: TaskHeader
+    functions: bytes
+    ids: bytes
+    payload: Buffer
+    part_sizes: bytes
+    function_indexes: bytes = b""
+    part_counts: bytes = b""
+    part_kinds: bytes = b""
+    dependency_counts: bytes = b""
+    dependencies: bytes = b""
+    task_flags: bytes = b""
+    attempts: bytes = b""
+    is_graph_sealed: bool = True
+    input_ids: bytes = b""
+    input_kinds: bytes = b""
+    input_sizes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Submit(TaskBatch):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch(TaskBatch):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """ResultBatch on the wire."""
+
+    ids: bytes
+    payload: Buffer
+    sizes: bytes
+    attempts: bytes = b""
+    statuses: bytes = b""
+    kinds: bytes = b""
+    profiles: bytes = b""
+    credit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    """The value of a result that is not a success; travels inside the payload, not as a message of its own."""
+
+    code: int
+    type_name: str = ""
+    message: str = ""
+    text: str = ""
+    serialized: bytes = b""
+    exit_code: int = 0
+    peak_memory_bytes: int = 0
+    workers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    ids: bytes = b""
+    is_all: bool = False
+    grace_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReply:
+    ids: bytes
+    outcomes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLog:
+    task_id: TaskId
+    stream: int
+    text: str
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    request_id: int
+    task_id: TaskId = NO_TASK
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    request_id: int
+    task_id: TaskId = NO_TASK
+    state: str = ""
+    dependency_count: int = 0
+    ahead_count: int = 0
+    worker_count: int = 0
+    able_count: int = 0
+    worker: str = ""
+    is_begun: bool = False
+    running_seconds: float = 0.0
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    grace_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownReply:
+    is_accepted: bool
+    text: str = ""

@@ -1,0 +1,45 @@
+"""What only workers and the scheduler say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages.common import NO_TASK
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    limit: int
+    nested_reserve: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    ids: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    ids: bytes
+    is_recall_answer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorStatus:
+    process_id: int = 0
+    state: int = 0
+    cpu: float = 0.0
+    rss_bytes: int = 0
+    task_id: TaskId = NO_TASK
+    running_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    agent_cpu: float = 0.0
+    agent_rss_bytes: int = 0
+    host_free_bytes: int = 0
+    queued_count: int = 0
+    blocked_count: int = 0
+    processors: tuple[ProcessorStatus, ...] = ()
