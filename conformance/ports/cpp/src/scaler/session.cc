@@ -96,7 +96,7 @@ void Session::resume(Seconds now) {
 }
 
 uint64_t Session::send(const Fill& fill, std::optional<Bytes> payload, Seconds now) {
-    KJ_ASSERT(isOpen(), "nothing can be sent without a session");
+    if (!isOpen()) return 0;  // it has just ended, and its role is about to be told
     Frames frames = writeMessage(++sentSeq_, receivedSeq_, fill, std::move(payload));
     size_t bytes = frames.envelope.size() + (frames.payload.empty() ? 0 : frames.payload[0].size());
     kept_.push_back(Kept{sentSeq_, frames, bytes});
@@ -229,6 +229,7 @@ bool Session::acknowledgedUpTo(uint64_t seq) {
 void Session::onWelcome(Welcome::Reader welcome, Seconds now) {
     lastReceivedAt_ = lastSentAt_ = lastPingAt_ = now;
     hellosInARow_ = 0;
+    if (welcome.getVersion() != 1) return end(VERSION_MISMATCH, "the server chose a version that was not offered", true);
     if (!welcome.getResumed()) {
         bool wasResuming = state_ == State::resuming;
         if (wasResuming) step_.events.push_back(Lost{NO_SESSION, "the server does not have the session any more", false});

@@ -52,7 +52,8 @@ public:
 
     // Begins a life under this id. May be called again after the session is over.
     void dial(const Id& peerId, Seconds now);
-    // Numbered now, and kept until the other side has it. The number is returned; Errors refer to it.
+    // Numbered now, and kept until the other side has it. The number is returned; Errors refer to it. Zero: there is no
+    // session, and nothing was sent.
     uint64_t send(const Fill& fill, std::optional<Bytes> payload, Seconds now);
     // The last message of this session (LIV-8).
     void leave(uint16_t code, const std::string& text, Seconds now);

@@ -1,6 +1,7 @@
 #include "scaler/storage.h"
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 #include "constants.capnp.h"
@@ -19,7 +20,12 @@ ObjectStore::ObjectStore(zmq::context_t& context, uint16_t role)
     : link_(context, [role](Hello::Builder hello) { hello.setRole(role); }) {}
 
 void ObjectStore::use(const std::string& address) {
-    if (!isInUse()) link_.dial(address, peerId_);
+    if (address == link_.address()) return;
+    if (isInUse()) {
+        link_.leave(OK, "");
+        beginAgain();
+    }
+    link_.dial(address, peerId_ = randomId());
 }
 
 void ObjectStore::put(const Id& object, const Id& owner, std::shared_ptr<const Bytes> value, Stored stored) {
@@ -230,10 +236,14 @@ void ObjectStore::finishDownload(uint64_t transfer, uint16_t code, const std::st
 }
 
 std::string storageBeside(const std::string& schedulerAddress) {
+    if (schedulerAddress.rfind("ipc://", 0) == 0) return schedulerAddress + "-storage";
     size_t colon = schedulerAddress.rfind(':');
+    int port = 0;
+    const char* end = schedulerAddress.data() + schedulerAddress.size();
     bool isTcp = schedulerAddress.rfind("tcp://", 0) == 0 && colon > 5;
-    if (!isTcp) throw std::runtime_error("cannot tell where the storage of " + schedulerAddress + " is");
-    int port = std::stoi(schedulerAddress.substr(colon + 1));
+    if (!isTcp || std::from_chars(schedulerAddress.data() + colon + 1, end, port).ptr != end) {
+        throw std::runtime_error("the address " + schedulerAddress + " is not like tcp://127.0.0.1:2345");
+    }
     return schedulerAddress.substr(0, colon + 1) + std::to_string(port + 1);
 }
 

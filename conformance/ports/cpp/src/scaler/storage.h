@@ -19,7 +19,7 @@ public:
 
     ObjectStore(zmq::context_t& context, uint16_t role);
 
-    // The first address counts; a storage that moves needs new sessions.
+    // Another address than before is another storage, which has nothing yet.
     void use(const std::string& address);
     bool isIdle() const { return uploads_.empty() && downloads_.empty() && releases_.empty(); }
     bool isInUse() const { return !link_.address().empty(); }

@@ -1,0 +1,277 @@
+#include "worker/agent.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "constants.capnp.h"
+
+namespace scaler {
+
+namespace {
+
+constexpr Seconds never = std::numeric_limits<Seconds>::infinity();
+
+}  // namespace
+
+Agent::Agent(zmq::context_t& context, WorkerOptions options, int signalFd)
+    : options_(std::move(options)),
+      signalFd_(signalFd),
+      link_(context, [this](Hello::Builder hello) { introduce(hello); }, options_.heartbeat, options_.lease),
+      store_(context, ROLE_WORKER) {
+    link_.dial(options_.scheduler, peerId_);
+}
+
+void Agent::introduce(Hello::Builder hello) const {
+    hello.setRole(ROLE_WORKER);
+    auto offer = hello.initWorker();
+    offer.setName(options_.name);
+    offer.setCredit(options_.places + 1);  // one in reserve, which covers the round trip
+    offer.setNestedReserve(options_.places);
+    auto capabilities = offer.initCapabilities(static_cast<unsigned>(options_.capabilities.size()));
+    for (unsigned index = 0; index < capabilities.size(); ++index) {
+        capabilities[index].setName(options_.capabilities[index].first);
+        capabilities[index].setAmount(options_.capabilities[index].second);
+    }
+}
+
+int Agent::run() {
+    std::vector<Pollable*> pollables = {&link_, &store_, &processors_};
+    class Signals : public Pollable {
+    public:
+        explicit Signals(int fd) : fd_(fd) {}
+        void addTo(std::vector<zmq::pollitem_t>& items) override { items.push_back({nullptr, fd_, ZMQ_POLLIN, 0}); }
+        Seconds nextDeadline() const override { return never; }
+
+    private:
+        int fd_;
+    } signals(signalFd_);
+    pollables.push_back(&signals);
+    while (!exitCode_) {
+        waitForAny(pollables, std::clamp(nextDeadline() - steadyNow(), 0.0, 1.0));
+        step();
+    }
+    store_.leave();
+    return *exitCode_;
+}
+
+void Agent::step() {
+    onSignals();
+    for (Event& event : link_.step()) {
+        if (auto* message = std::get_if<Message>(&event)) {
+            onMessage(*message);
+        } else if (auto* lost = std::get_if<Lost>(&event)) {
+            onLost(*lost);
+        } else {
+            onOpened();
+        }
+    }
+    store_.step();
+    for (ProcessorEvent& event : processors_.step()) onProcessor(event);
+    killOverdue();
+    beginAll();
+    if (!link_.session().isOpen()) return;
+    reports_.send(link_);
+    tellCredit();
+    tellStatus();
+    if (isDraining_) finishDraining();
+}
+
+void Agent::onSignals() {
+    signalfd_siginfo info{};
+    while (read(signalFd_, &info, sizeof(info)) > 0) {
+        if (isDraining_ || !link_.session().isOpen()) {
+            exitCode_ = 0;  // asked twice, or there is nobody to hand anything back to
+        } else {
+            drain(options_.grace);
+        }
+    }
+}
+
+void Agent::onOpened() {
+    const std::string& told = link_.session().terms().storageAddress;
+    std::string address = !options_.storage.empty() ? options_.storage : told;
+    store_.use(address.empty() ? storageBeside(link_.address()) : address);
+    toldBlocked_ = 0;
+    statusAt_ = 0;
+}
+
+void Agent::onLost(const Lost& lost) {
+    forgetAll();
+    if (!lost.isOver) return;
+    bool isRefused = lost.code == SESSION_REPLACED || (lost.isRejected && lost.code != SHUTTING_DOWN);
+    if (isDraining_) {
+        exitCode_ = 0;  // the cluster ends, and there is nobody to report to (SCH-24)
+    } else if (isRefused) {
+        std::fprintf(stderr, "scaler_port_worker: %s\n", lost.text.c_str());
+        exitCode_ = 1;
+    } else {
+        link_.dialAgain(peerId_);
+    }
+}
+
+// The scheduler has given them to others, or has itself forgotten them (WRK-10). What they have stored is found by
+// nobody any more (OWN-8): that of uploads under way is released when they are done.
+void Agent::forgetAll() {
+    for (auto& [number, held] : held_) {
+        if (held.processor) processors_.kill(*held.processor);
+    }
+    held_.clear();
+    numbers_.clear();
+    reports_.drop();
+}
+
+void Agent::onMessage(const Message& message) {
+    auto body = message.body();
+    switch (body.which()) {
+        case Body::DISPATCH:
+            return onDispatch(message);
+        case Body::CANCEL:
+            return onCancel(body.getCancel());
+        case Body::RECALL:
+            return onRecall(body.getRecall());
+        case Body::SHUTDOWN:
+            return drain(body.getShutdown().getGraceSeconds());
+        case Body::ERROR:
+            std::fprintf(stderr, "scaler_port_worker: the scheduler refused a message: %s\n",
+                         body.getError().getText().cStr());
+            return;
+        default:
+            link_.refuse(Refusal{NOT_ALLOWED, "HSK-13", "a worker does not receive that", false, message.seq()});
+    }
+}
+
+void Agent::onDispatch(const Message& message) {
+    try {
+        std::vector<Task> tasks = readDispatch(message, link_.session().terms().limits);
+        std::vector<Id> returned;
+        for (Task& task : tasks) {
+            if (isDraining_) {
+                returned.push_back(task.id);
+            } else {
+                accept(std::move(task));
+            }
+        }
+        if (!returned.empty()) reports_.giveBack(returned, false);
+    } catch (Refusal& refusal) {
+        refusal.seq = message.seq();
+        link_.refuse(refusal);
+    }
+}
+
+void Agent::onCancel(Cancel::Reader cancel) {
+    std::vector<Id> ids = idsOf(toBytes(cancel.getIds()));
+    for (const Id& id : std::set<Id>(ids.begin(), ids.end())) cancelOne(id, cancel.getGraceSeconds());
+}
+
+void Agent::cancelOne(const Id& id, Seconds grace) {
+    auto known = numbers_.find(id);
+    if (known == numbers_.end()) return reports_.answerCancel(id, CANCEL_UNKNOWN);  // CAN-9
+    Held& held = held_.at(known->second);
+    ++held.cancels;
+    if (!hasBegun(held)) {
+        Result result = resultOf(held);
+        result.status = STATUS_CANCELED;
+        result.kind = KIND_NONE;
+        return report(known->second, std::move(result));
+    }
+    if (!held.processor) return;  // its value is on the way to the storage: too late
+    Seconds killAt = steadyNow() + grace;
+    held.killAt = held.killAt > 0 ? std::min(held.killAt, killAt) : killAt;
+    processors_.interrupt(*held.processor);
+    if (held.state == State::returning) goOn(held);
+}
+
+void Agent::onRecall(Recall::Reader recall) {
+    std::vector<Id> returned, ids = idsOf(toBytes(recall.getIds()));
+    for (const Id& id : std::set<Id>(ids.begin(), ids.end())) {
+        auto known = numbers_.find(id);
+        if (known == numbers_.end() || hasBegun(held_.at(known->second))) continue;
+        returned.push_back(id);
+        held_.erase(known->second);
+        numbers_.erase(known);
+    }
+    reports_.giveBack(returned, true);
+}
+
+// Hands back what has not begun and lets the rest go on for a while (WRK-11).
+void Agent::drain(Seconds grace) {
+    Seconds until = steadyNow() + grace;
+    drainUntil_ = isDraining_ ? std::min(drainUntil_, until) : until;
+    if (isDraining_) return;
+    isDraining_ = true;
+    link_.send([](Body::Builder body) { body.initCredit(); });
+    std::vector<Id> returned;
+    for (auto at = held_.begin(); at != held_.end();) {
+        if (hasBegun(at->second)) {
+            ++at;
+            continue;
+        }
+        returned.push_back(at->second.task.id);
+        numbers_.erase(at->second.task.id);
+        at = held_.erase(at);
+    }
+    if (!returned.empty()) reports_.giveBack(returned, false);
+}
+
+void Agent::finishDraining() {
+    bool isOverdue = steadyNow() >= drainUntil_;
+    if (!held_.empty() && !isOverdue) return;
+    forgetAll();
+    link_.leave(OK, "the worker was asked to end");
+    exitCode_ = 0;
+}
+
+// A task that waits for its children still counts as held, so the limit rises with it (CRD-8).
+void Agent::tellCredit() {
+    size_t blocked = countOf(State::blocked) + countOf(State::returning);
+    if (blocked == toldBlocked_ || isDraining_) return;
+    toldBlocked_ = blocked;
+    link_.send([&](Body::Builder body) {
+        auto credit = body.initCredit();
+        credit.setLimit(options_.places + 1 + static_cast<uint32_t>(blocked));
+        credit.setNestedReserve(options_.places);
+    });
+}
+
+void Agent::tellStatus() {
+    Seconds now = steadyNow(), heartbeat = link_.session().terms().heartbeat;
+    if (now < statusAt_) return;
+    double used = processorSecondsOfAgent();
+    link_.send([&](Body::Builder body) {
+        auto status = body.initWorkerStatus();
+        status.setAgentCpu(static_cast<float>((used - statusProcessorSeconds_) / heartbeat));
+        status.setAgentRssBytes(residentBytes(getpid()));
+        status.setHostFreeBytes(freeHostBytes());
+        status.setQueuedCount(static_cast<uint32_t>(countOf(State::fetching) + countOf(State::ready)));
+        status.setBlockedCount(static_cast<uint32_t>(countOf(State::blocked) + countOf(State::returning)));
+        auto list = status.initProcessors(static_cast<unsigned>(processors_.count()));
+        for (unsigned index = 0; index < list.size(); ++index) {
+            const Processor& one = *processors_.all()[index];
+            auto running = held_.find(one.task);
+            bool isIdle = running == held_.end();
+            list[index].setProcessId(static_cast<uint32_t>(one.pid));
+            list[index].setState(isIdle ? 1 : running->second.state == State::running ? 2 : 3);
+            list[index].setRssBytes(residentBytes(one.pid));
+            if (!isIdle) list[index].setTaskId(asData(running->second.task.id));
+        }
+    });
+    statusProcessorSeconds_ = used;
+    statusAt_ = now + heartbeat;
+}
+
+Seconds Agent::nextDeadline() const {
+    Seconds next = isDraining_ ? drainUntil_ : never;
+    if (link_.session().isOpen()) next = std::min(next, statusAt_);
+    for (const auto& [number, held] : held_) {
+        if (held.killAt > 0) next = std::min(next, held.killAt);
+        double limit = held.task.header->timeoutSeconds;
+        if (limit > 0 && held.processor) next = std::min(next, held.begunAt + limit);
+    }
+    return next;
+}
+
+}  // namespace scaler

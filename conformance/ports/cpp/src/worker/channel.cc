@@ -1,0 +1,77 @@
+#include "worker/channel.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace scaler {
+
+namespace {
+
+constexpr size_t lengthBytes = 4;
+constexpr size_t readBytes = 256 << 10;
+
+}  // namespace
+
+Channel::Channel(Channel&& other) noexcept
+    : fd_(other.fd_), unwritten_(std::move(other.unwritten_)), unread_(std::move(other.unread_)) {
+    other.fd_ = -1;
+}
+
+Channel::~Channel() {
+    if (fd_ >= 0) close(fd_);
+}
+
+void Channel::queue(const Json& frame) {
+    std::vector<uint8_t> encoded = Json::to_cbor(frame);
+    append<uint32_t>(unwritten_, static_cast<uint32_t>(encoded.size()));
+    unwritten_.append(encoded.begin(), encoded.end());
+}
+
+bool Channel::pump() {
+    while (!unwritten_.empty()) {
+        ssize_t count = send(fd_, unwritten_.data(), unwritten_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count < 0) break;  // full, or gone: then reading says so
+        unwritten_.erase(0, static_cast<size_t>(count));
+    }
+    char buffer[readBytes];
+    while (true) {
+        ssize_t count = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
+        if (count > 0) {
+            unread_.append(buffer, static_cast<size_t>(count));
+        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            return false;
+        } else if (errno == EAGAIN) {
+            return true;
+        }
+    }
+}
+
+std::optional<Json> Channel::next() {
+    if (unread_.size() < lengthBytes) return std::nullopt;
+    size_t length = numberAt<uint32_t>(unread_, 0);
+    if (unread_.size() < lengthBytes + length) return std::nullopt;
+    Json frame = Json::from_cbor(unread_.begin() + lengthBytes, unread_.begin() + static_cast<ssize_t>(lengthBytes + length));
+    unread_.erase(0, lengthBytes + length);
+    return frame;
+}
+
+std::optional<Json> Channel::waitForNext() {
+    while (true) {
+        if (auto frame = next()) return frame;
+        pollfd item{fd_, POLLIN, 0};
+        if (poll(&item, 1, -1) > 0 && !pump()) return std::nullopt;
+    }
+}
+
+void Channel::writeAll(const Json& frame) {
+    queue(frame);
+    while (pump() && wantsToWrite()) {
+        pollfd item{fd_, POLLOUT, 0};
+        poll(&item, 1, -1);
+    }
+}
+
+}  // namespace scaler
