@@ -1,0 +1,53 @@
+"""Command lines and configuration files on the pages are such that the commands accept them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools.site.commands import parsers_of, scripts
+
+from tests.architecture.sources import ROOT
+from tests.docs.table import tomllib
+
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+SECTIONS = {
+    "object_storage_server": "scaler_object_storage_server",
+    "scheduler": "scaler_scheduler",
+    "cluster": "scaler_cluster",
+}
+
+
+def blocks(language: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for text in re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+            yield page.relative_to(ROOT).as_posix(), text
+
+
+LINES = sorted({(page, line[2:]) for page, text in blocks("console") for line in text.splitlines()
+                if line.startswith("$ scaler_")})  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {line}" for page, line in LINES])
+def test_a_command_line_is_accepted(page: str, line: str) -> None:
+    name, *arguments = shlex.split(line)
+    assert name in scripts(), f"{page} shows a command that there is not"
+    parser = parsers_of(scripts()[name])[0]
+    parser.parse_args(arguments)
+
+
+@pytest.mark.parametrize(("page", "text"), [*blocks("toml")])
+def test_a_configuration_file_is_accepted(page: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    sections = tomllib.loads(text)
+    assert sections and set(sections) <= set(SECTIONS), page
+    for section in sections:
+        (parser,) = parsers_of(scripts()[SECTIONS[section]])
+        # An address that `scaler config.toml` fills in is not in the file.
+        given = [] if "address" in sections[section] else ["tcp://127.0.0.1:2345"]
+        parser.parse_settings([*given, "--config", str(path)], {})  # type: ignore[attr-defined]
