@@ -11,6 +11,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.condition import FutureCondition
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.waiting import Waiters, yielding
 from scaler_protocol import codes
@@ -45,6 +46,9 @@ class ProfileResult:
         return self.memory_peak
 
 
+_NO_PROFILE = ProfileResult()
+
+
 class ScalerFuture(concurrent.futures.Future[Any]):
     """A real `concurrent.futures.Future` that can also be awaited, and whose running task can be canceled.
 
@@ -67,7 +71,11 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         deserialize: Callable[[Any], Any],
         serializer: object = None,
     ) -> None:
-        super().__init__()
+        # As the base class does, which is not asked: its condition takes more memory than most results.
+        self._condition: Any = FutureCondition()
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._done_callbacks: list[Any] = []
         self._state = _RUNNING
         self._waiters: list[Any] = Waiters()
         self._task_id = task_id
@@ -77,7 +85,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         self._decode_lock = threading.Lock()
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
-        self._profile = ProfileResult()
+        self._profile = _NO_PROFILE
 
     @classmethod
     def finished(cls, value: object) -> ScalerFuture:
@@ -172,7 +180,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         raise TypeError("a future does not travel inside of other values: pass it as an argument of its own")
 
     def _invoke_callbacks(self) -> None:  # called by every way of ending, also those of the base class
-        if not self._done_callbacks:  # type: ignore[attr-defined]
+        if not self._done_callbacks:
             return
         if self._connection is None:
             super()._invoke_callbacks()  # type: ignore[misc]
