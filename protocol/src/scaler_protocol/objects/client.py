@@ -14,6 +14,7 @@ from scaler_protocol.objects.link import Link
 from scaler_protocol.objects.operations import (
     DuplicateOperation,
     GetOperation,
+    MeetOperation,
     NotShared,
     Operation,
     PutOperation,
@@ -56,23 +57,43 @@ class ObjectClient:
     def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
         """Store the buffers, one after the other, as one value. They are sent as they are, without a copy, and must
         not change until this returns. An object that exists gains an owner."""
-        if not self._put_shared(object_id, owner, buffers):
-            self._run(PutOperation(object_id, owner, buffers))
+        self.start_put(object_id, owner, buffers).finish()
+
+    def start_put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> PendingPut:
+        """The same in two steps, so that others can be begun before this one is answered. Where memory is not shared
+        it waits here: then it is the bytes that take the time, and not the answer."""
+        total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
+        if total_bytes >= SHARED_BYTES and self._shares_memory():
+            try:
+                file = memory_files.create(object_id, buffers)
+            except OSError:
+                pass  # no memory or descriptors left: what is sent in chunks needs neither
+            else:
+                shared = PutSharedOperation(object_id, owner, total_bytes, file)
+                link = self._link()
+                link.start(shared)
+                return PendingPut(link, shared, lambda: PutOperation(object_id, owner, buffers))
+        link = self._link()
+        operation = PutOperation(object_id, owner, buffers)
+        link.run(operation)
+        return PendingPut(link, operation)
 
     def get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> Buffer:
         """The value, in memory that may be written to and is nobody else's. Waits for an object that does not exist
         yet; ObjectNotFound if none comes in that time."""
-        operation = GetOperation(object_id, wait_seconds, accepts_shared=bool(self._link().shares_memory))
-        self._run(operation)
-        if operation.shared is not None:
-            try:
-                return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
-            except memory_files.Unreadable:
-                # It was released meanwhile, or is there for the storage's own user only.
-                operation = GetOperation(object_id, wait_seconds)
-                self._run(operation)
-        assert operation.value is not None
-        return operation.value
+        link = self._link()
+        operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
+        link.run(operation)
+        return _value_of(link, operation)
+
+    def start_get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> PendingGet | None:
+        """The same in two steps. None where memory is not shared, since there the bytes themselves would come now."""
+        link = self._link()
+        if not link.shares_memory:
+            return None
+        operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
+        link.start(operation)
+        return PendingGet(link, operation)
 
     def release(self, owner: PeerId, ids: Sequence[ObjectId], *, wait: bool = True) -> None:
         """This owner needs these objects no longer. With `wait=False` it is done in the background, still in order
@@ -99,22 +120,10 @@ class ObjectClient:
         """Calls that are under way in other threads raise StorageUnavailable; later ones connect anew."""
         _close_own(self._links)
 
-    def _put_shared(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> bool:
-        """False when it has to be put in chunks: small, or where memory is not shared, or when there is none left."""
-        total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
-        if total_bytes < SHARED_BYTES or not self._shares_memory():
-            return False
-        try:
-            file = memory_files.create(object_id, buffers)
-            self._run(PutSharedOperation(object_id, owner, total_bytes, file.reference()))
-        except (OSError, NotShared):
-            return False
-        return True
-
     def _shares_memory(self) -> bool:
         link = self._link()
         if link.shares_memory is None and memory_files.FEATURES:
-            self.status()  # of no interest: its answer comes in a session
+            link.run(MeetOperation())
         return bool(link.shares_memory)
 
     def _run(self, operation: Operation) -> None:
@@ -129,6 +138,51 @@ class ObjectClient:
             if link is not new:
                 new.close()
         return link
+
+
+class PendingPut:
+    """A put that is under way. Its buffers must not change before it is finished."""
+
+    def __init__(self, link: Link, operation: Operation, otherwise: Callable[[], Operation] | None = None) -> None:
+        self._link = link
+        self._operation = operation
+        #: makes what is to be done when the storage cannot read the file
+        self._otherwise = otherwise
+
+    @property
+    def is_done(self) -> bool:
+        """`finish` will not wait, unless it has to send the bytes after all."""
+        return self._operation.is_done
+
+    def finish(self) -> None:
+        """Until the object exists; raises what went wrong."""
+        try:
+            self._link.finish(self._operation)
+        except NotShared:
+            assert self._otherwise is not None, "only memory files are refused for not being shared"
+            self._link.run(self._otherwise())
+
+
+class PendingGet:
+    def __init__(self, link: Link, operation: GetOperation) -> None:
+        self._link = link
+        self._operation = operation
+
+    def finish(self) -> Buffer:
+        self._link.finish(self._operation)
+        return _value_of(self._link, self._operation)
+
+
+def _value_of(link: Link, operation: GetOperation) -> Buffer:
+    if operation.shared is not None:
+        try:
+            return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
+        except memory_files.Unreadable:
+            # It was released meanwhile, or is there for the storage's own user only.
+            operation = operation.without_sharing()
+            link.run(operation)
+    assert operation.value is not None
+    return operation.value
 
 
 def _close_own(links: dict[int, Link]) -> None:

@@ -76,8 +76,13 @@ class Link:
     def run(self, operation: Operation) -> None:
         """Until the operation is done; raises its error. Bounded by the timeout, which the driver watches."""
         with self._lock:
+            self._begin(operation)
+        self.finish(operation)
+
+    def finish(self, operation: Operation) -> None:
+        """The same for one that has been started."""
+        with self._lock:
             try:
-                self._begin(operation)
                 while not operation.is_done:
                     if self._is_driven:
                         self._waiting.setdefault(operation, threading.Condition(self._lock)).wait(_SLICE_SECONDS)
@@ -92,7 +97,7 @@ class Link:
             raise operation.error
 
     def start(self, operation: Operation) -> None:
-        """As `run`, but nobody waits for the end: the keeper sees to it, or whoever drives next."""
+        """As `run`, but nobody waits yet, or ever: the keeper sees to it, or whoever drives next."""
         with self._lock:
             self._begin(operation)
             if not self._is_driven:
@@ -151,10 +156,10 @@ class Link:
             for event in endpoint.poll(now):
                 self._handle(endpoint, event, now)
             requests.expire(now)
-            if len(requests.operations) < count_before:
-                self._notify_done()
             for request in requests.take_requests(now):
                 endpoint.send(request)
+            if len(requests.operations) < count_before:
+                self._notify_done()
             return 0.0 if endpoint.settle(now) else self._seconds_to_wait(endpoint, now)
         except BaseException:
             # Whoever is interrupted here (Ctrl-C) may have lost a message on its way: begin with a new session.

@@ -74,7 +74,7 @@ class OpenedFile:
     def content(self) -> Buffer:
         """All bytes, writable for the caller alone: a private mapping whose pages are copied when written to, or a
         copy."""
-        if 0 < self.size and len(_mappings) < MAPPINGS:
+        if self.size > 0 and len(_mappings) < MAPPINGS:
             try:
                 mapping = mmap.mmap(self.descriptor, self.size, access=mmap.ACCESS_COPY)
                 _mappings.add(mapping)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from scaler_protocol import codes
 from scaler_protocol.columns import join_ids
@@ -89,6 +90,20 @@ class Operation(ABC):
         return self.is_done
 
 
+class MeetOperation(Operation):
+    """Asks nothing: it is done when there is a session, whose Welcome tells what the storage can do."""
+
+    def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
+        self._succeed()
+        return None
+
+    def handle(self, request: Request, reply: Reply, now: float) -> None:
+        raise AssertionError("nothing was asked")
+
+    def restart(self) -> None:
+        pass
+
+
 class PutOperation(Operation):
     def __init__(self, object_id: ObjectId, owner: PeerId, buffers: Iterable[Buffer]) -> None:
         super().__init__()
@@ -129,25 +144,35 @@ class NotShared(ScalerError):
     """The storage cannot or will not read this file; the object is to be put in chunks."""
 
 
-class PutSharedOperation(Operation):
-    """The whole value is in a memory file, which has to be open until this is done."""
+class OfferedFile(Protocol):
+    """Is open as long as it is referred to."""
 
-    def __init__(self, object_id: ObjectId, owner: PeerId, total_bytes: int, file: MemoryFile) -> None:
+    def reference(self) -> MemoryFile: ...
+
+
+class PutSharedOperation(Operation):
+    """The whole value is in a memory file, which is held open until this is done."""
+
+    def __init__(self, object_id: ObjectId, owner: PeerId, total_bytes: int, file: OfferedFile) -> None:
         super().__init__()
-        self._fields = object_id, owner, total_bytes, file
+        self._object_id = object_id
+        self._owner = owner
+        self._total_bytes = total_bytes
+        self._file: OfferedFile | None = file
         self._is_asked = False
 
     def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
-        if self._is_asked:
+        if self._is_asked or self._file is None:
             return None
         self._is_asked = True
-        return PutShared(request_id, *self._fields)
+        return PutShared(request_id, self._object_id, self._owner, self._total_bytes, self._file.reference())
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         if isinstance(reply, ObjectReply) and reply.code == codes.UNREADABLE_FILE:
             self.fail(NotShared(reply.text))
         elif not self._refused(reply):
             self._succeed()
+        self._file = None
 
     def restart(self) -> None:
         # The next session may be with another storage, and without the feature.
@@ -158,7 +183,10 @@ class GetOperation(Operation):
     """First one chunk, which tells the size; then the rest, side by side, into one allocation. Or, where memory is
     shared, the name of a file, and then it is for the caller to open it."""
 
-    def __init__(self, object_id: ObjectId, wait_seconds: float, *, accepts_shared: bool = False) -> None:
+    def __init__(
+        self, object_id: ObjectId, wait_seconds: float, accepts_shared: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`accepts_shared` tells of the session in which is asked; the next one may be without the feature."""
         super().__init__()
         self._object_id = object_id
         self._wait_seconds = wait_seconds
@@ -172,6 +200,9 @@ class GetOperation(Operation):
         #: wanted ranges that are to be waited for: the storage said that there is no such object
         self._awaited: deque[tuple[int, int]] = deque()
         self._waits_until = 0.0
+
+    def without_sharing(self) -> GetOperation:
+        return GetOperation(self._object_id, self._wait_seconds)
 
     @property
     def _deadline(self) -> float:
@@ -196,14 +227,14 @@ class GetOperation(Operation):
 
     @property
     def _is_file_welcome(self) -> bool:
-        return self._accepts_shared and self.value is None
+        return self.value is None and self._accepts_shared()
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         assert isinstance(request, Get)
         end = self._asked.pop(request.offset)
         if isinstance(reply, Value):
             self._fill(request, end, reply)
-        elif isinstance(reply, SharedValue) and self._is_file_welcome:
+        elif isinstance(reply, SharedValue) and request.accepts_shared and self.value is None:
             self.shared = reply
             self._succeed()
         elif not isinstance(reply, ObjectReply) or reply.code == codes.OK:
@@ -217,7 +248,6 @@ class GetOperation(Operation):
 
     def restart(self) -> None:
         self.attempt += 1
-        self._accepts_shared = False  # the next session may be with another storage, and without the feature
         self._wanted.extend(sorted(self._asked.items()))
         self._wanted.extend(self._awaited)
         self._asked.clear()

@@ -107,7 +107,9 @@ class ObjectRequests:
             has_room = self._open_chunks < OPEN_CHUNKS
             request = operation.next_request(self._last_request_id + 1, now, has_room)
             if request is None:
-                if not has_room:
+                if operation.is_done:
+                    del self.operations[operation]
+                elif not has_room:
                     waiting.append(operation)
                 continue
             self._last_request_id += 1

@@ -20,7 +20,9 @@ from scaler.client.functions import FunctionMemory
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.parts import Part
+from scaler.client.pipeline import Pipeline
 from scaler.client.serializer.mixins import Serializer
+from scaler.client.storage import StartedPut
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values
 from scaler_protocol.ids import ObjectId, TaskId
@@ -80,8 +82,10 @@ class Calls:
         options: CallOptions,
         task_id: TaskId,
         collector: Collector,
+        pipeline: Pipeline | None = None,
     ) -> int:
-        """Send one call: at once, or when the futures among its arguments have ended. Returns its inline bytes."""
+        """Send one call: at once, or when the futures among its arguments have ended. Returns its inline bytes. With a
+        pipeline, what has to be stored first need not be there before this returns."""
         if self.serializer is None and _is_plain(arguments, keywords):
             part = self._packed(arguments, keywords)
             if part.size <= self.connection.inline_bytes:
@@ -98,9 +102,18 @@ class Calls:
         if futures:
             Deferred(self, header, function_id, task_id, parts, futures, collector).start()
             return 0
-        submission = self.submission(header, function_id, task_id, parts, collector)
-        self.connection.post(Submitted(submission))
+        submission, puts = self._begin(header, function_id, task_id, parts, collector)
+        if pipeline is not None:
+            pipeline.add(submission, puts)
+        else:
+            for put in puts:
+                put.finish()
+            self.connection.post(Submitted(submission))
         return len(submission.payload)
+
+    def pipeline(self) -> Pipeline:
+        connection = self.connection
+        return Pipeline(lambda submission: connection.post(Submitted(submission)), connection.storage.release)
 
     def submission(
         self,
@@ -111,9 +124,18 @@ class Calls:
         collector: Collector,
     ) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
-        parts, objects = self._store_large(parts)
+        submission, puts = self._begin(header, function_id, task_id, parts, collector)
+        for put in puts:
+            put.finish()
+        return submission
+
+    def _begin(
+        self, header: TaskHeader, function_id: ObjectId, task_id: TaskId, parts: Sequence[Part], collector: Collector
+    ) -> tuple[Submission, list[StartedPut]]:
+        """The submission, and what has to be stored before it may leave."""
+        parts, puts = self._store_large(parts)
         is_plain = len(parts) == 1 and parts[0].kind == codes.KIND_INLINE
-        return Submission(
+        submission = Submission(
             header=header,
             function=function_id,
             ids=(task_id,),
@@ -123,8 +145,9 @@ class Calls:
             owner=self.owner,
             part_counts=() if len(parts) == 1 else (len(parts),),
             part_kinds=b"" if is_plain else bytes([part.kind for part in parts]),
-            objects=objects,
+            objects=tuple([put.object_id for put in puts]),
         )
+        return submission, puts
 
     def _packed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Part:
         try:
@@ -189,23 +212,23 @@ class Calls:
         pieces = values.dumps(value) if self.serializer is None else [self.serializer.serialize(value)]
         return Part(pieces, values.size_of(pieces))
 
-    def _store_large(self, parts: Sequence[Part]) -> tuple[Sequence[Part], tuple[ObjectId, ...]]:
+    def _store_large(self, parts: Sequence[Part]) -> tuple[Sequence[Part], list[StartedPut]]:
+        puts: list[StartedPut] = []
         limit = self.connection.inline_bytes
         if len(parts) == 1 and parts[0].size <= limit:
-            return parts, ()
+            return parts, puts
         kept: list[Part] = []
-        objects: list[ObjectId] = []
         inline_bytes = 0
         for part in parts:
             if part.kind != codes.KIND_INLINE:
                 kept.append(part)
             elif part.size > limit or inline_bytes + part.size > _CALL_INLINE_BYTES:
-                objects.append(self.connection.storage.put(part.pieces))
-                kept.append(Part.of_id(objects[-1], codes.KIND_OBJECT))
+                puts.append(self.connection.storage.start_put(part.pieces))
+                kept.append(Part.of_id(puts[-1].object_id, codes.KIND_OBJECT))
             else:
                 inline_bytes += part.size
                 kept.append(part)
-        return kept, tuple(objects)
+        return kept, puts
 
     # ------------------------------------------------------------ functions
 

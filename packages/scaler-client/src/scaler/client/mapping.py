@@ -6,7 +6,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import accumulate, chain, islice
 from typing import Any
 
@@ -14,9 +14,11 @@ from scaler.client import errors
 from scaler.client.calls import LARGE_BYTES, STAND_INS, CallOptions, Calls
 from scaler.client.core.events import Submitted
 from scaler.client.core.records import Outcomes, Submission, result_objects
+from scaler.client.pipeline import Pipeline
 from scaler.client.waiting import yielding
 from scaler_protocol import codes, values
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import Buffer
 
 FIRST_BATCH = 16
 LARGEST_BATCH = 2_048
@@ -26,6 +28,10 @@ WINDOW_BYTES = 64 * 1024 * 1024
 """How much may be on its way: an iterable without end, or slower workers, never fill anybody's memory."""
 SLOW_SECONDS = 0.002
 """A batch that takes longer than this to come out of its iterable leaves as it is."""
+
+
+PREFETCHED = 16
+"""So many large values are asked for before they are needed. Where memory is shared only a reference comes of each."""
 
 
 class Gathering:
@@ -38,6 +44,8 @@ class Gathering:
         self.positions: dict[TaskId, int] = {}
         self.sent_bytes = 0
         self._arrived: deque[Outcomes] = deque()
+        #: large values that were asked for and have not been taken yet
+        self._fetches: dict[ObjectId, Callable[[], Buffer]] = {}
         self._condition = threading.Condition(threading.Lock())
         self._is_over = False
 
@@ -70,7 +78,21 @@ class Gathering:
             self.calls.connection.hasten()
             yielding(lambda: self._wait(end_at))
         while self._arrived:
+            self._prefetch()
             self._place(self._arrived.popleft())
+
+    def _prefetch(self) -> None:
+        """Ask for the first of the large values that have arrived, all at once."""
+        for outcomes in list(self._arrived)[:PREFETCHED]:
+            for object_id in result_objects(outcomes):
+                if len(self._fetches) == PREFETCHED:
+                    return
+                if object_id not in self._fetches:
+                    self._fetches[object_id] = self.calls.connection.storage.start_get(object_id)
+
+    def _fetch(self, object_id: ObjectId) -> Buffer:
+        fetch = self._fetches.pop(object_id, None)
+        return self.calls.connection.storage.get(object_id) if fetch is None else fetch()
 
     def abandon(self) -> None:
         """Cancel what has not ended."""
@@ -108,7 +130,7 @@ class Gathering:
             if status != codes.STATUS_SUCCESS:
                 failed.append((position, one))
             else:
-                self.values[position] = self.calls.connection.decode_one(one, deserialize)
+                self.values[position] = self.calls.connection.decode_one(one, deserialize, fetch=self._fetch)
         if failed:
             first = min(failed, key=lambda pair: pair[0])[1]
             raise errors.exception_of(errors.task_error_of(first))
@@ -186,8 +208,13 @@ class Mapping:
         if pickled is not None and max(pickled[1]) <= calls.connection.inline_bytes:
             self._post(ids, *pickled)
             return
-        for task_id, arguments in zip(ids, batch, strict=True):
-            self._submit_one(task_id, arguments)
+        pipeline = calls.pipeline()
+        try:
+            for task_id, arguments in zip(ids, batch, strict=True):
+                self._submit_one(task_id, arguments, pipeline)
+            pipeline.finish()
+        finally:
+            pipeline.abandon()
 
     def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int]] | None:
         """None when there are large buffers among the arguments: they are not to be copied into one payload."""
@@ -219,10 +246,10 @@ class Mapping:
         )
         calls.connection.post(Submitted(submission), is_batch=True)
 
-    def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...]) -> None:
+    def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...], pipeline: Pipeline) -> None:
         """An item with large arguments, references or futures is a call like any other."""
         self._gathering.sent_bytes += self._calls.submit(
-            self._function_id, arguments, {}, self._options, task_id, self._gathering
+            self._function_id, arguments, {}, self._options, task_id, self._gathering, pipeline
         )
 
 

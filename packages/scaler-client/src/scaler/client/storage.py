@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from scaler.client.background import Background
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
@@ -14,13 +16,34 @@ from scaler_protocol import codes, values
 from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, PeerId, content_id, new_object_id
 from scaler_protocol.messages import Buffer
-from scaler_protocol.objects import ObjectClient
+from scaler_protocol.objects import ObjectClient, PendingPut
 
 KEPT_BYTES = 256 * 1024 * 1024
 """How many bytes of stored objects are kept here as well, for a storage that has lost them. Only what cannot change
 meanwhile is kept: not the memory of the program's arrays."""
 
+RELEASE_SECONDS = 0.005
+"""What is released within so short a time is released together."""
+
+_Result = TypeVar("_Result")
+
 _log = logging.getLogger("scaler")
+
+
+class StartedPut:
+    """An object on its way to the storage."""
+
+    def __init__(self, object_id: ObjectId, pending: PendingPut) -> None:
+        self.object_id = object_id
+        self._pending = pending
+
+    @property
+    def is_done(self) -> bool:
+        return self._pending.is_done
+
+    def finish(self) -> None:
+        """Until it is there; raises what went wrong. Until then its bytes must not change."""
+        _translated(self._pending.finish)
 
 
 class Storage:
@@ -39,6 +62,8 @@ class Storage:
         #: all that the cluster keeps in our name, with its bytes as far as they are kept here
         self._held: dict[ObjectId, Sequence[Buffer] | None] = {}
         self._kept_bytes = 0
+        #: to be released; when there is any, a job for that is waiting
+        self._unneeded: list[ObjectId] = []
         #: names under which we may still own what we hold
         self._previous: list[PeerId] = []
 
@@ -70,20 +95,36 @@ class Storage:
         self._put(object_id, pieces)
         return object_id
 
-    def get(self, object_id: ObjectId) -> bytearray:
-        try:
-            return self._connected().get(object_id)
-        except ObjectNotFound as error:
-            raise MissingObjects(f"the result is no longer in the object storage: {error}") from error
-        except StorageError as error:
-            raise ObjectStorageException(str(error)) from error
+    def start_put(self, pieces: Sequence[Buffer]) -> StartedPut:
+        """The same, without waiting until it is there."""
+        object_id = new_object_id()
+        return StartedPut(object_id, self._start_put(object_id, pieces))
+
+    def get(self, object_id: ObjectId) -> Buffer:
+        return _translated(lambda: self._connected().get(object_id))
+
+    def start_get(self, object_id: ObjectId) -> Callable[[], Buffer]:
+        """The same, without waiting for it where that is possible: what is returned gets it."""
+        started = _translated(lambda: self._connected().start_get(object_id))
+        return partial(self.get, object_id) if started is None else partial(_translated, started.finish)
 
     def release(self, ids: Iterable[ObjectId]) -> None:
         """Never waits. An object that cannot be released now goes when this client leaves."""
         batch = list(ids)
         for object_id in batch:
             self._kept_bytes -= values.size_of(self._held.pop(object_id, None) or ())
-        self._background.run(lambda: self._quietly_release(batch))
+        with self._lock:
+            is_scheduled = bool(self._unneeded)
+            self._unneeded += batch
+        if batch and not is_scheduled:
+            self._background.run(self._release_unneeded)
+
+    def _release_unneeded(self) -> None:
+        """One request for all that comes within a moment: the results of a map are dropped one by one."""
+        time.sleep(RELEASE_SECONDS)
+        with self._lock:
+            ids, self._unneeded = self._unneeded, []
+        self._quietly_release(ids)
 
     def hold(self, ids: Iterable[ObjectId]) -> None:
         """Results that workers have stored in our name."""
@@ -141,6 +182,10 @@ class Storage:
             client.close()
 
     def _put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> None:
+        pending = self._start_put(object_id, pieces)
+        _translated(pending.finish)
+
+    def _start_put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> PendingPut:
         # Held before it is there: a session that is lost in the middle moves it too.
         size = values.size_of(pieces)
         if size + self._kept_bytes <= KEPT_BYTES and all(map(_is_constant, pieces)):
@@ -148,10 +193,7 @@ class Storage:
             self._kept_bytes += size
         else:
             self._held[object_id] = None
-        try:
-            self._connected().put(object_id, self._owner, pieces)
-        except StorageError as error:
-            raise ObjectStorageException(str(error)) from error
+        return _translated(lambda: self._connected().start_put(object_id, self._owner, pieces))
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
         try:
@@ -175,6 +217,16 @@ class Storage:
                     on_restart=_weakly(self._restore_later),
                 )
             return self._client
+
+
+def _translated(call: Callable[[], _Result]) -> _Result:
+    """The storage's errors as those that programs know."""
+    try:
+        return call()
+    except ObjectNotFound as error:
+        raise MissingObjects(f"the result is no longer in the object storage: {error}") from error
+    except StorageError as error:
+        raise ObjectStorageException(str(error)) from error
 
 
 def _is_constant(piece: Buffer) -> bool:
