@@ -1,1 +1,1 @@
-"""Generated sequences: what no hand has written down. See `engine` for how a run goes, `steps` for what it is made of."""
+"""Generated sequences. `engine` says how a run goes, `steps` what it is made of."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scaler_conformance.verdicts import Breach, Ended
+from scaler_conformance.verdicts import Breach
 
 from .steps import Step, smaller, strategy
 
@@ -64,7 +64,8 @@ def explore(
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    drawn(seeded(seed)(given(strategy(weights, length))(play)))()
+    explored: Callable[[], None] = drawn(seeded(seed)(given(strategy(weights, length))(play)))  # type: ignore[no-untyped-call]
+    explored()
     if run.breach is not None:
         shrink(scene, player, run)
     return run
@@ -100,11 +101,7 @@ def shrink(scene: Scene, player: Player, run: Run) -> None:
                 break
             run.tries += 1
             breach = attempt(scene, player, steps, Counter())
-            if (
-                breach is not None
-                and breach.clause == clause
-                and isinstance(breach, Ended) == isinstance(run.breach, Ended)
-            ):
+            if breach is not None and (breach.clause, type(breach)) == (clause, type(run.breach)):
                 run.failing, run.breach, best = steps, breach, scene.transcript
                 is_smaller = True
                 break

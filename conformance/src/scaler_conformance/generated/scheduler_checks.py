@@ -41,9 +41,8 @@ def _results(player: SchedulerPlayer) -> None:
         clause = "SCH-22" if entry is not None and entry.is_orphan else "SCH-6" if count else "SCH-13"
         if entry is not None and entry.is_unwanted and status == CODES.STATUS_SUCCESS:
             clause = "SCH-14"
-        raise Breach(
-            f"{_name(player, peer)} was sent a result {STATUSES[status]} of {_name(player, task)}: none is due", clause
-        )
+        text = f"{_name(player, peer)} was sent a result {STATUSES[status]} of {_name(player, task)}, and none is due"
+        raise Breach(text, clause)
     for peer, task, status in model.results - seen:
         event = model.tasks[task]
         clause = "SCH-19" if event.task.dependencies and event.worker == b"" and status in (2, 6) else "SCH-13"
@@ -76,9 +75,8 @@ def _cancels(player: SchedulerPlayer) -> None:
     for peer, task in seen - player.model.told:
         entry = player.model.tasks.get(task)
         if entry is None or entry.worker != peer or not (entry.cancels > 1 or entry.is_orphan):
-            raise Breach(
-                f"{_name(player, peer)} was told to cancel {_name(player, task)}, which nobody asked for", "CAN-6"
-            )
+            text = f"{_name(player, peer)} was told to cancel {_name(player, task)}, which nobody asked for"
+            raise Breach(text, "CAN-6")
     player.model.told.clear()
 
 
@@ -92,13 +90,7 @@ def _replies(player: SchedulerPlayer) -> None:
             ids = ids_of(reply["ids"])
             empty[client.peer_id] += not ids
             for name, outcome in zip(ids, reply["outcomes"] or bytes(len(ids)), strict=True):
-                entry = model.tasks.get(name)
-                is_late = outcome == CODES.CANCEL_TOO_LATE and entry is not None and entry.client == client.peer_id
-                if outcome == CODES.CANCEL_UNKNOWN or (
-                    is_late
-                    and player._unknown[client.peer_id, name]
-                    and not model.replies[client.peer_id, name, outcome]
-                ):
+                if _is_unknown(player, client.peer_id, name, outcome):
                     unknown[client.peer_id, name] += 1
                 else:
                     seen[client.peer_id, name, outcome] += 1
@@ -109,17 +101,23 @@ def _replies(player: SchedulerPlayer) -> None:
             text = f"{_name(player, peer)} was not answered {OUTCOMES[outcome]} for {_name(player, task)}"
             raise Breach(text, "CAN-8" if seen[peer, task, outcome] else "CAN-1")
         for peer, task, outcome in more:
-            text = f"{_name(player, peer)} was answered {OUTCOMES.get(outcome, outcome)} for {_name(player, task)}, and that is not due"
-            raise Breach(text, "CAN-1")
-    if unknown != +player._unknown:
+            told = f"{OUTCOMES.get(outcome, outcome)} for {_name(player, task)}"
+            raise Breach(f"{_name(player, peer)} was answered {told}, and that is not due", "CAN-1")
+    if unknown != +player.unknown:
         raise Breach("a Cancel of an unknown id was not answered UNKNOWN exactly once", "CAN-1")
-    if empty != +player._empty:
-        raise Breach(
-            "a Cancel of everything where there is nothing has one empty reply, and no other Cancel has", "CAN-3"
+    if empty != +player.empty:
+        raise Breach("an empty CancelReply answers only a Cancel of everything where there is nothing", "CAN-3")
+            "an empty CancelReply answers a Cancel of everything where there is nothing, only and once", "CAN-3"
         )
     model.replies.clear()
-    player._unknown.clear()
-    player._empty.clear()
+    player.unknown.clear()
+    player.empty.clear()
+
+
+def _is_unknown(player: SchedulerPlayer, client: bytes, task: bytes, outcome: int) -> bool:
+    """UNKNOWN; or TOO_LATE for a task that has ended and that the scheduler happens to remember."""
+    is_ended = player.unknown[client, task] > 0 and not player.model.replies[client, task, outcome]
+    return outcome == CODES.CANCEL_UNKNOWN or (outcome == CODES.CANCEL_TOO_LATE and is_ended)
 
 
 def _rest(player: SchedulerPlayer) -> None:
@@ -129,15 +127,16 @@ def _rest(player: SchedulerPlayer) -> None:
     for client in player.clients:
         errors.update((client.peer_id, error["code"], error["refSeq"]) for error in client.take("error"))
         logs.update((client.peer_id, log["taskId"]) for log in client.take("taskLog"))
-    for peer, code, seq in +player._errors - errors:
+    for peer, code, seq in +player.errors - errors:
         raise Breach(f"{_name(player, peer)} was not sent Error {code_name(code)} for message {seq}", "ERR-1")
-    for peer, code, seq in errors - player._errors:
-        raise Breach(
-            f"{_name(player, peer)} was sent Error {code_name(code)} for message {seq}, which is legal", "SCH-1"
-        )
-    if logs != +player._logs:
+    for peer, code, seq in errors - player.errors:
+        text = f"{_name(player, peer)} was sent Error {code_name(code)} for message {seq}, which is legal"
+        raise Breach(text, "SCH-1")
+    if logs != +player.logs:
         raise Breach("the logs that came are not those of current tasks", "SCH-28")
-    player._errors.clear()
-    player._logs.clear()
-    for peer in (*player.clients, *player.workers):
-        peer.expect_nothing(clause="SCH-22" if peer in player.clients else "SCH-6")
+    player.errors.clear()
+    player.logs.clear()
+    for client in player.clients:
+        client.expect_nothing(clause="SCH-22")
+    for worker in player.workers:
+        worker.expect_nothing(clause="SCH-6")

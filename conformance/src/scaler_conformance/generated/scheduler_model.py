@@ -143,7 +143,7 @@ class SchedulerModel:
             self.told[task.worker, task.id] += 1
         else:
             self._move(task, "Cancel", CANCELING)
-        return CANCELED
+        return int(CANCELED)
 
     def worker_gone(self, worker: bytes, *, is_lost: bool) -> None:
         for task in list(self.workers.pop(worker).held.values()):

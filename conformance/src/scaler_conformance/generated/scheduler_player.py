@@ -18,9 +18,9 @@ from .steps import Step
 
 #: How often each step is drawn.
 WEIGHTS = {
-    "submit": 14, "finish": 14, "credit": 4, "cancel": 5, "answer_cancel": 5, "give_back": 3, "cancel_all": 1,
-    "stale_result": 2, "submit_again": 1, "submit_wrong": 1, "log": 1, "strange": 1,
-    "worker_joins": 3, "worker_leaves": 2, "worker_lost": 2, "worker_resumes": 2,
+    "finish": 22, "submit": 10, "credit": 5, "cancel": 7, "answer_cancel": 12, "give_back": 4, "cancel_all": 1,
+    "stale_result": 3, "submit_again": 2, "submit_wrong": 2, "log": 2, "strange": 2,
+    "worker_joins": 3, "worker_leaves": 2, "worker_lost": 3, "worker_resumes": 2,
     "client_joins": 1, "client_leaves": 1, "client_replaced": 1, "client_resumes": 2,
 }  # fmt: skip
 MOST_PEERS = 3
@@ -37,18 +37,21 @@ def play(scene: Scene, steps: list[Step], edges: Counter[str]) -> None:
 
 
 class SchedulerPlayer:
+    """Beside the model it notes what is due for the step alone: errors, logs, answers to Cancels of unknown tasks."""
+
     def __init__(self, scene: Scene, edges: Counter[str]) -> None:
         self.scene = scene
         self.model = SchedulerModel(edges)
         self.clients: list[ClientPeer] = []
         self.workers: list[WorkerPeer] = []
-        self._logs: Counter[tuple[bytes, bytes]] = Counter()
-        self._errors: Counter[tuple[bytes, int, int]] = Counter()
-        self._unknown: Counter[tuple[bytes, bytes]] = Counter()
-        self._empty: Counter[bytes] = Counter()
+        self.logs: Counter[tuple[bytes, bytes]] = Counter()
+        self.errors: Counter[tuple[bytes, int, int]] = Counter()
+        self.unknown: Counter[tuple[bytes, bytes]] = Counter()
+        self.empty: Counter[bytes] = Counter()
         self.edges = edges
         self._client_joins(0, 0, 0, 0)
-        self._worker_joins(1, 0, 0, 0)
+        self._worker_joins(2, 0, 0, 0)
+        self._worker_joins(1, 3, 2, 0)
         self.settle(None)
 
     def step(self, step: Step) -> None:
@@ -89,7 +92,7 @@ class SchedulerPlayer:
         asked = [{"name": name, "amount": amount} for name, amount in needs.items()]
         client.submit(tasks, depth=depth, priority=priority, retries=retries, capabilities=asked)
         for task in tasks:
-            missing = {name for name in task.dependencies}
+            missing = set(task.dependencies)
             unwanted = bool(task.flags)
             self.model.submitted(
                 ModelTask(task, client.peer_id, depth, priority, retries, needs, unwanted, missing=missing)
@@ -105,7 +108,7 @@ class SchedulerPlayer:
         if client is None or not living:
             return None
         seq = client.submit_batch([*client.new_tasks(1), living[which % len(living)].task])
-        self._errors[client.peer_id, CODES.DUPLICATE_TASK, seq] += 1
+        self.errors[client.peer_id, CODES.DUPLICATE_TASK, seq] += 1
         return client
 
     def _submit_wrong(self, who: int, how: int, *_: int) -> ClientPeer | None:
@@ -126,7 +129,7 @@ class SchedulerPlayer:
         else:
             columns = {"payload": b"much too long"}
         seq = client.send_batch("submit", write_tasks(tasks, {"callFormat": CODES.CALL_RAW}), **columns)
-        self._errors[client.peer_id, code, seq] += 1
+        self.errors[client.peer_id, code, seq] += 1
         return client
 
     def _cancel(self, who: int, which: int, again: int, _: int) -> ClientPeer | None:
@@ -137,7 +140,7 @@ class SchedulerPlayer:
         name = mine[which % len(mine)].id if mine and again % 8 else new_id()
         client.send("cancel", ids=name * (1 + again % 2))
         if self.model.canceled(client.peer_id, name) is None:
-            self._unknown[client.peer_id, name] += 1
+            self.unknown[client.peer_id, name] += 1
         return client
 
     def _cancel_all(self, who: int, *_: int) -> ClientPeer | None:
@@ -154,7 +157,7 @@ class SchedulerPlayer:
                 task.cancels -= 1
                 self.model.canceled(client.peer_id, task.id)
         if not living:
-            self._empty[client.peer_id] += 1
+            self.empty[client.peer_id] += 1
         return client
 
     def _client_leaves(self, who: int, *_: int) -> ClientPeer | None:
@@ -271,7 +274,7 @@ class SchedulerPlayer:
         task = tasks[which % len(tasks)]
         worker.send("taskLog", taskId=task.id, stream=1, text="said")
         if task.worker == worker.peer_id and not task.is_orphan:
-            self._logs[task.client, task.id] += 1
+            self.logs[task.client, task.id] += 1
         return worker
 
     def _worker_leaves(self, who: int, *_: int) -> WorkerPeer | None:
@@ -311,7 +314,7 @@ class SchedulerPlayer:
             sample = samples()[("credit", "put", "results")[kind // 3 % 3]]
             payload = sample.payload[0] if sample.payload else None
             seq = client.send(sample.kind, payload=payload, **sample.body)
-            self._errors[client.peer_id, CODES.NOT_ALLOWED, seq] += 1
+            self.errors[client.peer_id, CODES.NOT_ALLOWED, seq] += 1
         elif kind % 3 == 1 and client.sent:
             client.send_frames(client.sent[-1][1], Message("ping", {"nonce": 0}, client.sent_seq))
         else:

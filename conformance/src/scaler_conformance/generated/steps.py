@@ -48,12 +48,11 @@ def smaller(steps: Sequence[Step]) -> Iterable[list[Step]]:
             yield [*steps[:at], *steps[at + size :]]
         size //= 2
     for at, step in enumerate(steps):
-        for place in range(1, 5):
-            value = step[place]
+        numbers = step[1:]
+        for place, value in enumerate(numbers):
             for lower in dict.fromkeys((0, 1, value // 2)):
-                if isinstance(value, int) and isinstance(lower, int) and lower < value:
-                    changed = list(step)
-                    changed[place] = lower
+                if lower < value:
+                    changed = [step[0], *numbers[:place], lower, *numbers[place + 1 :]]
                     yield [*steps[:at], _step(changed), *steps[at + 1 :]]
 
 
