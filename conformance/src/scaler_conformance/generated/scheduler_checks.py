@@ -107,8 +107,6 @@ def _replies(player: SchedulerPlayer) -> None:
         raise Breach("a Cancel of an unknown id was not answered UNKNOWN exactly once", "CAN-1")
     if empty != +player.empty:
         raise Breach("an empty CancelReply answers only a Cancel of everything where there is nothing", "CAN-3")
-            "an empty CancelReply answers a Cancel of everything where there is nothing, only and once", "CAN-3"
-        )
     model.replies.clear()
     player.unknown.clear()
     player.empty.clear()
