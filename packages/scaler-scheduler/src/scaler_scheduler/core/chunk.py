@@ -6,8 +6,9 @@ that a task can be dispatched again after its worker was lost (SCH-7).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scaler_protocol.codes import KIND_TASK
@@ -86,6 +87,13 @@ class Chunk:
         columns = (self.batch.functions, self.batch.ids, self.batch.function_indexes, self.batch.part_counts)
         size = sum(map(len, (*columns, self.batch.part_kinds, self.batch.part_sizes)))
         return 2 + -(-size // len(self.ids))
+
+    def every_dependency(self) -> Iterator[tuple[TaskId, ...]]:
+        """What `dependencies` tells of each task in turn."""
+        ids: tuple[TaskId, ...] = split_ids(self.batch.dependencies)  # type: ignore[assignment]
+        starts = self._dependency_starts
+        for start, stop in pairwise(starts):
+            yield ids[start:stop] if stop - start < 2 else tuple(dict.fromkeys(ids[start:stop]))
 
     def part_bytes(self, index: int) -> int:
         first, behind = self._part_starts[index], self._part_starts[index + 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaler_protocol.codes import KIND_OBJECT, STATUS_SUCCESS
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
@@ -21,8 +22,7 @@ class Waiting:
     missing: int  #: dependencies that have not succeeded yet; at least 1
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """The result of a task that has ended. Of one that did not succeed only while its graph may grow."""
 
     chunk: Chunk
@@ -30,6 +30,13 @@ class Kept:
     value: bytes
     is_wanted: bool
     status: int = STATUS_SUCCESS
+
+
+def listed(dependents: TaskId | dict[TaskId, None] | None) -> Iterable[TaskId]:
+    """One of `Dependencies.dependents`, as something to go through."""
+    if dependents is None:
+        return ()
+    return dependents if isinstance(dependents, dict) else (dependents,)
 
 
 def previous_life(task_id: TaskId) -> TaskId:
@@ -41,21 +48,27 @@ class Dependencies:
     def __init__(self) -> None:
         #: all and only the tasks in state WAITING
         self.waiting: dict[TaskId, Waiting] = {}
-        #: unfinished task -> tasks in `waiting` for it, at least one
-        self.dependents: dict[TaskId, dict[TaskId, None]] = {}
+        #: unfinished task -> tasks in `waiting` for it; most have one, which then stands here by itself
+        self.dependents: dict[TaskId, TaskId | dict[TaskId, None]] = {}
         #: task -> how many unfinished tasks depend on it
         self.users: dict[TaskId, int] = {}
         self.kept: dict[TaskId, Kept] = {}
         #: graphs of which more batches may follow -> their kept results
         self.open_graphs: dict[GraphId, dict[TaskId, None]] = {}
 
-    def add(self, task_id: TaskId, chunk: Chunk, index: int, missing: list[TaskId]) -> None:
-        for other in chunk.dependencies(index):
-            self.users[other] = self.users.get(other, 0) + 1
+    def add(self, task_id: TaskId, chunk: Chunk, index: int, needs: Iterable[TaskId], missing: list[TaskId]) -> None:
+        """`needs` are all its dependencies, `missing` what it waits for."""
+        users, dependents = self.users, self.dependents
+        for other in needs:
+            users[other] = users.get(other, 0) + 1
         if missing:
             self.waiting[task_id] = Waiting(chunk, index, len(missing))
             for other in missing:
-                self.dependents.setdefault(other, {})[task_id] = None
+                first = dependents.setdefault(other, task_id)
+                if isinstance(first, dict):
+                    first[task_id] = None
+                elif first is not task_id:
+                    dependents[other] = {first: None, task_id: None}
 
     def open(self, graph_id: GraphId) -> None:
         self.open_graphs.setdefault(graph_id, {})
@@ -74,7 +87,7 @@ class Dependencies:
 
     def _one_less(self, ended: TaskId) -> list[tuple[Chunk, int]]:
         ready = []
-        for dependent in self.dependents.pop(ended, ()):
+        for dependent in listed(self.dependents.pop(ended, None)):
             waiting = self.waiting[dependent]
             waiting.missing -= 1
             if not waiting.missing:
@@ -96,7 +109,7 @@ class Dependencies:
     def failed(self, task_id: TaskId) -> list[tuple[TaskId, Chunk, int]]:
         """The tasks that waited for it directly, taken out of `waiting`: they end the same way."""
         doomed = []
-        for dependent in self.dependents.pop(task_id, ()):
+        for dependent in listed(self.dependents.pop(task_id, None)):
             waiting = self.waiting.pop(dependent)
             doomed.append((dependent, waiting.chunk, waiting.index))
         for dependent, chunk, index in doomed:
@@ -113,10 +126,10 @@ class Dependencies:
     def _stop_waiting(self, task_id: TaskId, chunk: Chunk, index: int) -> None:
         for other in (*chunk.dependencies(index), previous_life(task_id)):
             dependents = self.dependents.get(other)
-            if dependents is not None:
+            if isinstance(dependents, dict):
                 dependents.pop(task_id, None)
-                if not dependents:
-                    del self.dependents[other]
+            if dependents == task_id or not dependents:
+                self.dependents.pop(other, None)
 
     def ended(self, chunk: Chunk, index: int) -> list[tuple[Chunk, ObjectId]]:
         """This task needs its inputs no longer. Answers the objects that are to be released."""

@@ -7,6 +7,7 @@ from collections import Counter
 from scaler_protocol.ids import TaskId
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.core import SchedulerCore
+from scaler_scheduler.core.dependencies import listed
 from scaler_scheduler.core.states import UNFINISHED, State
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
@@ -96,8 +97,12 @@ def _check_dependencies(tables: Tables) -> None:
     for task_id, kept in dependencies.kept.items():
         is_needed = task_id in users or kept.chunk.header.graph_id in open_graphs
         assert is_needed, "a result is kept for nobody"
+    missing: Counter[TaskId] = Counter()
     for dependents in dependencies.dependents.values():
-        assert dependents and dependents.keys() <= dependencies.waiting.keys(), "dependents are listed that do not wait"
+        assert dependents, "somebody waits for what is listed"
+        missing.update(list(listed(dependents)))
+    waiting = {task_id: one.missing for task_id, one in dependencies.waiting.items()}
+    assert missing == waiting, "tasks do not wait for as many as they are listed with"
 
 
 def _check_sparse(tables: Tables) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 from scaler_protocol.codes import BAD_BATCH, BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Error, Submit
@@ -52,16 +54,22 @@ def _known(tables: Tables, chunk: Chunk) -> list[TaskId]:
 
 
 def _graph_refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
-    own = set(chunk.ids)
-    for index, task_id in enumerate(chunk.ids):
-        for other in chunk.dependencies(index):
-            if other not in own and not _is_known_to(tables, chunk.client, other):
+    own, earlier = set(chunk.ids), set[TaskId]()
+    is_in_order = True
+    for task_id, needs in zip(chunk.ids, chunk.every_dependency(), strict=True):
+        for other in needs:
+            if other in earlier:
+                continue
+            if other in own:
+                is_in_order = False
+            elif not _is_known_to(tables, chunk.client, other):
                 text = (
                     f"task {task_id.hex()} depends on {other.hex()}, which is neither in the batch nor unfinished nor "
                     "kept for its graph: submit a graph in one batch, or leave it unsealed until the last"
                 )
                 return BAD_GRAPH, text, "SCH-16"
-    if _has_cycle(chunk, own):
+        earlier.add(task_id)
+    if not is_in_order and _has_cycle(chunk, own):
         return BAD_GRAPH, "the dependencies of this batch run in a circle: nothing of it was accepted", "SCH-16"
     return None
 
@@ -119,13 +127,16 @@ def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
     ready: list[int] = []
     failed: dict[TaskId, None] = {}
     has_failed = tables.dependencies.has_failed
-    for index, task_id in enumerate(chunk.ids):
-        missing = [other for other in chunk.dependencies(index) if other in tables.where or has_failed(other)]
-        failed.update(dict.fromkeys(filter(has_failed, missing)))
-        if task_id in tables.abandoned:
+    where, kept, abandoned = tables.where, tables.dependencies.kept, tables.abandoned
+    every = chunk.every_dependency() if chunk.has_dependencies else repeat(())
+    for index, (task_id, needs) in enumerate(zip(chunk.ids, every, strict=False)):
+        missing = [other for other in needs if other in where or (other in kept and has_failed(other))]
+        if kept:
+            failed.update(dict.fromkeys(filter(has_failed, missing)))
+        if task_id in abandoned:
             missing.append(previous_life(task_id))
-            tables.attempts[task_id] = tables.abandoned[task_id] + 1
-        tables.dependencies.add(task_id, chunk, index, missing)
+            tables.attempts[task_id] = abandoned[task_id] + 1
+        tables.dependencies.add(task_id, chunk, index, needs, missing)
         if not missing:
             ready.append(index)
     tables.move(State.NEW, Move.SUBMIT_WAITING, len(chunk.ids) - len(ready))
