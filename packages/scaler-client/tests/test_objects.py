@@ -95,4 +95,4 @@ def test_what_a_task_prints_appears_here(cluster: FakeCluster, capsys: pytest.Ca
     with Client(cluster.address, stream_output=True) as client:
         client.submit(abs, -1).result(WAIT)
         assert client._ready().connection.callbacks.wait(WAIT)
-    assert "printed by the task" in capsys.readouterr().out
+    assert capsys.readouterr().out == "[task 0] printed by the task\n"

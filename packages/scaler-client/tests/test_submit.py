@@ -111,7 +111,12 @@ def test_a_function_is_stored_once_and_anew_when_it_changes(client: Client, clus
 def test_a_partial_is_serialized_again_only_when_what_it_holds_may_differ(client: Client, monkeypatch: Any) -> None:
     serialized: list[object] = []
     dumps = values.dumps
-    monkeypatch.setattr(values, "dumps", lambda value: dumps((serialized.append(value), value)[1]))
+
+    def noted(value: object) -> Any:
+        serialized.append(value)
+        return dumps(value)
+
+    monkeypatch.setattr(values, "dumps", noted)
     constant = functools.partial(operator.add, 1)
     by_keyword = functools.partial(keyword_only, b=1)
     for number in range(3):

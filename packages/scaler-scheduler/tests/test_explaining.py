@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from tests.support.scheduler_story import Story, peer, task
 
-from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_TASK, Capability, Explain, Explanation, ProcessorStatus, WorkerStatus
 from scaler_scheduler.core import Policy, Send
 
@@ -82,7 +81,7 @@ def test_what_is_not_an_unfinished_task_of_the_asker(story: Story) -> None:
     nothing = Explanation(0, task("theirs"))
     assert ask(story, "theirs") == nothing
     assert ask(story, "never") == replace(nothing, task_id=task("never"))
-    assert ask(story).task_id == PeerId(b""), "what others wait for is none of its business"
+    assert ask(story).task_id == NO_TASK, "what others wait for is none of its business"
 
 
 def test_a_client_that_has_left_gets_no_answer(story: Story) -> None:

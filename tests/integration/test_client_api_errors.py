@@ -1,0 +1,93 @@
+"""How a task's failure reaches the caller, with real workers."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+
+import pytest
+
+from scaler import Client
+from scaler.utility.exceptions import (
+    RemoteError,
+    RemoteTraceback,
+    ResultNotSerializableError,
+    ScalerError,
+    TaskExceptionNotSerializableError,
+)
+from tests.support import api_tasks, tasks
+from tests.support.clusters import RealCluster
+from tests.support.processes import WAIT, Stage
+
+
+@pytest.fixture(scope="module")
+def cluster(module_stage: Stage) -> Iterator[RealCluster]:
+    cluster = RealCluster(module_stage, 1)
+    yield cluster
+    cluster.wait_until_empty()
+
+
+@pytest.fixture
+def client(cluster: RealCluster) -> Iterator[Client]:
+    with Client(cluster.address) as client:
+        yield client
+
+
+def test_type_cause_notes_and_frames_are_the_tasks_own(client: Client) -> None:
+    error = client.submit(api_tasks.raise_with_all).exception(WAIT)
+    assert type(error) is ValueError and error.args == ("outer",)
+    cause = error.__cause__
+    assert type(cause) is KeyError and isinstance(cause.__cause__, RemoteTraceback)
+    if sys.version_info >= (3, 11):
+        assert error.__notes__ == ["a note"]
+    told = "".join(traceback.format_exception(error))
+    assert "in raise_with_all" in told and 'empty["inner"]' in told
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "message"),
+    [
+        (api_tasks.raise_needs_two, "NeedsTwo", "7: the reason"),
+        (api_tasks.raise_broken, "Broken", "the story"),
+    ],
+)
+def test_an_exception_that_does_not_survive_pickling(client: Client, function: object, name: str, message: str) -> None:
+    with pytest.raises(TaskExceptionNotSerializableError, match=message) as caught:
+        client.submit(function).result(WAIT)  # type: ignore[arg-type]
+    assert caught.value.type_name.endswith(name) and f"in {function.__name__}" in caught.value.text  # type: ignore[attr-defined]
+    assert client.submit(tasks.square, 2).result(WAIT) == 4
+
+
+def test_an_exception_whose_class_is_only_on_the_worker(client: Client) -> None:
+    with pytest.raises(RemoteError, match="what happened there") as caught:
+        client.submit(api_tasks.raise_unimportable).result(WAIT)
+    assert caught.value.type_name == "only_on_the_worker.Gone"
+    assert isinstance(caught.value, ScalerError)
+    assert "in raise_unimportable" in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"), [(api_tasks.leave, SystemExit), (api_tasks.press_ctrl_c, KeyboardInterrupt)]
+)
+def test_leaving_a_task_ends_the_task_and_nothing_else(
+    client: Client, function: object, kind: type[BaseException]
+) -> None:
+    error = client.submit(function).exception(WAIT)  # type: ignore[arg-type]
+    assert type(error) is kind
+    assert client.submit(tasks.square, 2).result(WAIT) == 4, "the worker goes on"
+
+
+def test_a_result_that_cannot_be_pickled(client: Client) -> None:
+    with pytest.raises(ResultNotSerializableError, match="generator"):
+        client.submit(eval, "(x for x in ())").result(WAIT)
+
+
+def test_wrong_arguments_are_pythons_own_error(client: Client) -> None:
+    for wrong in (
+        client.submit(tasks.square),
+        client.submit(tasks.square, 1, extra=2),
+        client.submit(tasks.square, 1, 2),
+    ):
+        with pytest.raises(TypeError, match="square"):
+            wrong.result(WAIT)
