@@ -48,6 +48,16 @@ def test_a_chain_runs_in_order_and_passes_its_results_on(story: Story) -> None:
     assert not story.core.tables.dependencies.kept
 
 
+def test_what_has_waited_goes_before_what_could_run_from_the_beginning(story: Story) -> None:
+    """A sum of many: its inputs are freed as soon as they can be. (SCH-11)"""
+    story.worker("w", credit=2)
+    graph = {"a": [], "b": [], "e": [], "f": [], "ab": ["a", "b"], "ef": ["e", "f"], "all": ["ab", "ef"]}
+    story.submit_graph("c", graph, unwanted=["a", "b", "e", "f", "ab", "ef"])
+    assert story.settle() == ["w <- Dispatch a b"]
+    story.results("w", ["a", "b"])
+    assert story.settle() == ["w <- Dispatch ab with a b", "w <- Dispatch e"]
+
+
 def test_a_failure_ends_everything_that_waited_for_it(story: Story) -> None:
     story.worker("w")
     story.submit_graph("c", {"a": [], "b": ["a"], "e": ["b"], "other": []}, unwanted=["a", "b"])
