@@ -6,8 +6,8 @@ import signal
 
 from scaler import Client
 from tests.support import tasks
-from tests.support.clusters import RealCluster
-from tests.support.processes import WAIT, Command, Stage
+from tests.support.clusters import RealCluster, watching
+from tests.support.processes import WAIT, Command, Stage, until
 
 SCALING = ("--policy-content", "allocate=even; scaling=vanilla")
 
@@ -54,3 +54,27 @@ def test_all_workers_at_once(stage: Stage) -> None:
     manager = start_manager(cluster, "--mode", "fixed")
     cluster.wait_for_workers(2)
     assert manager.end(signal.SIGTERM) == 0
+
+
+def test_a_webhook_brings_workers(stage: Stage) -> None:
+    """As in the first documents: an adapter, a scheduler that is told where it listens, and load."""
+    port, http = stage.ports(), stage.ports()
+    address, url = f"tcp://127.0.0.1:{port}", f"http://127.0.0.1:{http}"
+    adapter = stage.start("scaler_worker.adapter", address, "--host", "127.0.0.1", "--port", str(http))
+    adapter.wait_for("NativeWorkerAdapter: listen to")
+    scheduler = stage.start("scaler_scheduler", address, "--adapter-webhook-url", url)
+    with Client(address) as client, watching(address) as watch:
+        assert client.map(tasks.square, range(100)) == [number * number for number in range(100)]
+        assert [worker.name.partition("-")[0] for worker in watch.snapshot().workers] == ["native"]
+        until(lambda: not watch.snapshot().workers, "the idle worker is shut down")
+        assert client.submit(tasks.square, 3).result(WAIT) == 9
+    assert scheduler.end(signal.SIGTERM) == 0
+    assert adapter.end(signal.SIGTERM) == 0
+
+
+def test_a_webhook_where_nobody_listens(stage: Stage) -> None:
+    """The rest of the cluster goes on."""
+    cluster = RealCluster(stage, 1, scheduler=("--adapter-webhook-url", "http://127.0.0.1:1"))
+    cluster.scheduler.wait_for("asking again until it answers")
+    with Client(cluster.address) as client:
+        assert client.submit(tasks.square, 3).result(WAIT) == 9

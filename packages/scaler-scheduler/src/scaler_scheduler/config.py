@@ -21,6 +21,7 @@ from scaler_protocol.process import (
     add_logging_arguments,
     check_event_loop,
     flag,
+    http_url,
     logging_options,
     non_negative_seconds,
     positive_int,
@@ -42,6 +43,7 @@ class Config:
     is_storage_given: bool
     advertised_storage_address: str
     monitor_address: str
+    adapter_webhook_url: str  #: of a worker adapter that brings workers, or empty
     is_insecure: bool
     policy: Policy
     worker_timers: Timers
@@ -73,6 +75,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         monitor_address=monitor,
         is_insecure=options.insecure,
         policy=_policy(options, choice),
+        adapter_webhook_url=options.adapter_webhook_url or "",
         worker_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.worker_timeout_seconds),
         client_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.client_timeout_seconds),
         object_retention_seconds=options.object_retention_seconds,
@@ -164,6 +167,10 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--monitor-address", "-ma", metavar="ADDRESS",
         help="where to publish what the cluster does (default: the second next port)",
+    )  # fmt: skip
+    group.add_argument(
+        "--adapter-webhook-url", "-awu", type=http_url, metavar="URL",
+        help="a worker adapter that starts workers when there is work, and shuts them down when there is none",
     )  # fmt: skip
     group.add_argument(
         "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"

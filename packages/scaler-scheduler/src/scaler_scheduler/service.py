@@ -51,6 +51,7 @@ from scaler_scheduler.core import (
 )
 from scaler_scheduler.monitor_socket import MonitorSocket
 from scaler_scheduler.storage_process import StorageProcess, answers
+from scaler_scheduler.webhook_process import WebhookProcess
 
 STORAGE_READY_SECONDS = 30.0
 STORAGE_RETRY_SECONDS = 0.5
@@ -73,6 +74,7 @@ class SchedulerService:
         self._server_id = new_peer_id()
         self._software = this_software("scaler-scheduler")
         self._storage_process: StorageProcess | None = None
+        self._webhook_process: WebhookProcess | None = None
         self._storage_is_open = asyncio.Event()
         self._storage_trouble = ""
         self._sequence = 0
@@ -126,9 +128,13 @@ class SchedulerService:
             logging.info("Scheduler: connect to object storage server %s", self._config.storage_address)
             logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor.address)
             self._driver.start()
+            if self._config.adapter_webhook_url:
+                self._webhook_process = WebhookProcess(self._config, self._router.address)
             await self._until_storage_is_open()
             while not await self._stopped_within(self._config.status_seconds):
                 self._publish_status()
+                if self._webhook_process is not None:
+                    self._webhook_process.check()
         finally:
             self._close()
 
@@ -161,8 +167,9 @@ class SchedulerService:
         self._router.close()
         self._storage.close()
         self._monitor.close()
-        if self._storage_process is not None:
-            self._storage_process.stop()
+        for process in (self._webhook_process, self._storage_process):
+            if process is not None:
+                process.stop()
 
     # ------------------------------------------------------------ events
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class ClusterConfig:
     suspends_hard: bool = False
     storage_address: str = ""  #: empty: the one the scheduler names
     preload: str = ""
+    functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
     io_threads: int = 1
     event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
@@ -83,6 +85,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         suspends_hard=parsed.hard_processor_suspend,
         storage_address=_address(parsed.object_storage_address) if parsed.object_storage_address else "",
         preload=parsed.preload or "",
+        functions=parsed.functions,
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,
         logging=logging_options(parsed),
@@ -167,6 +170,11 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         "--preload", type=_preload, metavar="MODULE:FUNCTION(ARGUMENTS)",
         help="call this once in every new processor, before its first task",
     )  # fmt: skip
+    group.add_argument(
+        "--functions", type=_modules, default=(), metavar="MODULES",
+        help="modules, comma separated, whose public functions clients may call by name, with bytes for arguments and "
+        "result (default: none)",
+    )  # fmt: skip
 
 
 def _add_memory(group: argparse._ArgumentGroup) -> None:
@@ -235,6 +243,21 @@ def _preload(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def _modules(text: str) -> tuple[str, ...]:
+    """Looked for now and imported later, in the processors: a misspelled one is told before there is a worker."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        try:
+            is_there = importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):
+            is_there = False
+        if not is_there:
+            raise argparse.ArgumentTypeError(
+                f"there is no module {name!r} here: is it installed, or its directory in PYTHONPATH?"
+            )
+    return names
 
 
 def _address(text: str) -> str:

@@ -3,6 +3,7 @@
 from scaler_protocol.process.argument_types import (
     boolean,
     byte_count,
+    http_url,
     non_negative_seconds,
     positive_int,
     positive_seconds,
@@ -33,6 +34,7 @@ __all__ = [
     "boolean",
     "byte_count",
     "flag",
+    "http_url",
     "non_negative_seconds",
     "positive_int",
     "positive_seconds",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from urllib.parse import urlsplit
 
 _BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _BYTE_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -71,3 +72,10 @@ def non_negative_seconds(text: str) -> float:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, zero or above")
     return value
+
+
+def http_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL: write it like http://127.0.0.1:8080")
+    return text

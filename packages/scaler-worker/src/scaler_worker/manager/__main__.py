@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scaler_protocol.process import UsageError, run_command, run_server, setup_logging
 from scaler_worker.cluster import Cluster
 from scaler_worker.manager.arguments import unit_arguments
-from scaler_worker.manager.config import PROGRAM, NativeConfig, parse_native
+from scaler_worker.manager.config import PROGRAM, NativeConfig, WebhookConfig, parse_native, parse_webhook
 from scaler_worker.manager.native import NativeBackend
 from scaler_worker.manager.service import ManagerService
 
@@ -20,6 +22,7 @@ Brings workers to a scheduler, as many as it has use for, and takes them away ag
 
 KIND is one of
   baremetal_native  processes of this machine
+  webhook           whatever a worker adapter starts when it is asked
 
 {PROGRAM} KIND --help shows the options of each."""
 
@@ -44,8 +47,11 @@ def run_native(arguments: Sequence[str]) -> int:
     if config.is_fixed:
         setup_logging(config.cluster.logging)
         return Cluster(config.cluster).run()
-    service = ManagerService(config.manager, NativeBackend(lambda unit_id: _unit(config, unit_id)))
-    return run_server(service.run, config.cluster.logging, config.cluster.event_loop)
+
+    async def serve(stop: asyncio.Event) -> None:
+        await ManagerService(config.manager, NativeBackend(partial(_unit, config))).run(stop)
+
+    return run_server(serve, config.cluster.logging, config.cluster.event_loop)
 
 
 def _unit(config: NativeConfig, unit_id: str) -> list[str]:
@@ -55,7 +61,20 @@ def _unit(config: NativeConfig, unit_id: str) -> list[str]:
     return unit_arguments(cluster)
 
 
-KINDS: dict[str, Callable[[Sequence[str]], int]] = {"baremetal_native": run_native}
+def run_webhook(arguments: Sequence[str]) -> int:
+    config = parse_webhook(arguments)
+    return run_server(partial(_serve_webhook, config), config.logging, config.event_loop)
+
+
+async def _serve_webhook(config: WebhookConfig, stop: asyncio.Event) -> None:
+    try:
+        from scaler_worker.manager import webhook  # its HTTP library is an extra
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed: run `pip install 'scaler-worker[webhook]'`") from None
+    await webhook.serve(config, stop)
+
+
+KINDS: dict[str, Callable[[Sequence[str]], int]] = {"baremetal_native": run_native, "webhook": run_webhook}
 
 
 if __name__ == "__main__":

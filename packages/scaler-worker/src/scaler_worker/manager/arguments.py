@@ -30,6 +30,8 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         arguments.append(f"--object-storage-address={cluster.storage_address}")
     if cluster.preload:
         arguments.append(f"--preload={cluster.preload}")
+    if cluster.functions:
+        arguments.append(f"--functions={','.join(cluster.functions)}")
     if cluster.logging.config_file:
         arguments.append(f"--logging-config-file={cluster.logging.config_file}")
     if cluster.unit_id:

@@ -8,7 +8,17 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaler_protocol.process import ArgumentParser, positive_int
+from scaler_protocol.addresses import parse_address
+from scaler_protocol.process import (
+    ArgumentParser,
+    LoggingOptions,
+    add_event_loop_argument,
+    add_logging_arguments,
+    check_event_loop,
+    http_url,
+    logging_options,
+    positive_int,
+)
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 from scaler_worker.manager.service import ManagerConfig
 
@@ -50,15 +60,64 @@ def native_parser() -> ArgumentParser:
     return parser
 
 
-def add_manager_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--worker-manager-id", "-wmi", metavar="NAME",
-        help="what this manager is called; no other manager of the scheduler may have the same name, and one that is "
-        "started again has to have the same (default: the host's name)",
+@dataclass(frozen=True, slots=True)
+class WebhookConfig:
+    """`webhook`: workers that somebody else starts when he is asked."""
+
+    address: str
+    name: str
+    url: str
+    token: str
+    event_loop: str
+    logging: LoggingOptions
+
+
+def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
+    parsed = webhook_parser().parse_settings(arguments)
+    check_event_loop(parsed.event_loop)
+    return WebhookConfig(
+        str(parse_address(parsed.address)),
+        parsed.worker_manager_id or f"webhook {parsed.url}",
+        parsed.url,
+        parsed.auth_token or "",
+        parsed.event_loop,
+        logging_options(parsed),
+    )
+
+
+def webhook_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        f"{PROGRAM} webhook",
+        section=SECTION,
+        key_aliases={"scheduler_address": "address"},
+        description="Workers that a worker adapter starts and shuts down, asked by HTTP.",
+        epilog=f"Example: {PROGRAM} webhook tcp://127.0.0.1:2345 --url http://127.0.0.1:8080",
+    )
+    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    parser.add_argument("--url", type=http_url, required=True, help="where the adapter listens")
+    parser.add_argument(
+        "--auth-token", metavar="TOKEN",
+        help="what the adapter wants to hear; better put into the environment: SCALER_WORKER_MANAGER_AUTH_TOKEN",
     )  # fmt: skip
+    _add_name(parser)
+    add_event_loop_argument(parser)
+    add_logging_arguments(parser)
+    return parser
+
+
+def add_manager_options(group: argparse._ArgumentGroup) -> None:
+    _add_name(group)
     group.add_argument(
         "--max-task-concurrency", "-mtc", "--max-workers", "-mw", type=positive_int, default=os.cpu_count() or 1,
         metavar="N", help="no more workers than this (default: the number of processors, %(default)s)",
+    )  # fmt: skip
+
+
+def _add_name(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--worker-manager-id", "-wmi", metavar="NAME",
+        help="what this manager is called; no other manager of the scheduler may have the same name, and one that is "
+        "started again has to have the same (default: the name of the host, or the URL)",
     )  # fmt: skip
 
 

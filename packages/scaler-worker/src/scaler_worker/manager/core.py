@@ -7,11 +7,11 @@ Without a session nothing is started and nothing ended (MGR-14).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from scaler_protocol import messages
 from scaler_protocol.messages import ManagerStatus, ManagerTarget
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_worker.manager.units import Move, State, Unit
@@ -29,12 +29,14 @@ STEADY_SECONDS = 10.0
 class UnitRuns:
     unit_id: str
     place: str
+    worker_names: tuple[str, ...] = ()  #: when they cannot tell their unit themselves (MGR-17)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitEnded:
     unit_id: str
     text: str = ""  #: why, when that is a reason to be careful with the next one
+    is_final: bool = False  #: the next one would end the same way, however long we wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class ManagerCore:
     def _on_unit_runs(self, event: UnitRuns, now: float) -> list[Action]:
         unit = self.units[event.unit_id]
         unit.move(Move.RUN)
-        unit.place, unit.running_since = event.place, now
+        unit.place, unit.running_since, unit.worker_names = event.place, now, event.worker_names
         return []
 
     def _on_unit_ended(self, event: UnitEnded, now: float) -> list[Action]:
@@ -165,6 +167,8 @@ class ManagerCore:
             self._failed_at, self._trouble = now, event.text
             self._paused_until = now + min(PAUSE_SECONDS * 2.0**self._failure_count, PAUSE_LIMIT_SECONDS)
             self._failure_count += 1
+            if event.is_final:
+                self._paused_until = math.inf
         return []
 
     def _on_unit_found(self, event: UnitFound, now: float) -> list[Action]:
@@ -207,6 +211,6 @@ class ManagerCore:
         return ManagerStatus(
             target_number=self._target.number if self._target is not None else 0,
             max_workers=0 if self._is_leaving else self._max_workers,
-            units=tuple(messages.Unit(unit.unit_id, int(unit.state), unit.place) for unit in self.units.values()),
+            units=tuple(unit.as_message() for unit in self.units.values()),
             trouble=self._trouble,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from scaler_protocol import messages
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
 
 
@@ -50,6 +51,10 @@ class Unit:
     state: State = State.ENDED
     place: str = ""  #: for people: a process id, the id of a job
     running_since: float = 0.0
+    worker_names: tuple[str, ...] = ()
+
+    def as_message(self) -> messages.Unit:
+        return messages.Unit(self.unit_id, int(self.state), self.place, self.worker_names)
 
     def move(self, move: Move) -> None:
         try:

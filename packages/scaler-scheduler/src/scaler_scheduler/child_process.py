@@ -1,0 +1,47 @@
+"""Commands of other parts that a scheduler starts: they end when it does, however it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from scaler_protocol.process import PARENT_VARIABLE, LoggingOptions, StartupError
+
+
+class ChildProcess:
+    """`what` is what people call it; `remedy` says what to do where it is not installed."""
+
+    def __init__(
+        self, what: str, module: str, arguments: Sequence[str], *, remedy: str, stop_seconds: float = 5.0
+    ) -> None:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            raise StartupError(remedy)
+        self._what = what
+        self._stop_seconds = stop_seconds
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+        )
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=self._stop_seconds)
+        except subprocess.TimeoutExpired:
+            logging.warning("%s did not end within %g s: killing it", self._what, self._stop_seconds)
+            self._process.kill()
+            self._process.wait()
+
+
+def logging_arguments(log: LoggingOptions) -> list[str]:
+    arguments = ["--logging-level", log.level, "--logging-paths", *log.paths]
+    return [*arguments, "--logging-config-file", log.config_file] if log.config_file else arguments

@@ -1,0 +1,31 @@
+"""The worker manager that a scheduler starts for `--adapter-webhook-url`: it asks the adapter for workers."""
+
+from __future__ import annotations
+
+import logging
+
+from scaler_scheduler.child_process import ChildProcess, logging_arguments
+from scaler_scheduler.config import Config
+
+
+class WebhookProcess(ChildProcess):
+    def __init__(self, config: Config, address: str) -> None:
+        logging.info("Scheduler: workers come from the worker adapter at %s", config.adapter_webhook_url)
+        self._has_ended = False
+        super().__init__(
+            "the worker manager of the webhook",
+            "scaler_worker.manager",
+            ["webhook", address, "--url", config.adapter_webhook_url, *logging_arguments(config.logging)],
+            remedy="--adapter-webhook-url needs the worker manager: run `pip install 'scaler-worker[webhook]'`",
+            stop_seconds=30.0,  # it shuts the worker groups down first
+        )
+
+    def check(self) -> None:
+        """It ends by itself when the adapter refuses us for good; the cluster goes on with the workers it has."""
+        code = self.exit_code()
+        if code is not None and not self._has_ended:
+            self._has_ended = True
+            logging.error(
+                "Scheduler: the worker manager of the webhook ended with exit code %d: nobody asks for workers now",
+                code,
+            )

@@ -1,0 +1,1 @@
+"""The native worker adapter: worker groups of this machine, started and shut down by HTTP."""

@@ -1,0 +1,61 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`scaler_native_worker_adapter tcp://127.0.0.1:2345 --host 127.0.0.1 --port 8080`"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from scaler_protocol.process import StartupError, UsageError, run_command, run_server
+from scaler_worker.adapter.config import PROGRAM, AdapterConfig, parse_arguments
+from scaler_worker.manager.arguments import unit_arguments
+from scaler_worker.manager.native import NativeBackend
+
+logger = logging.getLogger("scaler.adapter")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(PROGRAM, lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    config = parse_arguments(arguments)
+    return run_server(partial(_serve, config), config.cluster.logging, config.cluster.event_loop)
+
+
+async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
+    try:
+        from aiohttp import web
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed: run `pip install 'scaler-worker[webhook]'`") from None
+    from scaler_worker.adapter.groups import Groups
+    from scaler_worker.adapter.server import AdapterServer
+
+    backend = NativeBackend(lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))))
+    groups = Groups(backend, config.max_groups)
+    server = AdapterServer(groups, config.cluster.capabilities, config.token)
+    runner = web.AppRunner(server.application(), access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, config.host, config.port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise StartupError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from None
+    host, port = runner.addresses[0][:2]
+    logger.info(
+        "NativeWorkerAdapter: listen to http://%s:%d for the scheduler at %s", host, port, config.cluster.address
+    )
+    try:
+        await stop.wait()
+    finally:
+        await groups.shut_down_all()
+        await backend.close()
+        await runner.cleanup()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

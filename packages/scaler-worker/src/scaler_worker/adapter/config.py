@@ -1,0 +1,68 @@
+"""The options of `scaler_native_worker_adapter`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaler_protocol.process import ArgumentParser, UsageError, flag, whole_number
+from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
+
+PROGRAM = "scaler_native_worker_adapter"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterConfig:
+    cluster: ClusterConfig  #: what each worker is like
+    host: str
+    port: int
+    max_groups: int  #: below zero: any number
+    token: str
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
+    parsed = parser().parse_settings(arguments)
+    if not 0 <= parsed.port <= 65535:
+        raise UsageError(f"--port {parsed.port} is not a port, which is a number up to 65535")
+    token = parsed.auth_token or ""
+    if not token and not _is_loopback(parsed.host) and not parsed.insecure:
+        raise UsageError(
+            f"{parsed.host} can be reached from other machines, and whoever reaches it can start workers here: set a "
+            "token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on 127.0.0.1, or add --insecure"
+        )
+    return AdapterConfig(cluster_config(parsed), parsed.host, parsed.port, parsed.max_workers, token)
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        PROGRAM,
+        section="native_worker_adapter",
+        key_aliases={"scheduler_address": "address", "storage_address": "object_storage_address"},
+        description="Starts and shuts down workers on this machine when it is asked by HTTP.",
+        epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 --host 127.0.0.1 --port 8080",
+    )
+    parser.add_argument("address", help="the scheduler of the workers, such as tcp://127.0.0.1:2345")
+    server = parser.add_argument_group("server")
+    server.add_argument("--host", default="localhost", help="where to listen (default: %(default)s)")
+    server.add_argument("--port", "-p", type=whole_number, default=8080, help="(default: %(default)s)")
+    server.add_argument(
+        "--auth-token", metavar="TOKEN",
+        help="what callers have to say; better put into the environment: SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN",
+    )  # fmt: skip
+    server.add_argument("--insecure", **flag(), help="listen on other addresses than loopback without a token")
+    workers = parser.add_argument_group("workers")
+    workers.add_argument(
+        "--max-workers", "-mw", type=whole_number, default=max((os.cpu_count() or 2) - 1, 1), metavar="N",
+        help="no more workers than this; -1 for any number (default: one less than there are processors, %(default)s)",
+    )  # fmt: skip
+    add_worker_options(parser, workers)
+    return parser
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,196 @@
+"""The webhook of the native worker adapter: what it answers, whatever it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from scaler_protocol.messages import Capability
+from scaler_worker.adapter.config import parse_arguments
+from scaler_worker.adapter.groups import Groups
+from scaler_worker.adapter.server import AdapterServer
+from scaler_worker.manager.core import UnitEnded, UnitRuns
+from scaler_worker.manager.service import Report
+
+WAIT = 10.0
+
+
+class FakeBackend:
+    """Units that run at once, or not at all."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.failure = ""
+
+    def open(self, report: Report) -> None:
+        self._report = report
+
+    def start(self, unit_id: str) -> None:
+        self.started.append(unit_id)
+        event = UnitEnded(unit_id, self.failure) if self.failure else UnitRuns(unit_id, "")
+        asyncio.get_running_loop().call_soon(self._report, event)
+
+    def stop(self, unit_id: str) -> None:
+        asyncio.get_running_loop().call_soon(self._report, UnitEnded(unit_id))
+
+
+class Caller:
+    def __init__(self, url: str, session: aiohttp.ClientSession, backend: FakeBackend) -> None:
+        self._url = url
+        self._session = session
+        self.backend = backend
+
+    async def post(self, body: Any, **options: Any) -> tuple[int, dict[str, Any]]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self._session.post(self._url, data=data, **options) as response:
+            assert response.content_type == "application/json"
+            answer = await response.json()
+            assert isinstance(answer, dict) and ("error" in answer) == (response.status != 200)
+            return response.status, answer
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        async with self._session.get(self._url + path) as response:
+            return response.status, await response.json()
+
+
+def play(scene: Callable[[Caller], Awaitable[None]], *, token: str = "") -> None:
+    async def run() -> None:
+        backend = FakeBackend()
+        groups = Groups(backend, 2)  # type: ignore[arg-type]
+        server = AdapterServer(groups, (Capability("gpu", 2),), token)
+        runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        try:
+            async with aiohttp.ClientSession() as session:
+                await asyncio.wait_for(scene(Caller(f"http://{host}:{port}/", session, backend)), WAIT)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(run())
+
+
+START = {"action": "start_worker_group"}
+
+
+def test_groups_start_and_end() -> None:
+    async def scene(caller: Caller) -> None:
+        status, answer = await caller.post({**START, "metadata": {"request_id": "r1", "who": "me"}})
+        assert status == 200 and answer["worker_ids"] == [answer["worker_group_id"]]
+        assert answer["metadata"] == {"request_id": "r1", "who": "me"}
+        stop = {"action": "shutdown_worker_group", "worker_group_id": answer["worker_group_id"]}
+        assert (await caller.post(stop))[0] == 200
+        assert (await caller.post(stop))[0] == 404
+
+    play(scene)
+
+
+def test_a_request_that_comes_again_is_done_once() -> None:
+    async def scene(caller: Caller) -> None:
+        body = {**START, "metadata": {"request_id": "r1"}}
+        answers = await asyncio.gather(*[caller.post(body) for _ in range(5)])
+        assert len({answer["worker_group_id"] for _, answer in answers}) == 1 == len(caller.backend.started)
+
+    play(scene)
+
+
+def test_no_more_than_there_may_be() -> None:
+    async def scene(caller: Caller) -> None:
+        assert [(await caller.post(START))[0] for _ in range(3)] == [200, 200, 429]
+
+    play(scene)
+
+
+def test_a_machine_that_does_not_start_them() -> None:
+    async def scene(caller: Caller) -> None:
+        caller.backend.failure = "cannot start a process"
+        assert await caller.post(START) == (500, {"error": "cannot start a process"})
+        caller.backend.failure = ""
+        assert (await caller.post(START))[0] == 200
+
+    play(scene)
+
+
+def test_what_it_can_have() -> None:
+    async def scene(caller: Caller) -> None:
+        status, answer = await caller.post({"action": "get_worker_adapter_info"})
+        assert status == 200
+        assert (answer["max_worker_groups"], answer["workers_per_group"]) == (2, 1)
+        assert answer["base_capabilities"] == {"gpu": 2}
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "body, text",
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 60_000, "not JSON"),
+        (b"7", "not a JSON object"),
+        ({}, "action must be a text"),
+        ({"action": 7}, "action must be a text"),
+        ({"action": "dance"}, "there is no such action"),
+        ({"action": "shutdown_worker_group"}, "worker_group_id must be a text"),
+        ({"action": "shutdown_worker_group", "worker_group_id": {}}, "worker_group_id must be a text"),
+        ({**START, "metadata": "x"}, "metadata is not an object"),
+        ({**START, "metadata": {"request_id": 7}}, "request_id must be a text"),
+        (b" " * 70_000, "more than 65536 bytes"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_bad_requests(body: Any, text: str) -> None:
+    async def scene(caller: Caller) -> None:
+        status, answer = await caller.post(body)
+        assert status == 400 and text in answer["error"]
+        assert not caller.backend.started
+
+    play(scene)
+
+
+def test_tokens() -> None:
+    async def scene(caller: Caller) -> None:
+        assert (await caller.post(START))[0] == 401
+        assert (await caller.post({**START, "auth_token": "sesamö"}))[0] == 401
+        assert (await caller.post({**START, "auth_token": 7}))[0] == 401
+        assert (await caller.post({**START, "auth_token": "sesame"}))[0] == 200
+        assert (await caller.post(START, headers={"Authorization": "Bearer sesame"}))[0] == 200
+
+    play(scene, token="sesame")
+
+
+def test_its_description() -> None:
+    async def scene(caller: Caller) -> None:
+        status, description = await caller.get("openapi.json")
+        assert status == 200 and description["openapi"].startswith("3.")
+        assert (await caller.get(""))[0] == 405
+        assert (await caller.get("nothing"))[0] == 404
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--host", "0.0.0.0"], "can be reached from other machines"),
+        (["--port", "70000"], "is not a port"),
+        (["--max-workers", "x"], "x"),
+    ],
+)
+def test_mistakes(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises((SystemExit, Exception)) as caught:
+        parse_arguments(["tcp://127.0.0.1:2345", *options])
+    assert text in str(caught.value) + capsys.readouterr().err
+
+
+def test_a_token_lets_it_listen_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN", "sesame")
+    config = parse_arguments(["tcp://127.0.0.1:2345", "--host", "0.0.0.0"])
+    assert (config.host, config.token) == ("0.0.0.0", "sesame")
