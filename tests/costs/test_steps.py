@@ -1,0 +1,118 @@
+"""Steps of the interpreter: calls of Python functions between a message and what follows from it.
+
+In a process that has just been woken each costs about a microsecond, and the way of a lone call leads through four such
+processes twice over (decision 0007). The bounds are what was counted, and a fifth: who exceeds one has made lone calls
+slower, and either finds a shorter way or says here what it is worth.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from scaler_protocol import codec, codes
+from scaler_protocol.columns import join_u32
+from scaler_protocol.messages import Dispatch, Hello, Limits, Results, Submit, TaskHeader, WorkerOffer
+from scaler_protocol.session import Opened, Received
+from scaler_scheduler.core import Policy, SchedulerCore, Settled
+from scaler_worker.core import AgentCore, Settings, actions, events
+from tests.support.scheduler_story import WELCOME, peer
+
+ROUNDS = 20
+"""The first ones load, learn and remember."""
+
+
+def task_id(number: int) -> bytes:
+    return number.to_bytes(16, "little")
+
+
+SUBMIT = Submit(TaskHeader(flags=codes.FLAG_PROFILING), b"f" * 16, task_id(0), b"value", join_u32((5,)))
+DISPATCH = Dispatch(
+    TaskHeader(client=peer("c"), flags=codes.FLAG_PROFILING), b"f" * 16, task_id(0), b"value", join_u32((5,))
+)  # fmt: skip
+RESULTS = Results(task_id(0), b"value", join_u32((5,)), profiles=bytes(24), credit=9)
+
+
+def counted(function: Callable[..., Any], *arguments: Any) -> tuple[Any, int]:
+    """What it returns, and how many calls of Python functions it took."""
+    calls = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        result = function(*arguments)
+    finally:
+        sys.setprofile(before)
+    return result, calls
+
+
+def expect_at_most(bound: int, calls: int) -> None:
+    assert calls <= bound, f"{calls} calls where {bound} are allowed for"
+
+
+@pytest.mark.parametrize("message", (SUBMIT, DISPATCH, RESULTS), ids=lambda message: type(message).__name__)
+def test_the_codec(message: Any) -> None:
+    for number in range(ROUNDS):
+        one = replace(message, ids=task_id(number))
+        (envelope, payload), write_calls = counted(codec.encode, one, number, number)
+        read, read_calls = counted(codec.decode, bytes(envelope), [payload])
+        assert read == (number, number, one)
+    expect_at_most(5, write_calls)
+    expect_at_most(11, read_calls)
+
+
+def test_the_scheduler() -> None:
+    core = SchedulerCore(Policy())
+    worker = WorkerOffer("w", (), 4, 1)
+    core.handle(Opened(peer("w"), Hello(1, 1, codes.ROLE_WORKER, peer("w"), worker=worker), WELCOME), 0.0)
+    core.handle(Opened(peer("c"), Hello(1, 1, codes.ROLE_CLIENT, peer("c")), WELCOME), 0.0)
+
+    def tell(sender: str, message: Any) -> list[Any]:
+        core.handle(Received(peer(sender), 1, message), 0.0)
+        return core.handle(Settled(), 0.0)
+
+    for number in range(ROUNDS):
+        (dispatched,), submit_calls = counted(tell, "c", replace(SUBMIT, ids=task_id(number)))
+        (told,), results_calls = counted(tell, "w", replace(RESULTS, ids=task_id(number)))
+        assert (type(dispatched.message), type(told.message)) == (Dispatch, Results), "one message each, and no more"
+    expect_at_most(86, submit_calls)
+    expect_at_most(45, results_calls)
+
+
+def test_the_agent() -> None:
+    core = AgentCore(Settings("w", codec.encode_task_error))
+    core.handle(events.Started(), 0.0)
+    core.handle(Opened(peer("s"), Hello(1, 1, codes.ROLE_WORKER, peer("w")), WELCOME), 0.0)
+    core.handle(events.ProcessorReady(1, 100), 0.0)
+    core.handle(events.RoundEnded(), 0.0)
+
+    def end(number: int) -> list[Any]:
+        core.handle(events.TasksEnded(1, [(number, codes.STATUS_SUCCESS, codes.KIND_INLINE, 1e-5, b"v", b"")]), 0.0)
+        return core.handle(events.RoundEnded(), 0.0)
+
+    for number in range(1, ROUNDS):
+        dispatched = Received(peer("s"), 1, replace(DISPATCH, ids=task_id(number)))
+        (handed,), dispatch_calls = counted(core.handle, dispatched, 0.0)
+        assert type(handed) is actions.HandOver, "at once, not when the round is over"
+        assert core.handle(events.RoundEnded(), 0.0) == []
+        (told,), end_calls = counted(end, number)
+        assert type(told.message) is Results
+    expect_at_most(50, dispatch_calls)
+    expect_at_most(67, end_calls)
+
+
+def test_a_header_is_one_object_all_the_way() -> None:
+    """What is remembered about headers is found by identity: a header that is made anew for each task defeats it."""
+    envelope, payload = codec.encode(DISPATCH, 1, 1)
+    first, second = (codec.decode(bytes(envelope), [payload], Limits()).message for _ in range(2))
+    assert isinstance(first, Dispatch) and isinstance(second, Dispatch)
+    assert first.header is second.header
