@@ -29,12 +29,14 @@ from scaler_protocol.messages import (
     ManagerOffer,
     ManagerStatus,
     ManagerTarget,
+    MemoryFile,
     Message,
     ObjectReply,
     Ping,
     Pong,
     ProcessorStatus,
     Put,
+    PutShared,
     Recall,
     Reject,
     Release,
@@ -42,6 +44,7 @@ from scaler_protocol.messages import (
     Results,
     Resume,
     Returned,
+    SharedValue,
     Shutdown,
     ShutdownReply,
     SnapshotRequest,
@@ -64,7 +67,9 @@ from scaler_protocol.messages import (
 PEER, SERVER, OBJECT, TASK, OTHER_TASK = an_id(0xC1), an_id(0x5C), an_id(0x0B), an_id(1), an_id(2)
 SOFTWARE = Software("scaler-client", "0.1.0", "Python 3.11.7", "löwe", 4711)
 CAPABILITIES = (Capability("gpu", 2), Capability("linux"))
-BUSY = WorkerStatus(0.25, 2**33, 2**36, 7, 1, (ProcessorStatus(4712, 2, 1.0, 2**31, TASK, 1.5), ProcessorStatus(4713, 1)))
+BUSY = WorkerStatus(
+    0.25, 2**33, 2**36, 7, 1, (ProcessorStatus(4712, 2, 1.0, 2**31, TASK, 1.5), ProcessorStatus(4713, 1))
+)
 
 SMALL: list[Message] = [
     Hello(1, 1, codes.ROLE_CLIENT, PEER),
@@ -93,6 +98,8 @@ SMALL: list[Message] = [
     ReleaseOwner(0, PEER),
     Duplicate(0, OBJECT, an_id(0x0C), PEER),
     ObjectReply(0),
+    PutShared(0, OBJECT, PEER, 0, MemoryFile()),
+    SharedValue(0, 0, MemoryFile()),
     StorageStatusRequest(0),
     StorageStatus(0),
     SnapshotRequest(0),
@@ -106,7 +113,7 @@ FULL: list[Message] = [
     Hello(
         1, 2, codes.ROLE_WORKER, PEER, 8, ("graph", "object-spill"), Limits(1024, 2**33, 100, 2**20), Timers(0.05, 0.5),
         SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1"), TASK,
-        ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4),
+        ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4), MemoryFile(2**22, 9, an_id(0xFD)),
     ),
     Welcome(
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
@@ -129,12 +136,14 @@ FULL: list[Message] = [
     Returned(TASK, False),
     BUSY,
     Put(1, OBJECT, PEER, 2**40, 2**39, b"a chunk of the value"),
-    Get(2, OBJECT, 2**39, 2**23, 30.0),
+    Get(2, OBJECT, 2**39, 2**23, 30.0, True),
     Value(2, 2**40, 2**39, b"a chunk of the value"),
     Release(3, PEER, OBJECT + an_id(0x0C)),
     ReleaseOwner(4, PEER),
     Duplicate(5, OBJECT, an_id(0x0C), PEER, 1.5),
     ObjectReply(6, codes.NO_SUCH_OBJECT, "no object has this id"),
+    PutShared(9, OBJECT, PEER, 2**38, MemoryFile(2**22, 2**20, OBJECT)),
+    SharedValue(10, 2**38, MemoryFile(4711, 1023, an_id(0x0C))),
     StorageStatusRequest(7),
     StorageStatus(7, 10, 2, 2**34, 3),
     SnapshotRequest(8),
