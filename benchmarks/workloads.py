@@ -113,6 +113,16 @@ WORKLOADS = (
         warm_up={"leaves": 32},
     ),
     Workload(
+        "plan",
+        "plan",
+        {"leaves": 524_288},
+        {"leaves": 131_072},
+        (
+            Row("graph of 1.6 million nodes: planned with GraphBLAS", "sparse_seconds", "s", "lower"),
+            Row("graph of 1.6 million nodes: planned without", "plain_seconds", "s", "lower"),
+        ),
+    ),
+    Workload(
         "utilisation",
         "utilisation",
         {"count": 4_000},

@@ -34,6 +34,10 @@ class Engine:
     def graph(self, graph: dict[str, Any], key: str) -> Any:
         raise Unsupported("no graphs")
 
+    def plan(self, graph: dict[str, Any], key: str, with_graphblas: bool) -> int:
+        """How many tasks the client would submit for this key."""
+        raise Unsupported("nothing that plans graphs apart from running them")
+
     def fibonacci(self, n: int) -> int:
         raise Unsupported("tasks cannot submit tasks")
 
@@ -98,6 +102,19 @@ class Scaler(Engine):
 
     def graph(self, graph: dict[str, Any], key: str) -> Any:
         return self._client.get(graph, keys=[key])[key]
+
+    def plan(self, graph: dict[str, Any], key: str, with_graphblas: bool) -> int:
+        try:
+            from scaler.client.graph import nodes, plan, sparse
+        except ImportError as error:
+            raise Unsupported("another client") from error
+        reader = nodes.Reader(graph)
+        if not with_graphblas:
+            return len(plan.plan(reader, [key]).functions)
+        planned = sparse.sparse_plan(reader, [key])
+        if planned is None:
+            raise Unsupported("no python-graphblas in this interpreter")
+        return len(planned.functions)
 
     def fibonacci(self, n: int) -> int:
         return int(self._client.submit(tasks.fibonacci_scaler, self._client, n).result())

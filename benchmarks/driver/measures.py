@@ -94,6 +94,28 @@ def chain(engine: Engine, count: int, **_: Any) -> Figures:
 
 
 def tree(engine: Engine, leaves: int, **_: Any) -> Figures:
+    graph, top = tree_graph(leaves)
+    started_at = time.perf_counter()
+    result = engine.graph(graph, top)
+    seconds = time.perf_counter() - started_at
+    expect(result == leaves * (leaves + 1) // 2, "the sum is wrong")
+    return {"tasks_per_second": (2 * leaves - 1) / seconds}
+
+
+def plan(engine: Engine, leaves: int, **_: Any) -> Figures:
+    """What a client does before the first task can leave, in the two ways it has."""
+    graph, top = tree_graph(leaves)
+    figures = {}
+    for name, with_graphblas in (("sparse_seconds", True), ("plain_seconds", False)):
+        started_at = time.perf_counter()
+        count = engine.plan(graph, top, with_graphblas)
+        figures[name] = time.perf_counter() - started_at
+        expect(count == 2 * leaves - 1, "the plan has another number of tasks")
+    return figures
+
+
+def tree_graph(leaves: int) -> tuple[dict[str, Any], str]:
+    """A sum in pairs, and the key of the total."""
     graph: dict[str, Any] = {f"value-{number}": number for number in range(leaves)}
     level = []
     for number in range(leaves):
@@ -104,11 +126,7 @@ def tree(engine: Engine, leaves: int, **_: Any) -> Figures:
         for left, right in pairs:
             graph[f"{left}+"] = (tasks.add, left, right)
         level = [f"{left}+" for left, _ in pairs]
-    started_at = time.perf_counter()
-    result = engine.graph(graph, level[0])
-    seconds = time.perf_counter() - started_at
-    expect(result == leaves * (leaves + 1) // 2, "the sum is wrong")
-    return {"tasks_per_second": (2 * leaves - 1) / seconds}
+    return graph, level[0]
 
 
 def utilisation(engine: Engine, count: int, workers: int, **_: Any) -> Figures:
@@ -156,6 +174,7 @@ MEASURES: dict[str, Callable[..., Figures]] = {
     "shared_object": shared_object,
     "chain": chain,
     "tree": tree,
+    "plan": plan,
     "utilisation": utilisation,
     "nested": nested,
     "hold_results": hold_results,

@@ -18,8 +18,8 @@ from typing import Any
 from scaler.client.graph.nodes import LITERAL, Call, Data, Reader
 from scaler.client.graph.plan import Plan
 
-SPARSE_NODES = 150_000
-"""From here on it pays to load GraphBLAS, which takes half a second."""
+SPARSE_NODES = 300_000
+"""From here on it pays to load GraphBLAS, which takes half a second, and more on a busy machine."""
 _MOST_LEVELS = 2_000
 """Each level costs some hundred microseconds, however few tasks are in it."""
 
