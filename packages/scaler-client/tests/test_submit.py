@@ -86,8 +86,37 @@ def test_options_travel_in_the_header(client: Client, cluster: FakeCluster) -> N
     header = cluster.submits[-1].header
     assert [(one.name, one.amount) for one in header.capabilities] == [("cpu", 2), ("gpu", -1)]
     assert (header.priority, header.retries, header.timeout_seconds) == (3, 2, 1.5)
-    with pytest.raises(ValueError, match="negative"):
-        client.submit_verbose(round, (1,), {}, retries=-1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"retries": -1}, ValueError, "negative"),
+        ({"timeout": -0.5}, ValueError, "negative"),
+        ({"timeout": math.nan}, ValueError, "negative"),
+        ({"retries": 1 << 16}, ValueError, "retries must be below 65,536"),
+        ({"priority": 1 << 31}, ValueError, "priority must be below"),
+        ({"priority": "high"}, TypeError, "priority must be a whole number, got 'high'"),
+        ({"priority": 1.5}, TypeError, "whole number"),
+        ({"capabilities": "gpu"}, TypeError, '{"gpu": -1}'),
+        ({"capabilities": {"gpu": -2}}, ValueError, "-1, for none in particular"),
+        ({"capabilities": {"gpu": "two"}}, TypeError, "amount of capability 'gpu'"),
+        ({"capabilities": {1: 2}}, TypeError, "must be a text, got 1"),
+    ],
+)
+def test_options_that_cannot_be_fail_in_the_callers_line(
+    client: Client, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        client.submit_verbose(round, (1,), {}, **options)
+    assert client.submit(round, 1.2).result(WAIT) == 1
+
+
+def test_a_function_may_be_said_to_have_changed(client: Client, cluster: FakeCluster) -> None:
+    for _ in range(2):
+        assert client.submit_verbose(abs, (-1,), {}, reserialize=True).result(WAIT) == 1
+        assert client.map(abs, [-1], reserialize=True) == client.starmap(abs, [(-1,)], reserialize=True) == [1]
+    assert len(cluster.objects) == 1, "it had not"
 
 
 def test_calls_that_pile_up_travel_together(client: Client, cluster: FakeCluster) -> None:
@@ -284,6 +313,25 @@ def test_futures_can_be_awaited(client: Client) -> None:
         return await client.submit(abs, -1), await loop.run_in_executor(client, abs, -2)
 
     assert asyncio.run(main()) == (1, 2)
+
+
+def test_an_event_loop_does_not_stand_still_for_a_cancel(
+    client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    async def main(future: ScalerFuture) -> bool:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(future, 0.01)
+        return future.cancel()
+
+    cluster.hold()
+    future = client.submit(abs, -1)
+    with monkeypatch.context() as patch:
+        patch.setattr(client._ready().connection, "cancel", asked.append)  # nobody answers
+        assert asyncio.run(asyncio.wait_for(main(future), WAIT))
+    assert set(asked) == {(future.task_id,)} and not future.done()
+    assert future.cancel() and future.cancelled()
 
 
 # ---------------------------------------------------------------- errors

@@ -8,8 +8,8 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from scaler.client.connection import Connection
@@ -19,6 +19,7 @@ from scaler.client.deferred import Deferred
 from scaler.client.functions import FunctionMemory
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.options import NO_OPTIONS, CallOptions
 from scaler.client.parts import Part
 from scaler.client.pipeline import Pipeline
 from scaler.client.serializer.mixins import Serializer
@@ -26,7 +27,7 @@ from scaler.client.storage import StartedPut
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values
 from scaler_protocol.ids import ObjectId, TaskId
-from scaler_protocol.messages import Capability, TaskHeader
+from scaler_protocol.messages import TaskHeader
 
 _log = logging.getLogger("scaler")
 
@@ -40,19 +41,6 @@ _CALL_INLINE_BYTES = 1024 * 1024
 _FUTURES = frozenset((ScalerFuture, concurrent.futures.Future))
 STAND_INS = frozenset((ObjectReference, *_FUTURES))
 """What is replaced by the value it stands for, when it is an argument of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallOptions:
-    """What a program may ask for besides the call itself."""
-
-    capabilities: tuple[Capability, ...] = ()
-    priority: int = 0
-    retries: int = 0
-    timeout_seconds: float = 0.0
-
-
-NO_OPTIONS = CallOptions()
 
 
 class Calls:
@@ -232,10 +220,10 @@ class Calls:
 
     # ------------------------------------------------------------ functions
 
-    def function_id(self, function: Any) -> ObjectId:
-        """Where the cluster finds this function; stores it when it is new there."""
+    def function_id(self, function: Any, *, is_changed: bool = False) -> ObjectId:
+        """Where the cluster finds this function; stores it when it is new there, or may have changed unnoticed."""
         with self._lock:
-            known: ObjectId | None = self._memory.recall(function)
+            known: ObjectId | None = None if is_changed else self._memory.recall(function)
         if known is not None:
             return known
         if not callable(function):
@@ -340,14 +328,6 @@ def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     return STAND_INS.isdisjoint(map(type, arguments)) and (
         not keywords or STAND_INS.isdisjoint(map(type, keywords.values()))
     )
-
-
-def capabilities_of(wanted: dict[str, int] | Iterable[str] | None) -> tuple[Capability, ...]:
-    """As programs write them, in one order: equal demands make equal headers."""
-    if not wanted:
-        return ()
-    amounts = wanted if isinstance(wanted, dict) else dict.fromkeys(wanted, -1)
-    return tuple(Capability(name, amount) for name, amount in sorted(amounts.items()))
 
 
 def _unserializable(arguments: tuple[Any, ...], keywords: dict[str, Any], error: Exception) -> TypeError:

@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 from scaler.client import sharing
-from scaler.client.calls import NO_OPTIONS, CallOptions, Calls, capabilities_of
+from scaler.client.calls import Calls
 from scaler.client.connection import Connection
 from scaler.client.future import ScalerFuture
 from scaler.client.graph.run import GraphRun
 from scaler.client.mapping import Mapping as MapRun
 from scaler.client.mapping import unpacked
 from scaler.client.object_reference import ObjectReference
+from scaler.client.options import NO_OPTIONS, CallOptions, options_of
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.utility.exceptions import ClientQuitException
@@ -56,6 +57,8 @@ class Client(concurrent.futures.Executor):
             address = context.scheduler_address
         if not timeout_seconds > 0 or not heartbeat_interval_seconds > 0:
             raise ValueError("timeout_seconds and heartbeat_interval_seconds must be greater than zero")
+        if serializer is not None and not all(hasattr(serializer, name) for name in ("serialize", "deserialize")):
+            raise TypeError(f"a serializer has serialize() and deserialize(); {type(serializer).__name__} has not")
         parse_address(address)
         if object_storage_address is not None:
             parse_address(object_storage_address)
@@ -97,17 +100,28 @@ class Client(concurrent.futures.Executor):
         priority: int = 0,
         retries: int = 0,
         timeout: float | None = None,
+        reserialize: bool = False,
     ) -> ScalerFuture:
-        """As `submit`, saying where and how the task shall run. `timeout` bounds its running time, in seconds."""
-        return self._submit(fn, tuple(args), dict(kwargs), _options(capabilities, priority, retries, timeout))
+        """As `submit`, saying where and how the task shall run. `timeout` bounds its running time, in seconds.
+
+        `reserialize` does not trust that the function is what it was when it was last submitted.
+        """
+        options = options_of(capabilities, priority, retries, timeout)
+        return self._submit(fn, tuple(args), dict(kwargs), options, is_changed=reserialize)
 
     def _submit(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: CallOptions
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+        *,
+        is_changed: bool = False,
     ) -> ScalerFuture:
         calls = self._ready()
         connection = calls.connection
         future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._deserialize, self._serializer)
-        calls.submit(calls.function_id(function), args, kwargs, options, future.task_id, future)
+        calls.submit(calls.function_id(function, is_changed=is_changed), args, kwargs, options, future.task_id, future)
         return future
 
     def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
@@ -119,14 +133,15 @@ class Client(concurrent.futures.Executor):
         retries: int = 0,
         timeout: float | None = None,
         chunksize: int = 1,
+        reserialize: bool = False,
     ) -> list[Any]:
         """The results of `fn` over the iterables, in order, when all are there.
 
         The first task that fails raises its exception here, and the others are canceled. Iterables are read as the
         tasks get done. `timeout` bounds the whole; `chunksize` is accepted for Executors' sake and has no meaning.
         """
-        calls = self._ready()
-        return MapRun(calls, fn, unpacked(iterables), _options(capabilities, priority, retries, None)).run(timeout)
+        options = options_of(capabilities, priority, retries, None)
+        return MapRun(self._ready(), fn, unpacked(iterables), options, is_changed=reserialize).run(timeout)
 
     def starmap(
         self,
@@ -136,10 +151,11 @@ class Client(concurrent.futures.Executor):
         priority: int = 0,
         retries: int = 0,
         timeout: float | None = None,
+        reserialize: bool = False,
     ) -> list[Any]:
         """As `map`, over tuples of arguments."""
-        calls = self._ready()
-        return MapRun(calls, fn, map(tuple, iterable), _options(capabilities, priority, retries, None)).run(timeout)
+        options = options_of(capabilities, priority, retries, None)
+        return MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize).run(timeout)
 
     def get(
         self,
@@ -155,7 +171,7 @@ class Client(concurrent.futures.Executor):
         Of a dict with strings as keys: a dict, in the order of `keys`. Of Dask's graphs: a list in the shape of `keys`.
         For a single key, its value. The other keywords apply to every node.
         """
-        run = GraphRun(self._ready(), graph, keys, _options(capabilities, priority, retries, None))
+        run = GraphRun(self._ready(), graph, keys, options_of(capabilities, priority, retries, None))
         return run.results() if block else run.futures()
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
@@ -322,14 +338,6 @@ class Client(concurrent.futures.Executor):
 
     def _deserialize(self, data: Any) -> Any:
         return values.loads(data) if self._serializer is None else self._serializer.deserialize(bytes(data))
-
-
-def _options(
-    capabilities: dict[str, int] | None, priority: int, retries: int, timeout_seconds: float | None
-) -> CallOptions:
-    if retries < 0 or (timeout_seconds is not None and timeout_seconds < 0):
-        raise ValueError("retries and timeout must not be negative")
-    return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds or 0.0)
 
 
 def _takes_profiling(function: Callable[..., Any]) -> bool:

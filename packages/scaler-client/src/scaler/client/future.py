@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.client.condition import FutureCondition
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
-from scaler.client.waiting import Waiters, yielding
+from scaler.client.waiting import Waiters, in_event_loop, yielding
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, TaskId
 
@@ -111,12 +111,17 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         return super().exception(0)
 
     def cancel(self, timeout: float | None = None) -> bool:
-        """End the task, also when it runs. Waits for the answer; False when the task has ended otherwise."""
+        """End the task, also when it runs. Waits for the answer; False when the task has ended otherwise.
+
+        In the thread of an event loop, which must not wait, it only asks: True means that it will be answered.
+        """
         with self._condition:
             if self._state in _ENDED:
                 return self._state != _FINISHED
         assert self._connection is not None, "only futures that are finished from the start have no connection"
         self._connection.cancel((self._task_id,))
+        if timeout is None and in_event_loop():
+            return True
         try:
             self._wait(CANCEL_SECONDS if timeout is None else timeout)
         except (CancelledError, concurrent.futures.TimeoutError):

@@ -11,9 +11,10 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from scaler.client import errors
-from scaler.client.calls import LARGE_BYTES, STAND_INS, CallOptions, Calls
+from scaler.client.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.core.events import Submitted
 from scaler.client.core.records import Outcomes, Submission, result_objects
+from scaler.client.options import CallOptions
 from scaler.client.pipeline import Pipeline
 from scaler.client.waiting import yielding
 from scaler_protocol import codes, values
@@ -149,9 +150,17 @@ def _each(outcomes: Outcomes) -> Iterator[tuple[int, int, memoryview]]:
 class Mapping:
     """One `map` from its first item to its last."""
 
-    def __init__(self, calls: Calls, function: Any, items: Iterable[tuple[Any, ...]], options: CallOptions) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        function: Any,
+        items: Iterable[tuple[Any, ...]],
+        options: CallOptions,
+        *,
+        is_changed: bool = False,
+    ) -> None:
         self._calls = calls
-        self._function_id = calls.function_id(function)
+        self._function_id = calls.function_id(function, is_changed=is_changed)
         self._options = options
         self._header = calls.header(options)
         self._is_slow = not isinstance(items, Sized)

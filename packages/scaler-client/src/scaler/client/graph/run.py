@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from scaler.client.calls import CallOptions, Calls
+from scaler.client.calls import Calls
 from scaler.client.core.events import GraphSubmitted
 from scaler.client.core.records import Submission
 from scaler.client.future import ScalerFuture
@@ -13,6 +13,7 @@ from scaler.client.graph.nodes import Reader
 from scaler.client.graph.packing import Packed
 from scaler.client.graph.plan import Plan, plan
 from scaler.client.graph.sparse import sparse_plan
+from scaler.client.options import CallOptions
 from scaler_protocol.ids import ObjectId
 
 _NO_FUNCTION = ObjectId(b"")

@@ -1,0 +1,63 @@
+"""What a program may ask for besides the call itself. Judged here, in the caller's line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scaler_protocol.messages import Capability
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    capabilities: tuple[Capability, ...] = ()
+    priority: int = 0
+    retries: int = 0
+    timeout_seconds: float = 0.0
+
+
+NO_OPTIONS = CallOptions()
+
+
+def options_of(
+    capabilities: Mapping[str, int] | Iterable[str] | None, priority: int, retries: int, timeout_seconds: float | None
+) -> CallOptions:
+    """TypeError and ValueError for what cannot be asked."""
+    retries = _whole("retries", retries, bits=16)
+    if retries < 0 or (timeout_seconds is not None and not 0 <= timeout_seconds < math.inf):
+        raise ValueError("retries and timeout must not be negative; without a timeout is timeout=None")
+    priority = _whole("priority", priority, bits=31)
+    return CallOptions(capabilities_of(capabilities), priority, retries, float(timeout_seconds or 0.0))
+
+
+def capabilities_of(wanted: Mapping[str, int] | Iterable[str] | None) -> tuple[Capability, ...]:
+    """As programs write them, in one order: equal demands make equal headers."""
+    if not wanted:
+        return ()
+    if isinstance(wanted, str):
+        raise TypeError(f'capabilities are a dict such as {{"{wanted}": -1}}, or names in a list')
+    amounts = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted, -1)
+    for name in amounts:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"the name of a capability must be a text, got {name!r}")
+    return tuple(Capability(name, _amount(name, amount)) for name, amount in sorted(amounts.items()))
+
+
+def _amount(name: str, amount: int) -> int:
+    amount = _whole(f"the amount of capability {name!r}", amount, bits=63)
+    if amount < -1:
+        raise ValueError(f"the amount of capability {name!r} must be -1, for none in particular, or more: got {amount}")
+    return amount
+
+
+def _whole(what: str, number: int, bits: int) -> int:
+    try:
+        is_whole = int(number) == number
+    except (TypeError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise TypeError(f"{what} must be a whole number, got {number!r}")
+    if not -(1 << bits) <= number < 1 << bits:
+        raise ValueError(f"{what} must be below {1 << bits:,}, got {number:,}")
+    return int(number)
