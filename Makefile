@@ -60,6 +60,9 @@ format: $(READY)  ## rewrite the files as ruff likes them
 docs: $(READY)  ## the documentation site, in build/docs/html
 	@$(BIN)/python -m tools.site
 
+conformance: $(READY)  ## our roles through the conformance suite, with a report; FULL=1: as long as it takes
+	@$(BIN)/scaler-conformance run --manifest conformance/adapters/scaler.toml $(if $(FULL),--full) $(ARGS)
+
 simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virtual time; SEEDS=200
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 

@@ -57,6 +57,8 @@ class Runner:
 
     def _judge(self, case: Case) -> Outcome:
         outcome = self._play(case)
+        if case.layer == "generated":
+            return outcome  # the engine plays its failures again by itself
         if outcome.verdict == verdicts.INCONCLUSIVE:
             for _ in range(DISTURBED_TRIES - 1):
                 outcome = self._play(case)
@@ -110,6 +112,7 @@ class Runner:
             conversation=() if is_good else tuple(transcript.lines()),
             events=() if is_good else tuple(transcript.events),
             log=() if is_good else self._arena.log,
+            steps=tuple(scene.run.failing) if scene is not None and scene.run is not None else (),
         )
         self._clear(case, scene)
         return outcome

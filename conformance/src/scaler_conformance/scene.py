@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from .arena import Arena
 from .generated.engine import Player, Run, explore
 from .play.asking import StoragePeer
+from .play.clock import Stopwatch
 from .play.conversation import Conversation
 from .play.dialer import Dialer
 from .play.host import Guest
@@ -30,10 +31,11 @@ class Settings:
     is_full: bool = False
     #: give up a role after so many failures; zero: never
     stop_at: int = 0
+    everyday_examples: int = 120
 
     @property
     def examples(self) -> int:
-        return 1000 if self.is_full else 120
+        return 1000 if self.is_full else self.everyday_examples
 
     @property
     def length(self) -> int:
@@ -144,6 +146,9 @@ class Scene:
             broom.release_owner(owner, is_answered=False)
         broom.fence()
         broom.leave()
+
+    def stopwatch(self) -> Stopwatch:
+        return Stopwatch(self.pump, self.arena.manifest.slack)
 
     # ------------------------------------------------------------ words
 

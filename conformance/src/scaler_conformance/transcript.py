@@ -27,6 +27,8 @@ class Transcript:
         self.subject = subject
         self.events: list[dict[str, Any]] = []
         self.is_full = False
+        #: the end is reached: what comes now is the clearing up
+        self.is_sealed = False
         self._names: dict[bytes, str] = {}
         self._counts: dict[str, int] = {}
         self._began_at = time.monotonic()
@@ -67,6 +69,8 @@ class Transcript:
         self._add({"peer": peer, "dir": "note", "kind": "", "text": text})
 
     def _add(self, event: dict[str, Any]) -> None:
+        if self.is_sealed:
+            return
         if len(self.events) < EVENTS:
             self.events.append({"t": round(time.monotonic() - self._began_at, 4), **event})
         else:

@@ -70,6 +70,8 @@ class Outcome:
     conversation: tuple[str, ...] = ()
     events: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     transcript: str = ""
+    #: of a generated sequence that failed
+    steps: tuple[tuple[str, int, int, int, int], ...] = ()
     log: tuple[str, ...] = ()
 
 

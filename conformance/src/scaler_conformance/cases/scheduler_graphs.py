@@ -8,7 +8,7 @@ from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import ClientPeer
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Result, Task, decode_task_error, write_results
+from scaler_conformance.wire import CODES, Result, Task, decode_task_error, encode_task_error, write_results
 
 case = cases_for("scheduler")
 
@@ -72,6 +72,26 @@ def the_tasks_behind_a_failure_are_refused(scene: Scene) -> None:
         scene.equal(error["code"], CODES.DEPENDENCY_FAILED, "the code of its TaskError")
         scene.equal((error["typeName"], error["message"]), ("X", "went wrong"), "the error that began it")
     worker.expect_nothing("these tasks are never run")
+
+
+@case("PAY-2", "SCH-19")
+def an_error_that_the_scheduler_makes_keeps_the_limit(scene: Scene) -> None:
+    """The first error nearly fills the limit; those of the tasks behind it carry its text and have to fit as well."""
+    worker, client = scene.worker(credit=1), scene.client()
+    limit = client.welcome["limits"]["inlineBytes"]
+    (one,) = client.submit(1)
+    (second,) = client.submit([after(client, one)])
+    scene.settle(client, worker)
+    (given,) = worker.expect_dispatch(1)
+    large = {"code": CODES.TASK_RAISED, "typeName": "X", "message": "m" * 900, "text": "t" * (limit - 1300)}
+    encoded = encode_task_error(large)
+    scene.check(len(encoded) <= limit, "the case itself exceeds the limit")
+    rows = [Result(given.id, 1, CODES.STATUS_FAILED, CODES.KIND_INLINE, encoded)]
+    worker.send_batch("results", write_results(rows))
+    scene.settle(worker, client)
+    result = client.expect_status(second, CODES.STATUS_REFUSED, clause="SCH-19")
+    scene.check(len(result.value) <= limit, f"a TaskError has {len(result.value)} bytes, {limit} were agreed")
+    client.take("results")
 
 
 @case("SCH-19")

@@ -69,6 +69,28 @@ def the_workers_of_a_lost_manager_stay(scene: Scene) -> None:
     worker.expect_dispatch(1, "MGR-15", "it stays when its manager leaves")
 
 
+@case("MGR-16", "MGR-7")
+def a_worker_of_a_stopped_unit_gets_nothing(scene: Scene) -> None:
+    """Nothing is to be done, and the manager may have none: its idle unit may be named, and then it is left alone."""
+    manager = scene.peer("manager")
+    tell(manager, 1, ("u1", 2))
+    worker, client = scene.worker(is_open=False), scene.client()
+    worker.open(worker={"name": "managed", "credit": 1, "managerId": manager.peer_id, "unitId": "u1"})
+    worker.fence()
+    tell(manager, 0, ("u1", 2))
+    manager.fence()
+
+    def is_stopped() -> bool:
+        return any(target.kind == "managerTarget" and "u1" in target["stop"] for target in manager.inbox)
+
+    scene.pump.until(is_stopped, 1.5)  # it may also take its time, or keep the unit
+    was_stopped = is_stopped()
+    client.submit(1)
+    scene.settle(client, worker)
+    if was_stopped:
+        worker.expect_nothing("its unit was named in `stop`", "MGR-16")
+
+
 @case("MGR-7", "MGR-12")
 def a_unit_that_holds_a_task_is_not_stopped(scene: Scene) -> None:
     manager = scene.peer("manager")

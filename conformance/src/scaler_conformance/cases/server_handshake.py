@@ -12,7 +12,7 @@ from scaler_conformance.wire import CODES, ROLES, Message
 case = cases_for("scheduler", "storage")
 
 
-@case("HSK-10")
+@case("HSK-10", "FRM-1")
 def a_hello_is_answered_by_one_welcome(scene: Scene) -> None:
     peer = scene.peer()
     peer.fence()

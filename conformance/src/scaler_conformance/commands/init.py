@@ -23,6 +23,8 @@ _ROLES = {
 command = ["./my-scheduler", "--bind", "{bind}", "--monitor", "{monitor}", "--storage", "{storage}"]
 # Started with these arguments as well, for the cases that need a scheduler which refuses Shutdown:
 # variants.protected = ["--protected"]
+# … and for the case of a scheduler that lets ten tasks wait for a worker, if it can bound them:
+# variants.bounded = ["--max-waiting", "10"]
 """,
     "storage": """
 [role.storage]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scaler_conformance.verdicts import Breach
+from scaler_conformance.verdicts import Breach, Disturbed
 
 from .steps import Step, smaller, strategy
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Plays one sequence in a scene of its own and raises Breach. Given a counter for the edges it has taken.
 Player = Callable[["Scene", list[Step], Counter[str]], None]
 SHRINK_SECONDS = 20.0
+CONFIRMATIONS = 3
 #: One sequence may take so long; a port that answers nothing is found out by its first fence.
 EXAMPLE_SECONDS = 15.0
 
@@ -68,7 +69,21 @@ def explore(
     explored()
     if run.breach is not None:
         shrink(scene, player, run)
+        confirm(scene, player, run)
     return run
+
+
+def confirm(scene: Scene, player: Player, run: Run) -> None:
+    """A failure that does not come again from a fresh process is no verdict."""
+    best = scene.transcript
+    for _ in range(CONFIRMATIONS):
+        breach = attempt(scene, player, run.failing, Counter())
+        if breach is not None:
+            scene.transcript = best
+            return
+    assert run.breach is not None
+    scene.transcript = best
+    raise Disturbed(f"a sequence failed and then passed {CONFIRMATIONS} times: {run.breach.text}")
 
 
 def attempt(scene: Scene, player: Player, steps: list[Step], edges: Counter[str]) -> Breach | None:
@@ -79,6 +94,7 @@ def attempt(scene: Scene, player: Player, steps: list[Step], edges: Counter[str]
         player(scene, steps, edges)
     except Breach as found:
         breach = found
+        scene.transcript.is_sealed = True
     scene.pump.deadline = float("inf")
     transcript = scene.transcript
     is_left_well = scene.close()

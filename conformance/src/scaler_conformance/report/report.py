@@ -111,6 +111,7 @@ def _write_transcript(report: Report, outcome: Outcome, folder: Path) -> str:
         "verdict": outcome.verdict,
         "text": outcome.text,
         "seed": report.seed,
+        "steps": [list(step) for step in outcome.steps],
         "port": report.port.name,
     }
     lines = [json.dumps(entry, ensure_ascii=False) for entry in (head, *outcome.events)]

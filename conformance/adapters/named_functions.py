@@ -1,0 +1,84 @@
+"""The functions by name of `ports/ADAPTER.md`, for Python's workers: `scaler_cluster --functions` takes this module.
+
+Arguments and results are bytes; numbers in them are decimal text.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from scaler import Client
+
+__all__ = [
+    "add", "bytes_n", "concat", "crash", "echo", "fail", "print_text", "read_object", "reverse", "sleep_ms", "spin_ms",
+    "submit_child",
+]  # fmt: skip
+
+
+class Failure(Exception):
+    """What `fail` raises."""
+
+
+def echo(value: bytes) -> bytes:
+    return value
+
+
+def concat(*values: bytes) -> bytes:
+    return b"".join(values)
+
+
+def reverse(value: bytes) -> bytes:
+    return value[::-1]
+
+
+def add(*numbers: bytes) -> bytes:
+    return b"%d" % sum(map(int, numbers))
+
+
+def fail(message: bytes = b"asked to fail") -> bytes:
+    raise Failure(message.decode(errors="replace"))
+
+
+def sleep_ms(milliseconds: bytes) -> bytes:
+    time.sleep(int(milliseconds) / 1000)
+    return b""
+
+
+def spin_ms(milliseconds: bytes) -> bytes:
+    """Computes and lets nobody interrupt it: only killing its process ends it sooner."""
+    end_at = time.monotonic() + int(milliseconds) / 1000
+    while time.monotonic() < end_at:
+        try:
+            while time.monotonic() < end_at:
+                pass
+        except KeyboardInterrupt:
+            continue
+    return b""
+
+
+def bytes_n(count: bytes) -> bytes:
+    pattern = bytes(range(251))
+    return (pattern * (int(count) // 251 + 1))[: int(count)]
+
+
+def crash(exit_code: bytes = b"") -> bytes:
+    if exit_code:
+        os._exit(int(exit_code))
+    os.abort()
+
+
+def read_object(value: bytes) -> bytes:
+    return value
+
+
+def submit_child(name: bytes, *arguments: bytes) -> bytes:
+    with Client() as client:
+        value: bytes = client.submit_named(name.decode(), *arguments).result()
+        return value
+
+
+def print_text(*texts: bytes) -> bytes:
+    for text in texts:
+        print(text.decode(errors="replace"), end="", flush=True)
+    return b""

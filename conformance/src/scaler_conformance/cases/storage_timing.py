@@ -1,0 +1,38 @@
+"""What a storage does when time passes."""
+
+from __future__ import annotations
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES
+
+case = cases_for("storage", layer="timing")
+
+
+@case("STO-7")
+def a_get_waits_as_long_as_it_was_asked_to(scene: Scene) -> None:
+    peer = scene.requester()
+    for duplicate in (False, True):
+        never = peer.new_object()
+        watch = scene.stopwatch()
+        request = peer.duplicate(never, peer.new_object(), wait=0.4) if duplicate else peer.get(never, wait=0.4)
+        kind = "Duplicate" if duplicate else "Get"
+
+        def is_answered(request: int = request) -> bool:
+            return any(message.body.get("requestId") == request for message in peer.inbox)
+
+        watch.until(is_answered, 0.4 + 0.5, f"a {kind} that waits 0.4 s was not answered", "STO-7")
+        watch.not_before(0.4, f"a {kind} that waits 0.4 s was answered", "STO-7")
+        peer.expect_code(request, CODES.NO_SUCH_OBJECT, clause="STO-7")
+
+
+@case("STO-8", "LIV-11")
+def an_unfinished_upload_ends_with_a_lost_session(scene: Scene) -> None:
+    peer = scene.requester(timers={"heartbeatSeconds": 0.1, "leaseSeconds": 0.6})
+    identifier = peer.new_object()
+    peer.expect_done(peer.put(identifier, b"a" * 10, total=30))
+    peer.shows_life = peer.answers_pings = peer.acknowledges = False
+    peer.expect_error(CODES.LEASE_EXPIRED, seconds=3.0, clause="LIV-11")
+    peer.shows_life = peer.answers_pings = peer.acknowledges = True
+    peer.resume()
+    peer.expect_code(peer.put(identifier, b"b" * 20, offset=10, total=30), CODES.BAD_CHUNK)

@@ -1,0 +1,20 @@
+"""Which player there is for a role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import scheduler_player
+from .engine import Player
+
+PLAYERS: Mapping[str, tuple[Player, Mapping[str, int]]] = {
+    "scheduler": (scheduler_player.play, scheduler_player.WEIGHTS),
+}
+
+
+def player_of(role: str) -> Player:
+    return PLAYERS[role][0]
+
+
+def weights_of(role: str) -> Mapping[str, int]:
+    return PLAYERS[role][1]
