@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs simulate bench bench-micro build clean
+.PHONY: help setup demo test check format docs conformance simulate bench bench-micro build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
