@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scaler.client.core.records import Outcomes
 from scaler.utility import exceptions
 from scaler_protocol import codes, values
-from scaler_protocol.codec import decode_task_error
+from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.messages import TaskError
 
 
@@ -36,9 +36,13 @@ def task_error_of(outcomes: Outcomes) -> TaskError:
     """Why the only task of these outcomes did not succeed."""
     if outcomes.error is not None:
         return outcomes.error
+    status_code = _CODE_OF_STATUS.get(outcomes.statuses[0], codes.OK)
     if not outcomes.payload:
-        return TaskError(code=_CODE_OF_STATUS.get(outcomes.statuses[0], codes.OK), message="no reason was given")
-    return decode_task_error(bytes(outcomes.payload))
+        return TaskError(code=status_code, message="no reason was given")
+    try:
+        return decode_task_error(bytes(outcomes.payload))
+    except CodecError:
+        return TaskError(code=status_code, message="the reason that was given cannot be read")  # PAY-3
 
 
 _CODE_OF_STATUS = {
