@@ -26,6 +26,7 @@ from scaler_protocol.codes import (
     STATUS_CANCELED,
     STATUS_FAILED,
     STATUS_PROCESSOR_DIED,
+    STATUS_REFUSED,
     STATUS_SUCCESS,
     STATUS_TIMED_OUT,
     TASK_RAISED,
@@ -111,8 +112,9 @@ def test_a_function_that_cannot_be_read_fails_its_task(cluster: Any, worker: Any
     broken = b"\x80\x05cno_such_module\nfunction\n."
     cluster.storage.objects[content_id(broken)] = broken
     (task,) = cluster.dispatch_parts(content_id(broken), [dumped(((), {}))])
-    error = cluster.wait_results([task])[0].error
-    assert error.code == FUNCTION_UNREADABLE and "no_such_module" in error.message
+    result = cluster.wait_results([task])[0]
+    assert (result.status, result.error.code) == (STATUS_REFUSED, FUNCTION_UNREADABLE)  # WRK-4
+    assert "no_such_module" in result.error.message
 
 
 def test_a_missing_function_fails_its_task(cluster: Any, start_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +122,9 @@ def test_a_missing_function_fails_its_task(cluster: Any, start_worker: Any, monk
     start_worker()
     missing = ObjectId(b"m" * 16)
     (task,) = cluster.dispatch_parts(missing, [dumped(((), {}))])
-    error = cluster.wait_results([task])[0].error
-    assert error.code == NO_SUCH_OBJECT and missing.hex() in error.message  # WRK-3
+    result = cluster.wait_results([task])[0]
+    assert (result.status, result.error.code) == (STATUS_REFUSED, NO_SUCH_OBJECT)  # WRK-3
+    assert missing.hex() in result.error.message
 
 
 def test_a_huge_error_stays_within_the_inline_limit(cluster: Any, worker: Any) -> None:

@@ -389,6 +389,7 @@ def run_agent(config: ClusterConfig, name: str) -> int:
         config.logging,
         config.collect_seconds,
         config.trim_threshold_bytes,
+        config.functions,
     )
     zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
     if config.event_loop != "builtin":

@@ -17,6 +17,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.graph.run import GraphRun
 from scaler.client.mapping import Mapping as MapRun
 from scaler.client.mapping import unpacked
+from scaler.client.named import NamedCalls
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import NO_OPTIONS, CallOptions, options_of
 from scaler.client.serializer.default import DefaultSerializer
@@ -76,6 +77,7 @@ class Client(concurrent.futures.Executor):
         self._lock = threading.Lock()
         self._is_closed = False
         self._calls: Calls | None = None
+        self._named: NamedCalls | None = None
         self._is_shared = False
         #: names this handle's tasks: handles in one process of a worker share a connection
         self._owner = object()
@@ -108,6 +110,25 @@ class Client(concurrent.futures.Executor):
         """
         options = options_of(capabilities, priority, retries, timeout)
         return self._submit(fn, tuple(args), dict(kwargs), options, is_changed=reserialize)
+
+    def submit_named(
+        self,
+        name: str,
+        *args: bytes,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> ScalerFuture:
+        """Run a function that workers know by its name, in whatever language they are. Its arguments are bytes, and so
+        is its result. Python's workers are told which functions these are by `scaler_cluster --functions`.
+
+        Ask for a capability that only workers with this function offer, where there are others.
+        """
+        calls = self._ready()
+        if self._named is None or self._named.calls is not calls:
+            self._named = NamedCalls(calls)
+        return self._named.submit(name, args, options_of(capabilities, priority, retries, timeout))
 
     def _submit(
         self,

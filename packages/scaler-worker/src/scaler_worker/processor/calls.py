@@ -9,6 +9,7 @@ from typing import Any
 
 from scaler_protocol import values
 from scaler_protocol.codes import (
+    BAD_BATCH,
     CALL_PACKED,
     CALL_RAW,
     CALL_SEPARATE,
@@ -25,6 +26,7 @@ from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
 from scaler_worker.processor.errors import TaskFailed
 from scaler_worker.processor.kept import KeptValues
+from scaler_worker.processor.named import PREFIX, NamedFunctions
 
 OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
@@ -59,8 +61,9 @@ class Context:
 class Objects:
     """Functions, serializers and large values, fetched when first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: NamedFunctions | None = None) -> None:
         self.storage_address = ""
+        self._named = NamedFunctions() if named is None else named
         self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
@@ -106,7 +109,7 @@ class Objects:
             if object_id in self._older:
                 loaded = self._older.pop(object_id)
             else:
-                loaded = values.loads(self.fetch(object_id, f"the task's {what}"))
+                loaded = self._read(self.fetch(object_id, f"the task's {what}"))
         except TaskFailed:
             raise
         except Exception as error:
@@ -117,6 +120,11 @@ class Objects:
         if len(self.loaded) > REMEMBERED_OBJECTS:
             self.loaded.popitem(last=False)
         return loaded
+
+    def _read(self, content: Buffer) -> Any:
+        if bytes(content[: len(PREFIX)]) == PREFIX:
+            return self._named.find(bytes(content))
+        return values.loads(content)
 
     def fetch(self, object_id: ObjectId, what: str) -> Buffer:
         try:
@@ -140,17 +148,22 @@ def arguments_of(parts: Parts, context: Context, objects: Objects) -> tuple[Sequ
     """What the function is called with (BAT-6)."""
     pieces: Pieces = ((KIND_INLINE, parts),) if isinstance(parts, bytes) else parts
     if context.call_format == CALL_RAW:
-        return [bytes(_bytes_of(piece, objects)) for piece in pieces], {}
+        return _by_place_and_name([bytes(_bytes_of(piece, objects)) for piece in pieces], context)
     load = _loader(context, objects)
     if context.call_format == CALL_SEPARATE:
-        loaded = [load(_bytes_of(piece, objects)) for piece in pieces]
-        split = len(loaded) - len(context.keywords)
-        return loaded[:split], dict(zip(context.keywords, loaded[split:], strict=True))
+        return _by_place_and_name([load(_bytes_of(piece, objects)) for piece in pieces], context)
+    if context.call_format != CALL_PACKED:
+        raise TaskFailed(BAD_BATCH, f"this worker does not know call format {context.call_format}: upgrade it")
     arguments, keywords = load(_bytes_of(pieces[0], objects))
     if len(pieces) > 1:
         arguments = [_resolved(argument, pieces, load, objects) for argument in arguments]
         keywords = {name: _resolved(argument, pieces, load, objects) for name, argument in keywords.items()}
     return arguments, keywords
+
+
+def _by_place_and_name(arguments: list[Any], context: Context) -> tuple[list[Any], dict[str, Any]]:
+    split = len(arguments) - len(context.keywords)
+    return arguments[:split], dict(zip(context.keywords, arguments[split:], strict=True))
 
 
 def _resolved(argument: Any, pieces: Pieces, load: Callable[[Buffer], Any], objects: Objects) -> Any:

@@ -9,13 +9,16 @@ from types import TracebackType
 import cloudpickle
 
 from scaler_protocol import codec
-from scaler_protocol.codes import TASK_RAISED
+from scaler_protocol.codes import BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, TASK_RAISED
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
 
 MESSAGE_CHARACTERS = 4 * 1024
 TEXT_CHARACTERS = 12 * 1024
 SPARE_BYTES = 2 * 1024  # of the inline limit, for the frame around the parts
+
+NOT_BEGUN = frozenset((BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT))
+"""Reasons for which a task's code is never reached: it ends REFUSED, not FAILED (WRK-3, WRK-4, BAT-6)."""
 
 _OWN_PACKAGE = __name__.split(".")[0]
 

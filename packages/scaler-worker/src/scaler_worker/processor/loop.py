@@ -25,7 +25,14 @@ from types import FrameType
 from typing import Any
 
 from scaler_protocol import task_context
-from scaler_protocol.codes import FLAG_PROFILING, FLAG_STREAM_OUTPUT, KIND_INLINE, STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.codes import (
+    FLAG_PROFILING,
+    FLAG_STREAM_OUTPUT,
+    KIND_INLINE,
+    STATUS_FAILED,
+    STATUS_REFUSED,
+    STATUS_SUCCESS,
+)
 from scaler_protocol.messages import Limits
 from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
@@ -33,8 +40,9 @@ from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
 from scaler_worker.processor.context import ProcessorTask
-from scaler_worker.processor.errors import encode_exception
+from scaler_worker.processor.errors import NOT_BEGUN, TaskFailed, encode_exception
 from scaler_worker.processor.housekeeping import Housekeeping
+from scaler_worker.processor.named import NamedFunctions
 from scaler_worker.processor.output import streamed_output
 from scaler_worker.processor.profiling import Profile
 from scaler_worker.zygote import SIGNAL_NUMBER
@@ -62,6 +70,7 @@ class ProcessorLoop:
         page: SignalPage,
         slot: int,
         housekeeping: Housekeeping,
+        named: NamedFunctions | None = None,
     ) -> None:
         self._end = end
         self._descriptor = end.fileno()
@@ -73,7 +82,7 @@ class ProcessorLoop:
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
-        self._objects = Objects()
+        self._objects = Objects(named)
         self._housekeeping = housekeeping
         self._functions = self._objects.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place)
@@ -246,7 +255,9 @@ class ProcessorLoop:
             # It may have hit in the middle of a request to the storage: begin anew on another socket.
             self._objects.close()
             return INTERRUPTED, KIND_INLINE, b""
-        return STATUS_FAILED, KIND_INLINE, encode_exception(error, self._inline_bytes)
+        is_refused = isinstance(error, TaskFailed) and error.code in NOT_BEGUN
+        status = STATUS_REFUSED if is_refused else STATUS_FAILED
+        return status, KIND_INLINE, encode_exception(error, self._inline_bytes)
 
     # ------------------------------------------------------------ blocking
 

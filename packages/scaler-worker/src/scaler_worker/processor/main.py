@@ -17,6 +17,7 @@ from scaler_protocol.process import LoggingOptions, execute_preload, setup_loggi
 from scaler_worker.channel import SignalPage
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.loop import ProcessorLoop
+from scaler_worker.processor.named import NamedFunctions
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class ProcessorOptions:
     logging: LoggingOptions | None = None
     collect_seconds: float = 30.0
     trim_threshold_bytes: int = 1 << 30
+    functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
@@ -39,7 +41,7 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     gc.collect()
     gc.freeze()
     housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
-    ProcessorLoop(end, page, slot, housekeeping).run()
+    ProcessorLoop(end, page, slot, housekeeping, NamedFunctions(options.functions)).run()
 
 
 def _use_streams() -> None:

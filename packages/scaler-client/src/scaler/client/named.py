@@ -1,0 +1,70 @@
+"""Calls of functions by name, with bytes for arguments and result: no serializer, so workers in any language can serve
+them. (BAT-6, BAT-12)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scaler.client.calls import Calls
+from scaler.client.core.events import Submitted
+from scaler.client.future import ScalerFuture
+from scaler.client.options import CallOptions
+from scaler.client.parts import Part
+from scaler_protocol import codes
+from scaler_protocol.ids import ObjectId
+from scaler_protocol.messages import TaskHeader
+
+PREFIX = b"name:"
+BYTES = (bytes, bytearray, memoryview)
+RAW = object()
+"""In place of a serializer: what such a future holds means nothing in a call that has one."""
+
+
+class NamedCalls:
+    """What one client handle knows of the functions it calls by name."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self._functions: dict[str, ObjectId] = {}
+        #: equal calls share one header object: the outbox compares identities
+        self._headers: dict[int, tuple[TaskHeader, TaskHeader]] = {}
+
+    def submit(self, name: Any, arguments: tuple[Any, ...], options: CallOptions) -> ScalerFuture:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"the first argument is the name of a function, not {name!r}")
+        parts = [self._part(index, argument) for index, argument in enumerate(arguments, start=1)]
+        calls = self.calls
+        connection = calls.connection
+        future = ScalerFuture(connection.new_task_ids(1)[0], connection, bytes, RAW)
+        submission = calls.submission(self._header(options), self._function_id(name), future.task_id, parts, future)
+        if not parts:
+            submission = submission._replace(part_counts=(0,))
+        connection.post(Submitted(submission))
+        return future
+
+    @staticmethod
+    def _part(index: int, argument: Any) -> Part:
+        if not isinstance(argument, BYTES):
+            what = type(argument).__name__
+            raise TypeError(f"argument {index} of a function called by name must be bytes, not {what}: encode it first")
+        return Part((bytes(argument),), memoryview(argument).nbytes)
+
+    def _function_id(self, name: str) -> ObjectId:
+        known = self._functions.get(name)
+        if known is None:
+            known = self._functions[name] = self.calls.connection.storage.put_function([PREFIX + name.encode()])
+        return known
+
+    def _header(self, options: CallOptions) -> TaskHeader:
+        usual = self.calls.header(options)
+        kept = self._headers.get(id(usual))
+        if kept is None:
+            if len(self._headers) > 256:
+                self._headers.clear()
+            # The usual one is kept with it, so that its id stays its own.
+            kept = self._headers[id(usual)] = (
+                usual,
+                replace(usual, call_format=codes.CALL_RAW, serializer=ObjectId(b"")),
+            )
+        return kept[1]
