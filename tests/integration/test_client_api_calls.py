@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from scaler import Client
+from scaler.client import explaining
 from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskTimeoutError
 from tests.support import api_tasks, tasks
 from tests.support.clusters import RealCluster
@@ -50,6 +51,19 @@ def test_a_task_waits_for_a_worker_with_its_capability(stage: Stage) -> None:
         assert not two.done() and "none of 2 workers offers gpu=2" in client.explain(two)
         cluster.start_workers(1, "--per-worker-capabilities", "gpu=2")
         assert two.result(WAIT) == 3
+
+
+def test_a_program_that_waits_for_nobody_is_warned(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(explaining, "LOOK_SECONDS", 0.1)
+    cluster = RealCluster(stage, 0)
+    with Client(cluster.address) as client:
+        future = client.submit(tasks.square, 3)
+        assert "no worker is connected" in client.explain(future)
+        until(lambda: "nobody can run: it is queued, and no worker is connected" in caplog.text, "the warning")
+        cluster.start_workers(1)
+        assert future.result(WAIT) == 9
 
 
 def test_a_failing_task_is_tried_again_as_often_as_asked(client: Client, tmp_path: Path) -> None:
