@@ -98,7 +98,7 @@ def test_other_names_in_the_environment_are_left_alone() -> None:
         ("[scheduler]\npaths = [1]", ["paths", "1 is not a text"]),
         ("[scheduler]\npolicy = 'odd'", ["policy", "not one of: even, capability"]),
         ("scheduler = 5", ["scheduler must be a section"]),
-        ("[[scheduler]]\n[[scheduler]]", ["2 sections [[scheduler]]"]),
+        ("[[scheduler]]\n[[scheduler]]", ["2 sections [[scheduler]], and this command takes one"]),
         ("[scheduler", ["is not TOML"]),
     ],
 )
@@ -135,6 +135,25 @@ def test_options_that_begin_like_that_of_the_file(file: Path, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         parser().parse_settings(["tcp://a:1", f"-c{file}"], {})
     assert f"write --config {file}, in full" in capsys.readouterr().err
+
+
+def test_what_must_be_given_may_stand_in_the_file(file: Path) -> None:
+    file.write_text("[scheduler]\nurl = 'http://x'")
+    strict = parser()
+    strict.add_argument("--url", required=True)
+    assert strict.parse_settings(["tcp://a:1", "--config", str(file)], {}).url == "http://x"
+
+
+def test_the_section_of_a_kind(file: Path) -> None:
+    file.write_text("[[worker_manager]]\ntype = 'native'\ncount = 1\n[[worker_manager]]\ntype = 'other'\ncount = 2")
+    for kind, count in (("native", 1), ("other", 2)):
+        one = ArgumentParser("scaler_thing", section="worker_manager", kind=kind)
+        one.add_argument("--count", type=positive_int)
+        assert one.parse_settings(["--config", str(file)], {}).count == count
+    with pytest.raises(UsageError, match="0 sections .* with type = 'third'"):
+        ArgumentParser("scaler_thing", section="worker_manager", kind="third").parse_settings(
+            ["--config", str(file)], {}
+        )
 
 
 def test_one_of_several_sections(file: Path) -> None:

@@ -78,6 +78,20 @@ def test_a_client_may_end_it(stage: Stage, tmp_path: Path) -> None:
     assert command.wait() == 0
 
 
+def test_worker_managers(stage: Stage, tmp_path: Path) -> None:
+    more = """
+        [[worker_manager]]
+        type = "baremetal_native"
+        mode = "fixed"
+        max_task_concurrency = 2
+    """
+    command, port = start(stage, tmp_path, workers=f"num_of_workers = 1\n{more}")
+    command.wait_for(r"scheduler \| .*worker .* joined", count=3)
+    family = ready(stage, command, port)
+    assert command.end() == 0
+    assert_gone(family)
+
+
 def test_a_mistake_in_one_section_is_told_and_ends_all(stage: Stage, tmp_path: Path) -> None:
     command, _ = start(stage, tmp_path, workers="num_of_wokers = 1")
     assert command.wait() == 2

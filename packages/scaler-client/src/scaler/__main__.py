@@ -19,9 +19,10 @@ def parser() -> ArgumentParser:
         PROGRAM,
         description="Run everything that a configuration file names, in one terminal: object storage server, "
         "scheduler, workers. Ctrl-C ends all of it, and so does the end of any part.",
-        epilog="The sections are [object_storage_server], [scheduler] and [cluster], or several [[cluster]]; the keys "
-        "are the options of scaler_object_storage_server, scaler_scheduler and scaler_cluster. What the scheduler "
-        "and the workers are not told they take from the other sections.\n\nExample: scaler config.toml",
+        epilog="The sections are [object_storage_server], [scheduler], [cluster] or several [[cluster]], and "
+        "[[worker_manager]]; the keys are the options of scaler_object_storage_server, scaler_scheduler, "
+        "scaler_cluster and scaler_worker_manager, whose first word is the key type. What the scheduler and the "
+        "workers are not told they take from the other sections.\n\nExample: scaler config.toml",
     )
     parser.add_argument("file", nargs="?", help="the TOML file")
     parser.add_argument("--config", "-c", metavar="FILE", dest="config", help="the same")

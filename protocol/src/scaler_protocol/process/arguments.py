@@ -19,14 +19,21 @@ class ArgumentParser(argparse.ArgumentParser):
     and that a command with a `section` also takes its options from a file and from the environment."""
 
     def __init__(
-        self, prog: str, section: str = "", key_aliases: Mapping[str, str] | None = None, **options: Any
+        self,
+        prog: str,
+        section: str = "",
+        key_aliases: Mapping[str, str] | None = None,
+        kind: str = "",
+        **options: Any,
     ) -> None:
-        """`key_aliases` are further keys of the section: name in a file -> name of the argument."""
+        """`key_aliases` are further keys of the section: name in a file -> name of the argument. Of several sections of
+        that name, a command with a `kind` takes the one whose key `type` says so."""
         options.setdefault("formatter_class", HelpFormatter)
         if section:
             options["epilog"] = "\n\n".join(filter(None, (options.get("epilog"), _where_else(section))))
         super().__init__(prog, **options)
         self.section = section
+        self.kind = kind
         self.key_aliases = dict(key_aliases or {})
         if section:
             self.add_argument(

@@ -49,16 +49,23 @@ def read(path: str) -> Table:
     return {plain(name): value for name, value in document.items()}
 
 
-def section(document: Mapping[str, Any], name: str, entry: int | None, path: str) -> Table:
-    """The table of one command; empty when there is none. Of several, [[name]], `entry` says which."""
+#: The key of a section that says what kind of thing it is, where a command has several.
+KIND_KEY = "type"
+
+
+def section(document: Mapping[str, Any], name: str, entry: int | None, path: str, kind: str = "") -> Table:
+    """The table of one command; empty when there is none. Of several, [[name]], `entry` says which, else there must be
+    exactly one of the `kind`."""
     value = document.get(name, {})
     entries = value if isinstance(value, list) else [value]
     if not all(isinstance(one, dict) for one in entries):
         raise UsageError(f"{path}: {name} must be a section: write [{name}], and its keys below")
+    if entry is None and kind:
+        entries = [one for one in entries if one.get(KIND_KEY, kind) == kind]
     if entry is None and len(entries) != 1:
-        raise UsageError(f"{path}: there are {len(entries)} sections [[{name}]] and this command can take one of them")
-    table: Table = entries[entry or 0]
-    return table
+        like = f" with {KIND_KEY} = {kind!r}" if kind else ""
+        raise UsageError(f"{path}: there are {len(entries)} sections [[{name}]]{like}, and this command takes one")
+    return {key: value for key, value in entries[entry or 0].items() if not kind or key != KIND_KEY}
 
 
 def check_key(key: str, known: Iterable[str], place: str) -> None:

@@ -32,8 +32,9 @@ def use_settings(parser: ArgumentParser, arguments: Sequence[str], environment: 
         *_from_environment(parser, actions, environment),
     ]:
         action.default = converted(action, raw, place)
+        action.required = False
         if not action.option_strings:
-            action.nargs, action.required = "?", False
+            action.nargs = "?"
 
 
 def keys_of(parser: ArgumentParser) -> dict[str, argparse.Action]:
@@ -55,7 +56,7 @@ def _from_file(
     path = path or environment.get(environment_prefix(parser.section) + "CONFIG")
     if path is None:
         return
-    table = config_file.section(config_file.read(path), parser.section, entry, path)
+    table = config_file.section(config_file.read(path), parser.section, entry, path, parser.kind)
     place = f"{path}: [{parser.section}]"
     for key, value in table.items():
         config_file.check_key(key, actions, place)

@@ -25,6 +25,7 @@ class Part:
     #: key of the section -> (section that knows it otherwise)
     told_by: Mapping[str, str]
     address_keys: tuple[str, ...] = ()  #: empty: nobody waits for this part to listen
+    has_kinds: bool = False  #: its key `type` is the first word of the command
 
 
 PARTS = (
@@ -36,6 +37,7 @@ PARTS = (
         ("address", "bind_address", "scheduler_address"),
     ),
     Part("cluster", "scaler_worker", {"address": "scheduler"}),
+    Part("worker_manager", "scaler_worker.manager", {"address": "scheduler"}, has_kinds=True),
 )
 
 #: What a key may also be called, for `told_by`.
@@ -81,12 +83,22 @@ def _starts(part: Part, document: Mapping[str, Any], path: str, environment: Map
     count = len(value) if isinstance(value, list) else 1
     for entry in range(count):
         table = config_file.section(document, part.section, entry, path)
+        options = ["--config", path, "--config-entry", str(entry)]
         yield Start(
             name=part.section if count == 1 else f"{part.section}[{entry}]",
-            command=[sys.executable, "-m", part.module, "--config", path, "--config-entry", str(entry)],
+            command=[sys.executable, "-m", part.module, *_kind(part, table, path), *options],
             environment=_told(part, table, document, path, environment),
             address=_address_of(part, table, environment),
         )
+
+
+def _kind(part: Part, table: Table, path: str) -> list[str]:
+    if not part.has_kinds:
+        return []
+    kind = table.get(config_file.KIND_KEY)
+    if not isinstance(kind, str):
+        raise UsageError(f'{path}: each [[{part.section}]] needs a type, such as type = "baremetal_native"')
+    return [kind]
 
 
 def _told(

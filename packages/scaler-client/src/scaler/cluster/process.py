@@ -27,7 +27,8 @@ class ClusterStartError(ScalerError):
 
 def require(*modules: str) -> None:
     """ImportError that says what to install, unless all of these are."""
-    missing = [_DISTS.get(module, module) for module in modules if importlib.util.find_spec(module) is None]
+    tops = dict.fromkeys(module.partition(".")[0] for module in modules)
+    missing = [_DISTS.get(top, top) for top in tops if importlib.util.find_spec(top) is None]
     if missing:
         raise ImportError(
             f"a local cluster needs {', '.join(missing)}, not installed here: run `pip install scaler-client[cluster]`"
