@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from scaler_protocol import codes
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageFull, StorageUnavailable
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_protocol.messages import Duplicate, Get, ObjectReply, Put, Release, StorageStatus, Value
+from scaler_protocol.messages import (
+    Duplicate,
+    Get,
+    MemoryFile,
+    ObjectReply,
+    Put,
+    PutShared,
+    Release,
+    SharedValue,
+    StorageStatus,
+    Value,
+)
 from scaler_protocol.objects.operations import (
     CHUNK_BYTES,
     JOINED_BYTES,
@@ -17,7 +28,10 @@ from scaler_protocol.objects.operations import (
     WAITING_CHUNK_BYTES,
     DuplicateOperation,
     GetOperation,
+    MeetOperation,
+    NotShared,
     PutOperation,
+    PutSharedOperation,
     ReleaseOperation,
     StatusOperation,
     plan_chunks,
@@ -330,3 +344,82 @@ def test_very_many_ids_are_released_in_parts(told):
     assert not release.is_done
     told.confirm(parts[1])
     assert release.is_done
+
+
+class Offered:
+    """An open memory file."""
+
+    file = MemoryFile(1, 2, b"n" * 16)
+
+    def reference(self):
+        return self.file
+
+
+def put_shared(told):
+    return told.begin(PutSharedOperation(OBJECT, OWNER, 5, Offered()))
+
+
+def test_a_file_is_put_by_one_request_that_needs_no_room(told):
+    for _ in range(OPEN_CHUNKS):
+        told.begin(PutOperation(OTHER, OWNER, [b"x"]))
+    operation = put_shared(told)
+    (request,) = [asked for asked in told.asked() if isinstance(asked, PutShared)]
+    assert request == PutShared(request.request_id, OBJECT, OWNER, 5, Offered.file)
+    told.confirm(request)
+    assert operation.is_done and operation.error is None
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(codes.UNREADABLE_FILE, NotShared), (codes.STORAGE_FULL, StorageFull), (477, StorageError)]
+)
+def test_a_file_that_is_refused(told, code, error):
+    operation = put_shared(told)
+    told.confirm(*told.asked(), code=code)
+    assert type(operation.error) is error
+
+
+def test_a_file_is_never_offered_to_another_session(told):
+    """That one may be without the feature (STO-24)."""
+    begun = put_shared(told)
+    told.asked()
+    told.requests.lost("gone", told.now)
+    late = put_shared(told)
+    told.requests.opened(told.now)
+    assert told.asked() == [] and not told.requests.operations
+    assert type(begun.error) is type(late.error) is NotShared
+
+
+def test_a_value_may_be_a_file(told):
+    operation = told.begin(GetOperation(OBJECT, 0.0, lambda: True))
+    (request,) = told.asked()
+    assert request.accepts_shared
+    answer = SharedValue(request.request_id, 5, Offered.file)
+    told.reply(answer)
+    assert operation.is_done and operation.shared == answer and operation.value is None
+    assert operation.without_sharing().next_request(1, told.now, True) == Get(1, OBJECT, 0, CHUNK_BYTES)
+
+
+def test_a_file_is_welcome_instead_of_the_first_chunk_only(told):
+    operation = told.begin(GetOperation(OBJECT, 0.0, lambda: True))
+    (first,) = told.asked()
+    told.answer(first, bytes(CHUNK_BYTES + 1))
+    (second,) = told.asked()
+    assert not second.accepts_shared
+    told.reply(SharedValue(second.request_id, CHUNK_BYTES + 1, Offered.file))
+    assert type(operation.error) is StorageError
+
+
+def test_a_file_that_was_not_asked_for_is_nonsense(told):
+    operation = told.begin(GetOperation(OBJECT, 0.0))
+    (request,) = told.asked()
+    told.reply(SharedValue(request.request_id, 5, Offered.file))
+    assert type(operation.error) is StorageError
+
+
+def test_meeting_needs_a_session_and_no_request():
+    requests = ObjectRequests("tcp://here:1", TIMEOUT)
+    operation = MeetOperation()
+    requests.begin(operation, 1.0)
+    assert requests.take_requests(1.0) == [] and not operation.is_done
+    requests.opened(2.0)
+    assert requests.take_requests(2.0) == [] and operation.is_done and not requests.operations

@@ -12,9 +12,11 @@ from scaler_protocol.messages import (
     Duplicate,
     Get,
     Hello,
+    MemoryFile,
     Message,
     ObjectReply,
     Put,
+    PutShared,
     Release,
     ReleaseOwner,
     StorageStatus,
@@ -23,7 +25,8 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core import CoreLimits, Event, StorageCore, Tick, invariants
+from scaler_storage.core import CoreLimits, Event, FileOffered, StorageCore, Tick, invariants
+from scaler_storage.core.values import SharedFile
 
 
 def peer(name: str) -> PeerId:
@@ -72,9 +75,17 @@ class Story:
         return self.request(name, Put(self._number(), oid(object_name), peer(owner), total, offset, data))
 
     def get(
-        self, name: str, object_name: str, *, offset: int = 0, chunk: int = 0, wait: float = 0.0
+        self, name: str, object_name: str, *, offset: int = 0, chunk: int = 0, wait: float = 0.0, shared: bool = False
     ) -> list[tuple[str, object]]:
-        return self.request(name, Get(self._number(), oid(object_name), offset, chunk, wait))
+        return self.request(name, Get(self._number(), oid(object_name), offset, chunk, wait, shared))
+
+    def offer(
+        self, name: str, object_name: str, file: SharedFile | str, *, owner: str = "c1"
+    ) -> list[tuple[str, object]]:
+        """A PutShared, as the shell hands it over: with its file, or the reason why it was not opened."""
+        size = 5 if isinstance(file, str) else file.size
+        put = PutShared(self._number(), oid(object_name), peer(owner), size, MemoryFile(7, 8, oid(object_name)))
+        return self.handle(FileOffered(peer(name), put, file))
 
     def duplicate(
         self, name: str, source: str, target: str, *, owner: str = "c1", wait: float = 0.0

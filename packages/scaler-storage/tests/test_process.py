@@ -11,10 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import psutil
 import pytest
+from tests.support.storage_server import START_SECONDS, Server, free_port, until
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_SCHEDULER
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageFull, StorageUnavailable
@@ -24,71 +23,8 @@ from scaler_protocol.objects import ObjectClient
 from scaler_protocol.objects.operations import Operation, ReleaseOperation
 
 MIB = 1024 * 1024
-START_SECONDS = 20.0
-END_SECONDS = 20.0
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers run on Linux and macOS")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def until(is_so: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
-    """Look again and again, for something that only another process can bring about."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"still waiting for {what} after {seconds:g} s"
-        threading.Event().wait(0.02)
-
-
-def memory_files_of(process_id: int) -> list[int]:
-    """The sizes of the memory files with values that a process has open."""
-    sizes = []
-    for path in Path(f"/proc/{process_id}/fd").glob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            if os.readlink(path).startswith("/memfd:scaler-"):
-                sizes.append(os.stat(path).st_size)
-    return [size for size in sizes if size]
-
-
-class Server:
-    def __init__(self, port: int, *options: str) -> None:
-        self.address = f"tcp://127.0.0.1:{port}"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "scaler_storage", self.address, *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self._listens = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        if not self._listens.wait(START_SECONDS):
-            self.process.kill()
-            pytest.fail(f"the server did not begin to listen within {START_SECONDS:g} s: {self.lines}")
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as output:
-            for line in output:
-                self.lines.append(line.rstrip("\n"))
-                if "listen to" in line:
-                    self._listens.set()
-
-    def held_bytes(self) -> int:
-        """Its own memory, and that of the memory files it holds open."""
-        return int(psutil.Process(self.process.pid).memory_info().rss) + sum(memory_files_of(self.process.pid))
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(END_SECONDS)
-        self._reader.join(END_SECONDS)
-        return code
 
 
 @pytest.fixture

@@ -1,0 +1,137 @@
+"""Shared memory between real processes: used where it can be, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.support.storage_server import Server, free_port, memory_files_of
+
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.messages import MemoryFile
+from scaler_protocol.objects import ObjectClient, memory_files
+
+pytestmark = pytest.mark.skipif(not memory_files.FEATURES, reason="memory files are Linux's")
+
+MIB = 1024 * 1024
+OWNER = new_peer_id()
+DATA = os.urandom(MIB)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def start_one(*, port: int = 0, descriptors: int = 0) -> Server:
+        servers.append(Server(port or free_port(), descriptors=descriptors))
+        return servers[-1]
+
+    yield start_one
+    for server in servers:
+        server.end(signal.SIGKILL)
+
+
+def connected(server: Server, role: int = ROLE_CLIENT) -> contextlib.closing[ObjectClient]:
+    return contextlib.closing(ObjectClient(server.address, role, "test", timeout_seconds=20.0))
+
+
+def test_large_values_lie_in_files_and_small_ones_do_not(start):
+    server = start()
+    with connected(server) as client:
+        small, large = new_object_id(), new_object_id()
+        client.put(small, OWNER, [b"small"])
+        client.put(large, OWNER, [DATA])
+        assert memory_files_of(server.process.pid) == [MIB] and memory_files_of(os.getpid()) == []
+        assert client.get(small) == b"small" and client.get(large) == DATA
+        client.release(OWNER, [large])
+        assert client.status().memory_bytes == 5 and memory_files_of(server.process.pid) == []
+
+
+PUT_AND_WAIT = """
+import sys
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.objects import ObjectClient
+client = ObjectClient(sys.argv[1], 1, "test", timeout_seconds=20.0)
+client.put(ObjectId(bytes.fromhex(sys.argv[2])), PeerId(bytes.fromhex(sys.argv[3])), [b"x" * 1048576])
+kept = client.get(ObjectId(bytes.fromhex(sys.argv[2])))
+print("put", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_client_leaves_its_objects_and_nothing_else(start):
+    server = start()
+    object_id = new_object_id()
+    command = [sys.executable, "-c", PUT_AND_WAIT, server.address, object_id.hex(), OWNER.hex()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "put\n"
+        process.kill()
+        process.wait(20)
+    with connected(server, ROLE_WORKER) as worker:
+        assert worker.get(object_id) == b"x" * MIB
+        worker.release(OWNER, [object_id])
+        assert worker.status().memory_bytes == 0
+    assert memory_files_of(server.process.pid) == []
+
+
+def test_a_killed_storage_takes_nothing_from_its_readers(start):
+    port = free_port()
+    first = start(port=port)
+    with connected(first) as client:
+        object_id = new_object_id()
+        client.put(object_id, OWNER, [DATA])
+        value = client.get(object_id)
+        first.end(signal.SIGKILL)
+        second = start(port=port)
+        assert value == DATA
+        client.put(object_id, OWNER, [DATA])  # offered to the first, and sent to the second
+        assert client.get(object_id) == DATA and memory_files_of(second.process.pid) == []
+        client.put(new_object_id(), OWNER, [DATA])
+        assert memory_files_of(second.process.pid) == [MIB]
+
+
+def test_whose_files_cannot_be_opened_sends_and_receives_chunks(start, monkeypatch):
+    """As from another host, or from a container with process ids of its own."""
+    server = start()
+    with connected(server) as near, connected(server, ROLE_WORKER) as far:
+        ours, theirs = new_object_id(), new_object_id()
+        near.put(ours, OWNER, [DATA])
+        monkeypatch.setattr(
+            memory_files.OpenedFile, "reference", lambda self: MemoryFile(1, self.descriptor, self.name)
+        )
+        far.put(theirs, OWNER, [DATA[::-1]])
+        assert memory_files_of(server.process.pid) == [MIB]
+        assert far.get(ours) == DATA and far.get(theirs) == DATA[::-1]
+        assert near.get(theirs) == DATA[::-1]
+
+
+def test_a_reader_that_cannot_open_the_storages_files_is_sent_chunks(start, monkeypatch):
+    server = start()
+    with connected(server) as client:
+        object_id = new_object_id()
+        client.put(object_id, OWNER, [DATA])
+
+        def refuse(file: MemoryFile, size: int) -> memory_files.OpenedFile:
+            raise memory_files.Unreadable("permission denied")
+
+        monkeypatch.setattr(memory_files, "open_file", refuse)
+        assert client.get(object_id) == DATA
+
+
+def test_a_storage_that_may_have_few_files_takes_the_rest_in_chunks(start):
+    server = start(descriptors=512 + 3)
+    with connected(server) as client:
+        ids = [new_object_id() for _ in range(6)]
+        for number, object_id in enumerate(ids):
+            client.put(object_id, OWNER, [bytes([number]) * MIB])
+        assert memory_files_of(server.process.pid) == [MIB] * 3
+        assert [client.get(object_id)[5] for object_id in ids] == list(range(6))
+        client.release(OWNER, ids[:1])
+        client.put(ids[0], OWNER, [DATA])
+        assert memory_files_of(server.process.pid) == [MIB] * 3

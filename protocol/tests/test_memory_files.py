@@ -1,0 +1,134 @@
+"""Memory files: what is written is read by others, and nothing that is not one is ever read (STO-19, STO-20)."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.messages import MemoryFile
+from scaler_protocol.objects import memory_files
+from scaler_protocol.objects.memory_files import Unreadable, create, open_file
+
+pytestmark = pytest.mark.skipif(not memory_files.FEATURES, reason="memory files are Linux's")
+
+NAME = b"sixteen bytes..."
+PROOF = f"scaler-{NAME.hex()}"
+
+
+@pytest.mark.parametrize("pieces", [[], [b""], [b"a"], [b"head", bytearray(5_000_000), b"", memoryview(b"tail")[1:]]])
+def test_what_is_written_is_read(pieces):
+    file = create(NAME, pieces)
+    expected = b"".join(pieces)
+    opened = open_file(file.reference(), len(expected))
+    assert opened.content() == expected == opened.read(0, 1 << 30)
+    assert opened.read(1, 2) == expected[1:3]
+
+
+def test_more_pieces_than_one_call_takes():
+    pieces = [b"%d," % number for number in range(5000)]
+    assert create(NAME, pieces).content() == b"".join(pieces)
+
+
+def test_content_is_the_readers_own_and_outlives_the_file():
+    file = create(NAME, [bytes(3_000_000)])
+    ours, theirs = memoryview(file.content()), memoryview(file.content())
+    ours[5] = 1
+    del file
+    assert (ours[5], theirs[5]) == (1, 0)
+
+
+def test_beyond_so_many_mappings_content_is_copied(monkeypatch):
+    monkeypatch.setattr(memory_files, "MAPPINGS", 0)
+    content = create(NAME, [b"abc" * 1000]).content()
+    assert type(content) is bytearray and content == b"abc" * 1000
+
+
+def test_nobody_can_change_a_sealed_file():
+    file = create(NAME, [b"abc"])
+    for change in (
+        lambda fd: os.write(fd, b"x"),
+        lambda fd: os.ftruncate(fd, 1),
+        lambda fd: os.ftruncate(fd, 9),
+    ):
+        descriptor = os.open(f"/proc/self/fd/{file.descriptor}", os.O_RDWR)
+        try:
+            with pytest.raises(PermissionError):
+                change(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@pytest.fixture
+def pipe() -> Iterator[int]:
+    reading, writing = os.pipe()
+    yield reading
+    os.close(reading)
+    os.close(writing)
+
+
+def refused(descriptor: int, size: int, name: bytes = NAME, process_id: int | None = None) -> str:
+    open_count = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Unreadable) as raised:
+        open_file(MemoryFile(process_id or os.getpid(), descriptor, name), size)
+    text = str(raised.value)
+    del raised  # its traceback holds the frames
+    assert len(os.listdir("/proc/self/fd")) == open_count, "nothing stays open"
+    return text
+
+
+def test_what_is_no_memory_file_is_not_opened(pipe):
+    assert "no memory file" in refused(pipe, 0)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, f"memfd:{PROOF} (deleted)")
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+        assert refused(descriptor, 0)
+        os.close(descriptor)
+
+
+def test_name_size_and_seals_are_looked_at():
+    file = create(NAME, [b"abc"])
+    assert "another file" in refused(file.descriptor, 3, name=b"another name....")
+    assert "another file" in refused(file.descriptor, 3, name=b"")
+    assert "3 bytes and not 4" in refused(file.descriptor, 4)
+    unsealed = os.memfd_create(PROOF, os.MFD_ALLOW_SEALING)
+    assert "not sealed" in refused(unsealed, 0)
+    os.close(unsealed)
+
+
+def test_descriptors_and_processes_that_do_not_exist():
+    descriptor = create(NAME).descriptor  # closed again already
+    assert refused(descriptor, 0)
+    assert refused(2**32 - 1, 0, process_id=2**32 - 1)
+
+
+def test_without_descriptors_it_is_an_error_and_nothing_leaks():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            create(NAME, [b"abc"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_memory_is_gone_with_the_process_that_was_killed():
+    program = f"from scaler_protocol.objects import memory_files as m; f = m.create({NAME!r}, [b'abc']); " + (
+        "print(f.descriptor, flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        descriptor = int(process.stdout.readline())
+        reference = MemoryFile(process.pid, descriptor, NAME)
+        kept = open_file(reference, 3)
+        process.kill()
+        process.wait(20)
+    with pytest.raises(Unreadable):
+        open_file(reference, 3)
+    assert kept.content() == b"abc", "whoever has it open keeps it"
