@@ -1,18 +1,19 @@
 """Writes what the suite knows of the specification: `python -m conformance.tools.clauses`, from the root.
 
-The suite is installed without the chapters, so it carries the clauses with it. `--check` only compares.
+The suite is installed without the repository, so it carries the clauses, the schemas and the state machines with it.
+`--check` only compares.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CATALOG = ROOT / "conformance" / "src" / "scaler_conformance" / "data" / "clauses.json"
+DATA = ROOT / "conformance" / "src" / "scaler_conformance" / "data"
+CATALOG = DATA / "clauses.json"
 
 
 def made() -> str:
@@ -41,16 +42,29 @@ def made() -> str:
     return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
 
 
+def files() -> dict[Path, str]:
+    """What is to be in the data folder, and where."""
+    protocol = ROOT / "protocol"
+    copies = {DATA / "schema" / path.name: path for path in sorted((protocol / "schema" / "v1").glob("*.capnp"))}
+    copies[DATA / "states.toml"] = protocol / "spec" / "states.toml"
+    return {CATALOG: made()} | {to: path.read_text(encoding="utf-8") for to, path in copies.items()}
+
+
+def stale() -> list[Path]:
+    found = [path for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return found + [path for path in (DATA / "schema").glob("*.capnp") if path not in files()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     is_checked = parser.parse_args().check
-    text = made()
-    if is_checked:
-        return 0 if CATALOG.read_text(encoding="utf-8") == text else 1
-    CATALOG.write_text(text, encoding="utf-8", newline="\n")
-    print(f"{text.count(chr(10) + '  {') or text.count('id')} lines in {CATALOG.relative_to(ROOT)}")
-    return subprocess.call(["git", "-C", str(ROOT), "diff", "--stat", "--", str(CATALOG)])
+    for path in stale():
+        print(path.relative_to(ROOT))
+        if not is_checked:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(files()[path], encoding="utf-8", newline="\n")
+    return 1 if is_checked and stale() else 0
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ PLACES = {
     "worker": ("scheduler", "storage", "name", "python"),
     "client": ("python",),
 }
-FEATURES: frozenset[str] = frozenset()
-"""Optional behaviour that the specification knows. Version 1 has none."""
+FEATURES = frozenset({"memfd"})
+"""Optional behaviour that the specification knows."""
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
 FUNCTIONS = ("echo", "fail", "sleep_ms", "bytes_n", "crash", "read_object", "submit_child", "concat", "print_text")
 """The functions by name that a worker under test runs."""

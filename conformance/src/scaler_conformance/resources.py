@@ -23,19 +23,19 @@ def _first(*candidates: Path) -> Path:
     for path in candidates:
         if path.exists():
             return path
-    raise FileNotFoundError(f"this installation of scaler-conformance is incomplete: {candidates[0]} is missing")
+    raise FileNotFoundError(f"this installation of scaler-conformance is incomplete: {candidates[-1]} is missing")
 
 
 def schema_folder() -> Path:
-    return _first(_PACKAGE / "data" / "schema", _REPOSITORY / "protocol" / "schema" / "v1")
+    return _first(_REPOSITORY / "protocol" / "schema" / "v1", _PACKAGE / "data" / "schema")
 
 
 def vectors_folder() -> Path:
-    return _first(_PACKAGE / "data" / "vectors", _REPOSITORY / "conformance" / "vectors" / "v1")
+    return _first(_REPOSITORY / "conformance" / "vectors" / "v1", _PACKAGE / "data" / "vectors")
 
 
 def states_file() -> Path:
-    return _first(_PACKAGE / "data" / "states.toml", _REPOSITORY / "protocol" / "spec" / "states.toml")
+    return _first(_REPOSITORY / "protocol" / "spec" / "states.toml", _PACKAGE / "data" / "states.toml")
 
 
 def data(name: str) -> Path:

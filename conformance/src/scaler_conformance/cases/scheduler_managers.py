@@ -91,6 +91,22 @@ def a_worker_of_a_stopped_unit_gets_nothing(scene: Scene) -> None:
         worker.expect_nothing("its unit was named in `stop`", "MGR-16")
 
 
+@case("MGR-17", "MGR-7")
+def a_worker_is_known_by_the_name_that_its_unit_lists(scene: Scene) -> None:
+    """It names no unit itself; while it holds a task, its unit is not stopped."""
+    manager, worker, client = scene.peer("manager"), scene.worker(is_open=False), scene.client()
+    manager.send("managerStatus", maxWorkers=1, units=[{"unitId": "u1", "state": 2, "workerNames": ["by-name"]}])
+    manager.expect("managerTarget", clause="MGR-5")
+    worker.open(worker={"name": "by-name", "credit": 1})
+    client.submit(1)
+    scene.settle(client, worker)
+    worker.expect_dispatch(1, "SCH-25")
+    manager.send("managerStatus", maxWorkers=0, units=[{"unitId": "u1", "state": 2, "workerNames": ["by-name"]}])
+    manager.fence()
+    for target in manager.take("managerTarget"):
+        scene.check("u1" not in target["stop"], "a unit was named in `stop` while its worker holds a task", "MGR-17")
+
+
 @case("MGR-7", "MGR-12")
 def a_unit_that_holds_a_task_is_not_stopped(scene: Scene) -> None:
     manager = scene.peer("manager")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import scheduler_player
+from . import scheduler_player, storage_player
 from .engine import Player
 
 PLAYERS: Mapping[str, tuple[Player, Mapping[str, int]]] = {
     "scheduler": (scheduler_player.play, scheduler_player.WEIGHTS),
+    "storage": (storage_player.play, storage_player.WEIGHTS),
 }
 
 

@@ -28,7 +28,7 @@ _FROM_SCHEDULER = {
     "monitor": frozenset({"clusterStatus"}),
     "manager": frozenset({"managerTarget"}),
 }
-_FROM_STORAGE = frozenset({"value", "objectReply", "storageStatus"})
+_FROM_STORAGE = frozenset({"value", "sharedValue", "objectReply", "storageStatus"})
 
 
 class Line:

@@ -1,0 +1,19 @@
+"""Generated sequences against a server."""
+
+from __future__ import annotations
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.generated.players import player_of, weights_of
+from scaler_conformance.scene import Scene
+
+SECONDS = 900.0
+
+
+@cases_for("scheduler", layer="generated")("SCH-25", "SCH-13", "SES-2", seconds=SECONDS)
+def any_sequence_of_tasks_has_a_legal_outcome(scene: Scene) -> None:
+    scene.explore(player_of("scheduler"), weights_of("scheduler"))
+
+
+@cases_for("storage", layer="generated")("STO-11", "STO-3", "SES-2", seconds=SECONDS)
+def any_sequence_of_requests_has_a_legal_outcome(scene: Scene) -> None:
+    scene.explore(player_of("storage"), weights_of("storage"))

@@ -1,0 +1,140 @@
+"""Large values in shared memory: the feature `memfd` (chapter 12). Optional; what is claimed is held to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play import memory_file
+from scaler_conformance.play.asking import StoragePeer
+from scaler_conformance.play.memory_file import MemoryFile
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES
+
+case = cases_for("storage")
+UNREADABLE = getattr(CODES, "UNREADABLE_FILE", 0)
+
+
+def sharing(scene: Scene, file: MemoryFile) -> StoragePeer:
+    """A requester with whom the feature is in force."""
+    scene.needs(memory_file.is_possible(), "this system has no memory files")
+    is_declared = "memfd" in scene.arena.manifest.features
+    peer = scene.requester(features=["memfd"], memoryFile=file.told())
+    is_on = "memfd" in peer.welcome["features"]
+    scene.check(is_on or not is_declared, "the manifest claims `memfd`, and the Welcome leaves it out", "HSK-6")
+    scene.needs(is_on, "the feature `memfd` is optional, and this storage does not name it")
+    return peer
+
+
+@case("HSK-25", "HSK-6")
+def shared_memory_is_off_where_the_file_cannot_be_what_it_says(scene: Scene) -> None:
+    scene.needs(memory_file.is_possible(), "this system has no memory files")
+    empty, full, unsealed = MemoryFile(), MemoryFile(b"not empty"), MemoryFile(seals=0)
+    wrong: dict[str, dict[str, Any]] = {
+        "no file": {},
+        "another name": empty.told(name=bytes(16)),
+        "another process": empty.told(processId=1),
+        "a descriptor that is not open": empty.told(descriptor=100_000),
+        "a file that is not empty": full.told(),
+        "a file without seals": unsealed.told(),
+        "standard output": empty.told(descriptor=1),
+    }
+    try:
+        for what, told in wrong.items():
+            scene.transcript.note("storage", what)
+            peer = scene.requester(features=["memfd"], memoryFile=told)
+            scene.check("memfd" not in peer.welcome["features"], f"`memfd` is on, with {what} in the Hello")
+        without = scene.requester(memoryFile=empty.told())
+        scene.check("memfd" not in without.welcome["features"], "`memfd` is on, and was not offered", "HSK-6")
+    finally:
+        for file in (empty, full, unsealed):
+            file.close()
+
+
+@case("STO-21", "STO-19", "STO-20")
+def an_object_in_shared_memory_is_stored_and_fetched(scene: Scene) -> None:
+    key, value = MemoryFile(), b"shared " * 100_000
+    file = MemoryFile(value)
+    try:
+        peer = sharing(scene, key)
+        identifier = peer.new_object()
+        _put_shared(peer, identifier, file, len(value), CODES.OK, UNREADABLE)
+        file.close()  # once it is answered the storage does not need the file any more
+        if not peer.is_there(identifier):
+            peer.store(identifier, value)
+        scene.check(peer.fetch(identifier) == value, "the object came back changed", "STO-21")
+        request = peer.next_request()
+        peer.send("get", requestId=request, objectId=identifier, acceptsShared=True)
+        answer = peer.reply(request)
+        if answer.kind == "sharedValue":
+            scene.equal(answer["totalBytes"], len(value), "totalBytes of the SharedValue", "STO-22")
+            found, trouble = memory_file.read(answer["file"], len(value))
+            scene.check(not trouble, trouble, "STO-19")
+            scene.check(found == value, "the shared bytes are others", "STO-19")
+    finally:
+        key.close()
+        file.close()
+
+
+@case("STO-22")
+def who_does_not_ask_for_shared_memory_gets_none(scene: Scene) -> None:
+    key, value = MemoryFile(), b"v" * 2_000_000
+    file = MemoryFile(value)
+    try:
+        peer, plain = sharing(scene, key), scene.requester()
+        identifier = peer.new_object()
+        _put_shared(peer, identifier, file, len(value), CODES.OK, UNREADABLE)
+        if peer.is_there(identifier):
+            scene.check(plain.fetch(identifier, "STO-22") == value, "the object came back changed", "STO-21")
+            scene.check(peer.fetch(identifier, "STO-22") == value, "the object came back changed", "STO-21")
+    finally:
+        key.close()
+        file.close()
+
+
+@case("STO-20", "STO-21")
+def a_file_that_is_not_what_was_said_is_not_read(scene: Scene) -> None:
+    key, value = MemoryFile(), b"value"
+    good, unsealed = MemoryFile(value), MemoryFile(value, seals=0)
+    try:
+        peer = sharing(scene, key)
+        for told, size in (
+            (good.told(name=bytes(16)), 5),
+            (good.told(descriptor=100_000), 5),
+            (good.told(), 6),
+            (good.told(), 4),
+            (unsealed.told(), 5),
+        ):
+            identifier, request = peer.new_object(), peer.next_request()
+            body = {"objectId": identifier, "owner": peer.peer_id, "totalBytes": size, "file": told}
+            peer.send("putShared", payload=None, seq=None, requestId=request, **body)
+            peer.expect_code(request, UNREADABLE, clause="STO-20")
+            scene.check(not peer.is_there(identifier), "a file that is not what was said became an object")
+    finally:
+        for file in (key, good, unsealed):
+            file.close()
+
+
+@case("STO-21", "OWN-4", "STO-4")
+def shared_objects_have_owners_like_others(scene: Scene) -> None:
+    key, file = MemoryFile(), MemoryFile(b"value")
+    try:
+        peer, other, scheduler = sharing(scene, key), scene.requester(), scene.requester("scheduler")
+        identifier = peer.new_object()
+        other.store(identifier, b"first")
+        _put_shared(peer, identifier, file, 5, CODES.OK)
+        scene.check(peer.fetch(identifier) == b"first", "the object was replaced", "STO-4")
+        other.expect_done(other.release(identifier))
+        scene.check(peer.is_there(identifier), "the owner of the PutShared is none", "STO-4")
+        scheduler.expect_done(scheduler.release_owner(peer.peer_id))
+        _put_shared(peer, peer.new_object(), file, 5, CODES.OWNER_GONE)
+    finally:
+        key.close()
+        file.close()
+
+
+def _put_shared(peer: StoragePeer, identifier: bytes, file: MemoryFile, size: int, *codes: int) -> None:
+    request = peer.next_request()
+    body = {"objectId": identifier, "owner": peer.peer_id, "totalBytes": size, "file": file.told()}
+    peer.send("putShared", payload=None, seq=None, requestId=request, **body)
+    peer.expect_code(request, *codes, clause="STO-21")

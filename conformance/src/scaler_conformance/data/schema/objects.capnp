@@ -1,0 +1,112 @@
+@0x8ac3cfec1683d03f;
+# Object storage: values by id. Spec chapters 12 (STO) and 13 (OWN: who frees what).
+#
+# Every request carries a `requestId` chosen by the requester; every reply echoes it. Requests are idempotent, so a
+# requester that lost its session asks again. A value travels in chunks, each one frame of at most 8 MiB, asked for or
+# confirmed one by one, with at most 8 outstanding, Gets that wait not counted: memory stays bounded and heartbeats get
+# through. (STO-6)
+
+struct Put @0xefe96fc6c869a255 {
+  # One chunk, in the one payload frame. The object exists once all its bytes are there, from any number of owners.
+  requestId @0 :UInt64;
+  objectId @1 :Data;     # 16 bytes
+  owner @2 :Data;        # 16 bytes: the client that keeps it alive, until Release or ReleaseOwner (OWN-1)
+  totalBytes @3 :UInt64;
+  offset @4 :UInt64;     # where this chunk begins. Chunks of one writer come in order, at most a minute apart (STO-18).
+  # Putting an object that exists adds the owner and is answered OK at once: same id, same bytes. OK to a chunk that
+  # does not complete the object may mean either, so a writer sends its chunks to the end. (STO-4)
+}
+
+struct Get @0xace6c0e939a95918 {
+  requestId @0 :UInt64;
+  objectId @1 :Data;
+  offset @2 :UInt64;
+
+  chunkBytes @3 :UInt32;
+  # At most so much in the reply, and at least one byte unless `offset` is the end: a storage answers with what it has
+  # in one piece, and the reader asks again for the rest. Zero: the storage's choice, at most 8 MiB. (STO-13)
+
+  waitSeconds @4 :Float64 = 0;  # wait this long for the object to come into being; then NO_SUCH_OBJECT (STO-7)
+
+  acceptsShared @5 :Bool = false;
+  # SharedValue would do instead of the first Value. Only where the feature `memfd` is in force. (STO-22)
+}
+
+struct Value @0xa4d3554ce3081e75 {
+  requestId @0 :UInt64;
+  totalBytes @1 :UInt64;
+  offset @2 :UInt64;      # the bytes are the one payload frame
+}
+
+struct Release @0xede3f34d673de22c {
+  # This owner needs these objects no longer. What has no owner left is deleted. Unknown ids are no error. (OWN-3)
+  requestId @0 :UInt64;  # zero: no reply wanted
+  owner @1 :Data;
+  ids @2 :Data;          # 16·n; an id that stands there twice counts once
+}
+
+struct ReleaseOwner @0xa7ed63227cebe03e {
+  # The owner is gone: release all it owns, and refuse later Puts in its name with OWNER_GONE. From any role but
+  # scheduler it is answered with Error NOT_ALLOWED. (OWN-4, STO-15)
+  requestId @0 :UInt64;  # zero: no reply wanted
+  owner @1 :Data;
+}
+
+struct Duplicate @0x8b0a90f48bd66f62 {
+  # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9)
+  requestId @0 :UInt64;
+  source @1 :Data;
+  target @2 :Data;
+  owner @3 :Data;
+  waitSeconds @4 :Float64 = 0;
+}
+
+struct ObjectReply @0xb411aee48cf0cf70 {
+  requestId @0 :UInt64;
+  code @1 :UInt16;  # zero: done. NO_SUCH_OBJECT, OWNER_GONE, STORAGE_FULL, BAD_CHUNK, …
+  text @2 :Text;
+}
+
+struct StorageStatusRequest @0x85b7cf3cba63fa11 {
+  requestId @0 :UInt64;
+}
+
+struct StorageStatus @0xd9f1c2fe7e5e5c3b {
+  requestId @0 :UInt64;
+  objectCount @1 :UInt64;
+  ownerCount @2 :UInt64;
+  memoryBytes @3 :UInt64;    # bytes of values held in memory
+  waiterCount @4 :UInt64;    # Gets and Duplicates that wait for an object
+}
+
+# Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of
+# them may map. All of this belongs to the feature `memfd`, which is in force only when the storage has opened the
+# memory file in the Hello of its dialer. (HSK-25)
+
+struct MemoryFile @0xbd24eb1c9530ba89 {
+  # An open file of the sender: made by memfd_create, and on Linux to be opened as /proc/<processId>/fd/<descriptor> by
+  # processes of the same user. It has no place in any directory, so nothing stays behind whoever dies. Never believed:
+  # whoever opens it checks name, size and seals before the first byte is read. (STO-19, STO-20)
+
+  processId @0 :UInt32;   # as the sender itself sees it; in another pid namespace it is somebody else, or nobody
+  descriptor @1 :UInt32;  # as long as the sender holds it open; afterwards the number may mean another file
+  name @2 :Data;          # 16 bytes; the file is called `scaler-` and these in lower-case hex
+}
+
+struct PutShared @0xb06a6a14bac69272 {
+  # As a Put of the whole object, whose bytes are those of the file. The writer holds it open until it has the reply;
+  # the storage then has it open itself. UNREADABLE_FILE: put it in chunks. (STO-21)
+  requestId @0 :UInt64;
+  objectId @1 :Data;
+  owner @2 :Data;
+  totalBytes @3 :UInt64;  # the size of the file
+  file @4 :MemoryFile;
+}
+
+struct SharedValue @0x9595989dba3427a7 {
+  # The answer to a Get with `acceptsShared`: all bytes of the object are in this file, which the storage holds open as
+  # long as the object exists. Who cannot open it any more, or not at all, asks again without `acceptsShared`. (STO-22)
+  requestId @0 :UInt64;
+  totalBytes @1 :UInt64;
+  file @2 :MemoryFile;
+}

@@ -1,0 +1,135 @@
+@0xef1e42838e8804af;
+# Tasks and their results, in columns. Spec chapters 05 (CLI), 06 (SCH), 08 (BAT), 09 (CAN).
+#
+# A batch is a struct of arrays: one header shared by all its tasks, then packed little-endian columns, then one payload
+# frame with the bytes of all parts, in order. An EMPTY column means "the default for every task". Lengths must agree
+# exactly or nothing of the batch is accepted: BAD_BATCH. (BAT-2) The scheduler cuts columns; it never looks into parts.
+
+using Session = import "session.capnp";
+
+struct TaskHeader @0xe02cfde95cc5066e {
+  # What all tasks of a batch have in common.
+
+  client @0 :Data;
+  # 16 bytes: the peerId of the client whose tasks these are, owner of the objects they make. A client may leave it
+  # empty in Submit; the scheduler always fills it in Dispatch. (SCH-3)
+
+  callFormat @1 :UInt16 = 0;
+  # How parts make a call. 0 PACKED: part 0 is one serialized (args, kwargs), in which reference i stands for part i.
+  # 1 SEPARATE: every part is one argument, the last `keywords` of them by name. 2 RAW: as 1, but the parts are the
+  # argument bytes themselves and the result is bytes: no serializer, any language. (BAT-6)
+
+  keywords @2 :List(Text);
+  serializer @3 :Data;
+  # Object id (16 bytes) of the client's serializer, or empty for the default of the function's language. (CLI-6)
+
+  capabilities @4 :List(Session.Capability);
+  priority @5 :Int32 = 0;   # higher first, among tasks of the same depth (SCH-10)
+  depth @6 :UInt16 = 0;     # 0: submitted by a program; n + 1: by a task of depth n. Deeper first. (SCH-9)
+  parentTask @7 :Data;      # the submitting task (16 bytes) when depth > 0: its end cancels these (CAN-7)
+  flags @8 :UInt32 = 0;     # 1 PROFILING: measure each task; 2 STREAM_OUTPUT: send what it prints
+  timeoutSeconds @9 :Float64 = 0;  # running time after which a task ends TIMED_OUT; zero: never (WRK-14)
+  retries @10 :UInt16 = 0;  # how often a task that failed by its own error is run again (SCH-15)
+  graphId @11 :Data;        # 16 bytes when these tasks are part of a graph that several batches make up
+}
+
+struct TaskBatch @0xf4a2a1d460ff5746 {
+  # Submit (client -> scheduler) and Dispatch (scheduler -> worker). One payload frame: the parts of all tasks in
+  # order, then (Dispatch only) the inputs in order.
+
+  header @0 :TaskHeader;
+  functions @1 :Data;          # 16·k: object ids of the functions used, 1 ≤ k ≤ 65,535
+  ids @2 :Data;                # 16·n, 1 ≤ n ≤ limits.batchTasks: task ids, chosen by the client, all different
+  functionIndexes @3 :Data;    # u16·n into `functions`; empty: all 0
+  partCounts @4 :Data;         # u16·n: parts of each task; empty: all 1
+  partKinds @5 :Data;          # u8·Σ: 0 INLINE bytes, 1 OBJECT id, 2 TASK id (that task's result); empty: all 0
+  partSizes @6 :Data;          # u32·Σ: bytes of each part in the payload (16 for OBJECT and TASK)
+  dependencyCounts @7 :Data;   # u16·n: how many tasks must succeed first; empty: all 0
+  dependencies @8 :Data;       # 16·Σ: their ids; every TASK part must be among its task's
+  taskFlags @9 :Data;          # u8·n: 1 UNWANTED: the client needs no result record of success; empty: all 0
+  attempts @10 :Data;          # u16·n, Dispatch only: which run of the task this is, from 1; empty: all 1 (SCH-5)
+  isGraphSealed @11 :Bool = true;  # false: more batches of header.graphId follow, so keep results for them (SCH-18)
+
+  inputIds @12 :Data;          # Dispatch only. 16·m: the finished tasks that TASK parts refer to
+  inputKinds @13 :Data;        # u8·m: 0 INLINE, 1 OBJECT; empty: all 0
+  inputSizes @14 :Data;        # u32·m: bytes of each in the payload
+}
+
+struct ResultBatch @0xff6cfb0eac5d4707 {
+  # How tasks ended. Worker -> scheduler -> client. One payload frame: the values in order.
+
+  ids @0 :Data;        # 16·n
+  attempts @1 :Data;   # u16·n; empty: all 1. The scheduler drops results of an attempt that is not current. (SCH-6)
+  statuses @2 :Data;   # u8·n; 0 SUCCESS, 1 FAILED, 2 CANCELED, 3 WORKER_LOST, 4 PROCESSOR_DIED, 5 TIMED_OUT,
+                       # 6 REFUSED (never run: limits, no such function, dependency failed); empty: all 0
+  kinds @3 :Data;      # u8·n; 0 INLINE value, 1 OBJECT id of the value, 2 NONE; empty: all 0
+  sizes @4 :Data;      # u32·n: bytes of each in the payload
+  profiles @5 :Data;   # 24·n or empty: u64 duration ns, u64 processor time ns, u64 peak memory bytes above start
+  credit @6 :UInt32 = 0;  # worker -> scheduler: as Credit.limit, which rides along; zero: unchanged (CRD-3)
+  # A status other than SUCCESS has as its value a TaskError message (standard encoding), or NONE for CANCELED.
+}
+
+struct TaskError @0xc0182f70275615fa {
+  # Why a task did not succeed, for any language. At most limits.inlineBytes when encoded: text is cut, pickles dropped.
+  code @0 :UInt16;        # chapter 11: TASK_RAISED, TASK_TIMED_OUT, PROCESSOR_DIED, WORKER_LOST, …
+  typeName @1 :Text;      # "builtins.ZeroDivisionError"
+  message @2 :Text;       # str(exception)
+  text @3 :Text;          # the formatted traceback with the frames of the user's code
+  serialized @4 :Data;    # the exception by the language's own serializer, or empty when it could not be
+  exitCode @5 :Int32 = 0; # PROCESSOR_DIED: exit status, or minus the signal
+  peakMemoryBytes @6 :UInt64 = 0;
+  workers @7 :List(Text); # who ran it, one line for each attempt that was lost
+}
+
+struct Cancel @0x9e17ca09c0cb902d {
+  ids @0 :Data;               # 16·n, or empty with isAll; an id that stands there twice counts once
+  isAll @1 :Bool = false;     # client -> scheduler: every unfinished task of this client
+  graceSeconds @2 :Float64 = 1;  # a running task is interrupted, and killed after this (CAN-4)
+}
+
+struct CancelReply @0x9e221fdb57db8352 {
+  # Answers every distinct id of a Cancel exactly once. Tasks that end by it also end with a result CANCELED. (CAN-1)
+  ids @0 :Data;       # 16·n
+  outcomes @1 :Data;  # u8·n: 0 CANCELED, 1 TOO_LATE (it has ended another way), 2 UNKNOWN; empty: all 0
+}
+
+struct TaskLog @0xd5fb3ec27f97e88e {
+  taskId @0 :Data;
+  stream @1 :UInt16;  # 1 stdout, 2 stderr
+  text @2 :Text;
+  worker @3 :Text;    # for people: the name of the worker that runs it
+}
+
+struct Shutdown @0x91a8c19282424983 {
+  # Client -> scheduler: stop the cluster. Scheduler -> worker: finish or hand back, then Bye. (SCH-24)
+  graceSeconds @0 :Float64 = 1;
+}
+
+struct ShutdownReply @0xaa1914ccffe10a62 {
+  isAccepted @0 :Bool;
+  text @1 :Text;
+}
+
+struct Explain @0xbe3ade0ebf502d70 {
+  # Client -> scheduler: where is this task, and why? For people; nothing is changed by it. (SCH-33)
+  requestId @0 :UInt64;
+
+  taskId @1 :Data;
+  # 16 bytes: a task of this client. Empty: the first of its queued tasks that no worker could ever take of those that
+  # are connected, if there is one. A client that asks so now and then can tell its user what is missing.
+}
+
+struct Explanation @0xb5a310aca82166ef {
+  # What the scheduler knows of the task at this moment. Fields that say nothing in its state are zero.
+  requestId @0 :UInt64;
+  taskId @1 :Data;            # the one that was asked for, or found; empty when none was found
+  state @2 :Text;             # waiting, queued, dispatched or canceling, as in MON-5; empty: no such unfinished task
+  dependencyCount @3 :UInt32; # waiting: unfinished tasks that it depends on
+  aheadCount @4 :UInt64;      # queued: tasks that are to leave before it; other clients take turns besides
+  workerCount @5 :UInt32;     # workers that are connected
+  ableCount @6 :UInt32;       # those of them that offer all its header asks for
+  worker @7 :Text;            # dispatched and canceling: the name of the worker that has it
+  isBegun @8 :Bool;           # it runs there, by the worker's last WorkerStatus
+  runningSeconds @9 :Float64; # for so long, when isBegun
+  attempt @10 :UInt16;        # which run of it this is, from 1
+}

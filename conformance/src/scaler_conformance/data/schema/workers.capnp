@@ -1,0 +1,41 @@
+@0xb52c32b5bb02cfe9;
+# What only workers and the scheduler say to each other. Spec chapters 07 (WRK) and 10 (CRD).
+
+struct Credit @0x83e64db34d0702e5 {
+  # How many unfinished tasks the scheduler may have given this worker, at most, at any time. Absolute, not a
+  # difference: the last one counts. The worker lowers it for long tasks and raises it for tiny ones. A limit below
+  # what is held already takes nothing back. (CRD-1, CRD-2)
+  limit @0 :UInt32;
+  nestedReserve @1 :UInt32;  # places beyond `limit` for tasks with depth > 0, so that nesting never starves (CRD-4)
+}
+
+struct Recall @0xbd67ac35cf3d332e {
+  # Give back those of these tasks that no processor has begun; another worker is idle. (SCH-20)
+  ids @0 :Data;  # 16·n
+}
+
+struct Returned @0xbd332916492f3aa5 {
+  # Tasks the worker will not run: the answer to Recall (those it could give back, perhaps none), or unasked when it
+  # drains. They count as held until this arrives; their attempt is not used up. (WRK-9)
+  ids @0 :Data;          # 16·n, may be empty
+  isRecallAnswer @1 :Bool = true;
+}
+
+struct WorkerStatus @0xeeabb6285e2035e7 {
+  # Sent every heartbeat. For people and the monitor: scheduling does not depend on it. (WRK-12)
+  agentCpu @0 :Float32;       # share of one core since the last status, 0.5 is half a core
+  agentRssBytes @1 :UInt64;
+  hostFreeBytes @2 :UInt64;
+  queuedCount @3 :UInt32;     # tasks held and not begun
+  blockedCount @4 :UInt32;    # tasks that wait for children and lend their place
+  processors @5 :List(ProcessorStatus);
+}
+
+struct ProcessorStatus @0xcdfb3c6438647c82 {
+  processId @0 :UInt32;
+  state @1 :UInt16;    # 0 starting, 1 idle, 2 running, 3 blocked, 4 stopping
+  cpu @2 :Float32;
+  rssBytes @3 :UInt64;
+  taskId @4 :Data;     # 16 bytes when it runs or is blocked
+  runningSeconds @5 :Float64;  # for how long that task has been running
+}
