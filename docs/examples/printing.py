@@ -3,12 +3,11 @@ from scaler import Client, SchedulerClusterCombo
 
 def greet(name):
     print(f"hello, {name}")
-    return len(name)
 
 
 cluster = SchedulerClusterCombo(n_workers=1, logging_level="WARNING")
 
 with Client(address=cluster.get_address(), stream_output=True) as client:
-    print(client.submit(greet, "world").result())
+    client.submit(greet, "world").result()
 
 cluster.shutdown()
