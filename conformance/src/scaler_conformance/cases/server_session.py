@@ -186,6 +186,19 @@ def an_impossible_acknowledgement_ends_the_session(scene: Scene) -> None:
         peer.expect_error(CODES.BAD_ENVELOPE, fatal=True)
 
 
+@case("SES-23", "SES-1")
+def a_message_without_the_number_it_needs_is_refused(scene: Scene) -> None:
+    """And one with a number that stands outside the sequence."""
+    peer = scene.peer()
+    peer.fence()
+    peer.send_message(Message("ping", {"nonce": 7}, 0, peer.received_seq))
+    peer.expect_error(CODES.BAD_ENVELOPE, ref_seq=0, fatal=False)
+    seq = peer.next_seq()
+    frames = encode(Message("acknowledge", {}, seq, peer.received_seq))
+    peer.refused(frames, f"#{seq}   Acknowledge with a number", CODES.BAD_ENVELOPE, ref_seq=seq)
+    scene.check(7 not in scene.transcript.pong_nonces(peer.name), "a Ping without a number got a Pong", "SES-23")
+
+
 @case("SES-16")
 def a_refused_message_counts_as_received(scene: Scene) -> None:
     peer = scene.peer()
