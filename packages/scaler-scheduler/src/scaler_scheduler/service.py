@@ -61,6 +61,7 @@ _ROLE_NAMES = {
     ROLE_MONITOR: "monitor",
     ROLE_MANAGER: "worker manager",
 }
+_SETTLED = Settled()
 
 
 class SchedulerService:
@@ -175,10 +176,12 @@ class SchedulerService:
 
     def _on_peers(self, events: list[SessionEvent], now: float) -> None:
         for event in events:
-            if not isinstance(event, Rejected):
+            if isinstance(event, Rejected):
+                continue  # only dialers are
+            if type(event) is not Received:
                 self._log(event)
-                self._core.handle(event, now)
-        self._perform(self._core.handle(Settled(), now), now)
+            self._core.handle(event, now)
+        self._perform(self._core.handle(_SETTLED, now), now)
 
     def _perform(self, actions: list[Action], now: float) -> None:
         for action in actions:

@@ -52,6 +52,8 @@ SHORT_SECONDS = 0.003
 """A result that leaves alone costs the agent, the scheduler and the client nearly a millisecond together, which on a
 machine they share with the processors is taken from the tasks themselves. (decision 0007)"""
 
+_ROUND_ENDED = events.RoundEnded()
+
 
 class Agent:
     def __init__(self, config: ClusterConfig, name: str, zygote_client: ZygoteClient, page: SignalPage) -> None:
@@ -165,7 +167,7 @@ class Agent:
             self._read_zygote(now)
         if self._stop_count:
             self._stop(now)
-        self._handle(events.RoundEnded(), now)
+        self._handle(_ROUND_ENDED, now)
         for link in links:  # now that their slices are filled up again
             if link.number in self._links and not link.has_unsent:
                 self._rest(link, now)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """To a peer with a session."""
+class Send(NamedTuple):
+    """To a peer with a session. (A tuple: the one action of every task.)"""
 
     peer_id: PeerId
     message: Message

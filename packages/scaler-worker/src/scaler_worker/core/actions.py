@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaler_protocol.messages import Message
 from scaler_worker.core.tasks import Task
@@ -18,8 +19,7 @@ class StartProcessor:
     processor: int
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+class HandOver(NamedTuple):
     """Append these to the processor's slice, in order. Their `number`s are set."""
 
     processor: int

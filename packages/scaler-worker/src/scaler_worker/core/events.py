@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaler_protocol.session import Lost, Opened, Received
 
@@ -25,8 +26,7 @@ class ProcessorReady:
     process_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TasksEnded:
+class TasksEnded(NamedTuple):
     """What one processor reported in one read, in order."""
 
     processor: int

@@ -70,6 +70,9 @@ class Outbox:
 
 def _split(entries: list[Entry], limits: Limits) -> Iterator[list[Entry]]:
     """Runs of entries that fit into one message each."""
+    if len(entries) == 1:
+        yield entries
+        return
     max_tasks = min(BATCH_TASKS, limits.batch_tasks)
     max_bytes = min(BATCH_BYTES, limits.payload_frame_bytes)
     max_columns = limits.envelope_bytes // 2
