@@ -92,6 +92,22 @@ def test_many_values_that_are_large_together_are_stored(client: Client) -> None:
     assert sum(map(len, client.submit(echo, *pieces).result(WAIT)[0])) == 1_800_000
 
 
+@pytest.mark.parametrize("size", [20_000, 200_000])
+def test_a_call_has_its_other_arguments_as_they_were(client: Client, cluster: FakeCluster, size: int) -> None:
+    cluster.hold()
+    pending = client.submit(abs, -1)
+    data = bytearray(b"a" * size)
+    later = client.submit(operator.getitem, pickle.PickleBuffer(data), pending)
+    never = client.submit(operator.getitem, pickle.PickleBuffer(data), client.submit(abs, -1))
+    data[:] = b"b" * size
+    assert never.cancel()
+    cluster.is_holding = False
+    cluster.release()
+    assert later.result(WAIT) == ord("a")
+    assert client.submit(abs, -1).result(WAIT) == 1
+    eventually(lambda: all(len(one) < 1000 for one in list(cluster.objects.values())), "what was stored is released")
+
+
 def test_a_failure_ends_what_depends_on_it_with_the_same_error(client: Client, cluster: FakeCluster) -> None:
     cluster.hold()
     failing = client.submit(fail, "gone")

@@ -88,7 +88,8 @@ class Calls:
             parts, futures = self._with_stand_ins(arguments, keywords)
         header = self.header(options, keywords=() if self.serializer is None else tuple(keywords))
         if futures:
-            Deferred(self, header, function_id, task_id, parts, futures, collector).start()
+            own, objects = self._taken(parts)
+            Deferred(self, header, function_id, task_id, own, objects, futures, collector).start()
             return 0
         submission, puts = self._begin(header, function_id, task_id, parts, collector)
         if pipeline is not None:
@@ -199,6 +200,15 @@ class Calls:
         """A value as a part of its own. Runs user code."""
         pieces = values.dumps(value) if self.serializer is None else [self.serializer.serialize(value)]
         return Part(pieces, values.size_of(pieces))
+
+    def _taken(self, parts: list[Part]) -> tuple[list[Part], tuple[ObjectId, ...]]:
+        """The same parts, and what was stored of them, for a call that leaves later. The program may change what is in
+        its buffers meanwhile: this call has what they were."""
+        stored, puts = self._store_large(parts)
+        for put in puts:
+            put.finish()
+        taken = [Part((bytes(values.join(part.pieces)),), part.size, part.kind) for part in stored]
+        return taken, tuple([put.object_id for put in puts])
 
     def _store_large(self, parts: Sequence[Part]) -> tuple[Sequence[Part], list[StartedPut]]:
         puts: list[StartedPut] = []

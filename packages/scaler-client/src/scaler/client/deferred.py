@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.background import Background
-from scaler.client.core.events import Submitted, Unneeded
+from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Outcomes, outcome_of
 from scaler.client.future import ScalerFuture
 from scaler.client.parts import Part
@@ -52,6 +52,7 @@ class Deferred:
         function_id: ObjectId,
         task_id: TaskId,
         parts: list[Part],
+        objects: tuple[ObjectId, ...],
         futures: dict[int, concurrent.futures.Future[Any]],
         collector: Collector,
     ) -> None:
@@ -62,6 +63,8 @@ class Deferred:
         self._function_id = function_id
         self._task_id = task_id
         self._parts = parts
+        #: stored for this call alone
+        self._objects = objects
         #: by position among the parts; kept until the task has ended, and with them what they lend
         self._futures = futures
         #: how many have yet to come, and one for `start` itself
@@ -79,7 +82,7 @@ class Deferred:
         self._calls.connection.deferred[self._task_id] = self
         for position, future in list(self._futures.items()):
             self._await(position, future)
-        self._came()
+        self._one_less()
 
     def cancel(self) -> None:
         """When its task is with the core already, that will end it."""
@@ -109,8 +112,7 @@ class Deferred:
             self._end(outcomes._replace(ids=(self._task_id,), profiles=b""))
             return
         kind = outcomes.kinds[0] if outcomes.kinds else codes.KIND_INLINE
-        self._parts[position] = Part((outcomes.payload,), len(outcomes.payload), kind)
-        self._came()
+        self._came(position, Part((outcomes.payload,), len(outcomes.payload), kind))
 
     def _read_later(self, position: int, future: concurrent.futures.Future[Any]) -> None:
         _background.run(lambda: self._read(position, future))
@@ -120,14 +122,21 @@ class Deferred:
             self._end(outcome_of(self._task_id, codes.STATUS_CANCELED))
             return
         try:
-            self._parts[position] = self._calls.value_part(future.result(0))
+            part = self._calls.value_part(future.result(0))
         # Its own exception, or that its value cannot be fetched, read or serialized: all end this call.
         except BaseException as error:  # noqa: BLE001
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
             return
-        self._came()
+        self._came(position, part)
 
-    def _came(self) -> None:
+    def _came(self, position: int, part: Part) -> None:
+        with self._lock:
+            if self._is_settled:
+                return
+            self._parts[position] = part
+        self._one_less()
+
+    def _one_less(self) -> None:
         with self._lock:
             self._missing -= 1
             if self._missing or self._is_settled:
@@ -141,22 +150,25 @@ class Deferred:
 
     def _submit(self) -> None:
         try:
-            submission = self._calls.submission(self._header, self._function_id, self._task_id, self._parts, self)
+            stored = self._calls.submission(self._header, self._function_id, self._task_id, self._parts, self)
         except Exception as error:  # noqa: BLE001 the storage may fail in many ways
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
             return
         with self._lock:
             if not self._is_settled:
                 self._is_settled = True
+                submission = stored._replace(objects=self._objects + stored.objects)
                 self._calls.connection.post(Submitted(submission))
                 return
-        self._calls.connection.post(Unneeded(submission.objects))  # canceled while it was stored
+        self._calls.connection.release_later(stored.objects)  # canceled while they were stored
 
     def _end(self, outcomes: Outcomes) -> None:
         with self._lock:
             if self._is_settled:
                 return
             self._is_settled = True
+        if self._objects:
+            self._calls.connection.release_later(self._objects)
         _one_after_another(lambda: self.complete(outcomes))
 
 
