@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from scaler_conformance import manifest
+from scaler_conformance import known, manifest
 from scaler_conformance.case import Case, all_cases
 from scaler_conformance.commands.run import select, tell
 from scaler_conformance.runner import Runner
@@ -29,7 +29,7 @@ def cases_of(role: str, *layers: str) -> list[Case]:
 
 def play(role: str, cases: Sequence[Case], settings: Settings | None = None) -> list[Outcome]:
     chosen = settings or Settings(everyday_examples=EVERYDAY_EXAMPLES)
-    return Runner(our_port(), role, settings=chosen).run(cases)
+    return Runner(our_port(), role, known=known.read(OURS.parent), settings=chosen).run(cases)
 
 
 def failures(outcomes: Sequence[Outcome]) -> str:
