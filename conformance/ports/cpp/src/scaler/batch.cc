@@ -269,10 +269,11 @@ Bytes writeFailure(const Failure& failure, uint32_t inlineBytes) {
 }
 
 Failure readFailure(const Bytes& encoded, uint8_t status) {
-    constexpr uint16_t codes[] = {RESULT_UNREADABLE, TASK_RAISED,    TASK_CANCELED,    WORKER_LOST,
-                                  PROCESSOR_DIED,    TASK_TIMED_OUT, DEPENDENCY_FAILED};
+    constexpr uint16_t codes[] = {OK,             TASK_RAISED,    TASK_CANCELED, WORKER_LOST,
+                                  PROCESSOR_DIED, TASK_TIMED_OUT, OK};
     Failure failure;
-    failure.code = status < std::size(codes) ? codes[status] : RESULT_UNREADABLE;
+    failure.code = status < std::size(codes) ? codes[status] : OK;
+    if (status != STATUS_CANCELED) failure.message = "the reason was not given, or cannot be read";
     if (encoded.empty()) return failure;
     try {
         auto words = wordsOf(encoded);

@@ -114,9 +114,8 @@ void Client::onOpened() {
 
 // Everything goes on under a new name; what the old one owns is let go (CLI-8, CLI-11).
 void Client::onLost(const Lost& lost) {
-    bool isBye = !lost.isRejected && (lost.code == OK || lost.code == SHUTTING_DOWN);  // the cluster ends (SCH-24)
     bool isRefused = lost.code == SESSION_REPLACED || (lost.isRejected && lost.code != SHUTTING_DOWN);
-    bool isFinal = lost.isOver && (isBye || isRefused);
+    bool isFinal = lost.isOver && (hasStoppedCluster_ || isRefused);  // else a successor may come (CLI-8)
     happenings_.push_back(Disconnected{lost.code, lost.text, isFinal});
     if (isFinal) return failAll(lost.code, lost.text);
     if (withoutSessionSince_ == 0) withoutSessionSince_ = steadyNow();
@@ -157,6 +156,7 @@ void Client::onMessage(const Message& message) {
         }
         case Body::SHUTDOWN_REPLY: {
             auto reply = body.getShutdownReply();
+            hasStoppedCluster_ = reply.getIsAccepted();
             happenings_.push_back(ShutdownAnswer{reply.getIsAccepted(), toString(reply.getText())});
             return;
         }

@@ -104,6 +104,7 @@ private:
     std::vector<Happening> happenings_;
     Seconds withoutSessionSince_ = 0;
     bool mustBeginAnew_ = false;
+    bool hasStoppedCluster_ = false;
 };
 
 }  // namespace scaler

@@ -101,6 +101,7 @@ void Link::leave(uint16_t code, const std::string& text) {
 
 std::vector<Event> Link::step() {
     std::vector<Event> events;
+    session_.settle(steadyNow());
     flush(events);
     int count = 0;
     for (Frames frames; socket_ && count < messagesPerStep && receive(socket_, frames); frames = Frames{}) {
@@ -111,7 +112,7 @@ std::vector<Event> Link::step() {
     if (redialAt_ > 0 && steadyNow() >= redialAt_) dial(address_, redialAs_);
     session_.tick(steadyNow());
     flush(events);
-    hasPending_ = count == messagesPerStep;
+    hasPending_ = count == messagesPerStep || !session_.isSettled();
     return events;
 }
 

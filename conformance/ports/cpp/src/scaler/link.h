@@ -34,7 +34,8 @@ public:
     // Sends Bye and waits for at most a second until it is out.
     void leave(uint16_t code, const std::string& text);
 
-    // Receives what has arrived, does what is due, sends what there is. Everything without waiting.
+    // Receives what has arrived, does what is due, sends what there is. Everything without waiting. Its caller handles
+    // the events it returns before it calls again.
     std::vector<Event> step();
 
     void addTo(std::vector<zmq::pollitem_t>& items) override;

@@ -45,6 +45,10 @@ Terms termsOf(Welcome::Reader welcome) {
                  toString(welcome.getStorageAddress())};
 }
 
+bool isOutsideSequence(Body::Reader body) {
+    return body.isHello() || body.isWelcome() || body.isReject() || body.isAcknowledge();
+}
+
 }  // namespace
 
 Session::Session(Introduce introduce, Seconds heartbeat, Seconds lease)
@@ -164,11 +168,19 @@ void Session::receive(Frames frames, Seconds now) {
     Refusal& refusal = std::get<Refusal>(read);
     lastReceivedAt_ = now;
     if (refusal.isFatal) return endWithError(refusal);
-    if (refusal.seq <= receivedSeq_) return;
-    if (refusal.seq != receivedSeq_ + 1) return resume(now);
-    receivedSeq_ = *refusal.seq;  // refused once, and behind us (SES-16)
+    if (refusal.seq == 0 || isNext(*refusal.seq, now)) refuse(refusal, now);  // once, and behind us (SES-16)
+}
+
+// Takes the next of the sequence. What was there before is dropped (SES-10), and a gap is for the resume to mend (SES-9).
+bool Session::isNext(uint64_t seq, Seconds now) {
+    if (seq <= receivedSeq_) return false;
+    if (seq != receivedSeq_ + 1) {
+        resume(now);
+        return false;
+    }
+    receivedSeq_ = seq;
     hasProgressed_ = true;
-    refuse(refusal, now);
+    return true;
 }
 
 void Session::onMessage(Message message, Seconds now) {
@@ -184,19 +196,23 @@ void Session::onMessage(Message message, Seconds now) {
         return endWithError(Refusal{BAD_ENVELOPE, "SES-15", "the ack is above all that was sent", true, message.seq()});
     }
     if (body.isError() && body.getError().getFatal()) return onError(message, now);
-    if (body.isAcknowledge() || body.isWelcome() || body.isReject()) return;
-    onSequenced(std::move(message), now);
+    if (isOutsideSequence(body) != (message.seq() == 0)) return onMisplaced(std::move(message), now);
+    if (body.isAcknowledge() || body.isWelcome()) return;
+    if (message.seq() == 0) return refuse(Refusal{NOT_ALLOWED, "HSK-13", "a server does not send that", false, 0}, now);
+    if (isNext(message.seq(), now)) onSequenced(std::move(message), now);
+}
+
+// With a seq that its kind does not have (SES-23). Errors are taken as they come (ERR-5).
+void Session::onMisplaced(Message message, Seconds now) {
+    if (message.body().isError()) return step_.events.push_back(std::move(message));
+    if (message.seq() != 0 && !isNext(message.seq(), now)) return;
+    refuse(Refusal{BAD_ENVELOPE, "SES-23", "that seq has no place in a message of this kind", false, message.seq()}, now);
 }
 
 void Session::onSequenced(Message message, Seconds now) {
-    if (message.seq() <= receivedSeq_) return;                      // SES-10
-    if (message.seq() != receivedSeq_ + 1) return resume(now);      // SES-9
-    receivedSeq_ = message.seq();
-    hasProgressed_ = true;
     auto body = message.body();
     if (body.isPing()) {
-        uint64_t nonce = body.getPing().getNonce();
-        send([&](Body::Builder answer) { answer.initPong().setNonce(nonce); }, std::nullopt, now);
+        pings_.push_back(body.getPing().getNonce());
     } else if (body.isBye()) {
         return end(body.getBye().getCode(), toString(body.getBye().getText()));
     } else if (!body.isPong()) {
@@ -206,6 +222,12 @@ void Session::onSequenced(Message message, Seconds now) {
         return;
     }
     acknowledgeSoon(0, now);
+}
+
+void Session::settle(Seconds now) {
+    for (uint64_t nonce : std::exchange(pings_, {})) {
+        send([nonce](Body::Builder body) { body.initPong().setNonce(nonce); }, std::nullopt, now);
+    }
 }
 
 void Session::acknowledgeSoon(size_t bytes, Seconds now) {
@@ -238,7 +260,7 @@ void Session::onWelcome(Welcome::Reader welcome, Seconds now) {
     state_ = State::open;
     uint64_t next = kept_.empty() ? sentSeq_ + 1 : kept_.front().seq;
     if (welcome.getReceivedSeq() > sentSeq_ || welcome.getReceivedSeq() + 1 < next) {
-        return endWithError(Refusal{BAD_ENVELOPE, "SES-7", "receivedSeq is not what the server can have", true, 0});
+        return endWithError(Refusal{BAD_ENVELOPE, "SES-24", "receivedSeq is not what the server can have", true, 0});
     }
     acknowledgedUpTo(welcome.getReceivedSeq());
     fruitlessResumes_ = hasProgressed_ ? 0 : fruitlessResumes_ + 1;
@@ -255,6 +277,7 @@ void Session::beginAnew(Terms terms) {
     sentSeq_ = receivedSeq_ = 0;
     kept_.clear();
     keptBytes_ = 0;
+    pings_.clear();
     fruitlessResumes_ = 0;
     hasProgressed_ = false;
     step_.events.push_back(Opened{});

@@ -61,6 +61,9 @@ public:
     void refuse(const Refusal& refusal, Seconds now);
 
     void receive(Frames frames, Seconds now);
+    // The role has handled all events taken so far: now the Pongs, which come after what they have caused (LIV-4).
+    void settle(Seconds now);
+    bool isSettled() const { return pings_.empty(); }
     void tick(Seconds now);
     Seconds nextDeadline() const;
     Step take();
@@ -86,7 +89,9 @@ private:
     void onWelcome(Welcome::Reader welcome, Seconds now);
     void onError(const Message& message, Seconds now);
     void onMessage(Message message, Seconds now);
+    void onMisplaced(Message message, Seconds now);
     void onSequenced(Message message, Seconds now);
+    bool isNext(uint64_t seq, Seconds now);
     bool acknowledgedUpTo(uint64_t seq);
     void acknowledgeSoon(size_t bytes, Seconds now);
     void put(Frames frames, Seconds now);
@@ -104,6 +109,7 @@ private:
     uint64_t receivedSeq_ = 0;  // the highest without a gap
     std::deque<Kept> kept_;     // what the server has not acknowledged, in order
     size_t keptBytes_ = 0;
+    std::vector<uint64_t> pings_;  // nonces whose Pong is due
     uint64_t unacknowledgedCount_ = 0;
     size_t unacknowledgedBytes_ = 0;
 

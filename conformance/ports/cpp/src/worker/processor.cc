@@ -85,6 +85,7 @@ Json run(const Json& call, Channel& channel) {
     auto begin = std::chrono::steady_clock::now();
     Json end = {{"kind", "ended"}};
     try {
+        if (call["keywords"] != 0) throw Raised("TypeError", "functions of this worker have no named arguments");
         end["value"] = binary((*function)(arguments, inside));
         end["status"] = STATUS_SUCCESS;
     } catch (const Interrupted&) {

@@ -142,6 +142,7 @@ void Agent::hand(Number number, Held& held) {
                                        {"depth", held.task.header->depth},
                                        {"scheduler", options_.scheduler},
                                        {"function", held.function},
+                                       {"keywords", held.task.header->keywords.size()},
                                        {"arguments", std::move(arguments)}});
 }
 
