@@ -119,7 +119,8 @@ def test_without_descriptors_it_is_an_error_and_nothing_leaks():
 
 
 def test_the_memory_is_gone_with_the_process_that_was_killed():
-    program = f"from scaler_protocol.objects import memory_files as m; f = m.create({NAME!r}, [b'abc']); " + (
+    program = (
+        f"from scaler_protocol.objects import memory_files as m; f = m.create({NAME!r}, [b'abc']); "
         "print(f.descriptor, flush=True); input()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as process:

@@ -16,6 +16,7 @@ from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.messages import MemoryFile
 from scaler_protocol.objects import ObjectClient, memory_files
+from scaler_protocol.objects.client import SHARED_BYTES
 
 pytestmark = pytest.mark.skipif(not memory_files.FEATURES, reason="memory files are Linux's")
 
@@ -51,6 +52,21 @@ def test_large_values_lie_in_files_and_small_ones_do_not(start):
         assert client.get(small) == b"small" and client.get(large) == DATA
         client.release(OWNER, [large])
         assert client.status().memory_bytes == 5 and memory_files_of(server.process.pid) == []
+
+
+def test_a_shared_value_costs_four_messages_whatever_its_size(start):
+    """A guard: no chunk, no probe, no second look."""
+    server = start()
+    for size in (SHARED_BYTES, 40 * MIB):
+        with connected(server) as client:
+            object_id = new_object_id()
+            client.put(object_id, OWNER, [bytes(size)])
+            assert len(client.get(object_id)) == size
+            endpoint = client._link()._endpoint
+            assert endpoint is not None
+            sent, received = endpoint.sent_counts, endpoint.received_counts
+            assert (sent["PutShared"], sent["Get"], "Put" in sent) == (1, 1, False)
+            assert (received["ObjectReply"], received["SharedValue"], "Value" in received) == (1, 1, False)
 
 
 PUT_AND_WAIT = """
