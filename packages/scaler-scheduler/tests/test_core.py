@@ -65,6 +65,19 @@ def test_never_more_than_the_credit(story: Story) -> None:
     assert story.settle() == ["c <- Results 1, 2"]
 
 
+def test_of_equally_loaded_workers_the_one_that_has_just_worked_is_next(story: Story) -> None:
+    for name in ("w0", "w1", "w2"):
+        story.worker(name)
+    story.submit("c", ["a", "b"])
+    assert story.settle() == ["w0 <- Dispatch a", "w1 <- Dispatch b"]
+    story.results("w0", ["a"])
+    story.results("w1", ["b"])
+    story.submit("c", ["d"])
+    assert story.settle() == ["w1 <- Dispatch d", "c <- Results a, b"]
+    story.submit("c", ["e"])
+    assert story.settle() == ["w0 <- Dispatch e"]
+
+
 def test_work_is_spread_over_the_least_loaded(story: Story) -> None:
     story.worker("w0")
     story.submit("c", ["a"])

@@ -36,7 +36,7 @@ def results(tables: Tables, worker: Worker, message: Results) -> None:
     else:
         for row in rows(message):
             _end_one(tables, worker, row)
-    worker.load_changed()
+    worker.load_changed(has_just_worked=True)
 
 
 def _without_credit(message: Results) -> Results:

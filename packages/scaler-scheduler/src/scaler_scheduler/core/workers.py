@@ -94,9 +94,9 @@ class Worker:
             if item.amount > 0 and item.name in self.free_amounts:
                 self.free_amounts[item.name] -= item.amount * tasks
 
-    def load_changed(self) -> None:
+    def load_changed(self, *, has_just_worked: bool = False) -> None:
         for index in self.indexes:
-            index.push(self)
+            index.push(self, is_next=has_just_worked)
 
 
 class LoadIndex:
@@ -122,9 +122,12 @@ class LoadIndex:
     def leave(self, worker: Worker) -> None:
         self.members.pop(worker, None)
 
-    def push(self, worker: Worker) -> None:
+    def push(self, worker: Worker, *, is_next: bool = False) -> None:
+        """With `is_next` it comes before others of equal load: a worker that has just ended a task finds its code and
+        its data still in the caches, one that has slept does not."""
         if self.room(worker) > 0:
-            heapq.heappush(self._heap, (len(worker.held), next(self._order), worker))
+            order = next(self._order)
+            heapq.heappush(self._heap, (len(worker.held), -order if is_next else order, worker))
             if len(self._heap) > 64 + 4 * len(self.members):
                 self._compact()
 
