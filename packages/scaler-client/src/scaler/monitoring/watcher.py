@@ -1,0 +1,68 @@
+"""A subscription in a thread of its own, for programs that have a loop already."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from scaler.monitoring.state import ClusterState, Heard
+from scaler_protocol.messages import Message
+
+_TURN_SECONDS = 0.25
+_JOIN_SECONDS = 5.0
+
+
+class Source(Protocol):
+    """A Subscription or a Playback."""
+
+    state: ClusterState
+
+    def poll(self, seconds: float) -> list[Heard]: ...
+    def ask(self, message: Message) -> None: ...
+    def close(self) -> None: ...
+
+
+class Watcher:
+    """Makes its source in the thread that uses it, and hands on what is heard, in that thread.
+
+    `on_heard(state, heard)` must be quick; it is called also without messages when the condition has changed.
+    """
+
+    def __init__(self, make: Callable[[], Source], on_heard: Callable[[ClusterState, list[Heard]], None]) -> None:
+        self._make = make
+        self._on_heard = on_heard
+        self._is_stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._questions: list[Message] = []
+        self._thread = threading.Thread(target=self._run, name="scaler-monitor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask(self, message: Message) -> None:
+        """From any thread."""
+        with self._lock:
+            self._questions.append(message)
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        source = self._make()
+        shown: tuple[object, str] | None = None
+        try:
+            while not self._is_stopping.is_set():
+                with self._lock:
+                    questions, self._questions = self._questions, []
+                for question in questions:
+                    source.ask(question)
+                heard = source.poll(_TURN_SECONDS)
+                state = source.state
+                if heard or (state.condition, state.text) != shown:
+                    shown = state.condition, state.text
+                    self._on_heard(state, heard)
+        finally:
+            source.close()

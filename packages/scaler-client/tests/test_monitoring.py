@@ -1,0 +1,125 @@
+"""Watching: real sockets, and a scheduler that is only its status."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import zmq
+
+from scaler.monitoring import Condition, MonitorError, Playback, Recorder, RecordingError, Subscription
+from scaler.monitoring.places import monitor_as_seen, scheduler_of, watchable
+from scaler_protocol.codec import encode
+from scaler_protocol.ids import new_peer_id
+from scaler_protocol.messages import ClusterStatus, Count
+from scaler_protocol.transport import zmq_context
+
+STATUS = ClusterStatus(sequence=1, server_id=new_peer_id(), task_counts=(Count("queued", 3),))
+
+
+@pytest.fixture
+def publisher() -> Iterator[zmq.Socket[bytes]]:
+    socket = zmq_context().socket(zmq.XPUB)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind("tcp://127.0.0.1:*")
+    yield socket
+    socket.close()
+
+
+def address_of(socket: zmq.Socket[bytes]) -> str:
+    return socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def publish(socket: zmq.Socket[bytes], status: ClusterStatus) -> None:
+    socket.send_multipart([b"status", *encode(status)])
+
+
+def subscribed(socket: zmq.Socket[bytes]) -> None:
+    assert socket.poll(10_000), "nobody subscribed within 10 s"
+    socket.recv()
+
+
+def test_what_is_published_becomes_the_state(publisher: zmq.Socket[bytes]) -> None:
+    with Subscription(address_of(publisher)) as subscription:
+        subscribed(publisher)
+        publish(publisher, STATUS)
+        state = subscription.first(10)
+        assert state.is_live and state.status == STATUS and state.counts() == {"queued": 3}
+        publish(publisher, replace(STATUS, sequence=4))
+        publish(publisher, replace(STATUS, sequence=1, server_id=new_peer_id()))
+        while subscription.state.restart_count == 0:
+            assert subscription.poll(10), "the second scheduler was not heard within 10 s"
+        assert subscription.state.missed_count == 2
+
+
+def test_what_is_no_message_of_ours_is_left_out(publisher: zmq.Socket[bytes]) -> None:
+    with Subscription(address_of(publisher), ("",)) as subscription:
+        subscribed(publisher)
+        for frames in ([b"status"], [b"status", b"nonsense"], [b"news", b"", b""]):
+            publisher.send_multipart(frames)
+        publish(publisher, STATUS)
+        assert subscription.first(10).status == STATUS
+
+
+def test_when_nothing_answers_it_says_so() -> None:
+    with Subscription("tcp://127.0.0.1:9") as subscription:
+        with pytest.raises(MonitorError, match=r"nothing answers at tcp://127.0.0.1:9.*is the scheduler running"):
+            subscription.first(0.2)
+        assert subscription.state.condition is Condition.CONNECTING
+
+
+@pytest.mark.parametrize("address", ["8516", "tcp://127.0.0.1", "http://127.0.0.1:1", "tcp://no.such.host.invalid:1"])
+def test_addresses_that_cannot_be(address: str) -> None:
+    with pytest.raises(MonitorError):
+        Subscription(address)
+
+
+def test_addresses_of_earlier_days() -> None:
+    assert watchable("ipc:///tmp/0.0.0.0_8516_monitor") == "tcp://127.0.0.1:8518"
+    assert watchable("ipc:///tmp/127.0.0.2_80_monitor") == "tcp://127.0.0.2:82"
+    assert scheduler_of("tcp://127.0.0.1:8518") == "tcp://127.0.0.1:8516"
+    assert monitor_as_seen("tcp://0.0.0.0:7", "tcp://10.0.0.1:5") == "tcp://10.0.0.1:7"
+    assert monitor_as_seen("", "tcp://10.0.0.1:5") == ""
+
+
+@pytest.mark.parametrize("name", ["run.rec", "run.rec.gz"])
+def test_a_recording_is_what_was_heard(tmp_path: Path, publisher: zmq.Socket[bytes], name: str) -> None:
+    recorder = Recorder(tmp_path / name)
+    with Subscription(address_of(publisher), recorder=recorder) as subscription:
+        subscribed(publisher)
+        publish(publisher, STATUS)
+        subscription.first(10)
+    recorder.close()
+    playback = Playback(tmp_path / name, speed=0)
+    assert [heard.message for heard in playback.poll(5)] == [STATUS]
+    assert playback.state.is_live
+    assert playback.poll(0) == [] and playback.is_over and not playback.state.is_live
+    playback.close()
+
+
+def test_what_is_no_recording(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"something else\n")
+    with pytest.raises(RecordingError, match="is no recording"):
+        Playback(tmp_path / "x")
+    with pytest.raises(RecordingError, match="cannot be opened"):
+        Playback(tmp_path / "y")
+
+
+def test_a_recording_that_was_cut_off_is_good_up_to_there(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "x")
+    for sequence in (1, 2):
+        recorder.write(b"status", bytes(encode(replace(STATUS, sequence=sequence))[0]))
+    recorder.close()
+    whole = (tmp_path / "x").read_bytes()
+    (tmp_path / "x").write_bytes(whole[:-5])
+    playback = Playback(tmp_path / "x", speed=0)
+    assert len(playback.poll(5)) == 1 and playback.poll(0) == []
+
+
+def test_nothing_is_left_behind(publisher: zmq.Socket[bytes]) -> None:
+    before = threading.active_count()
+    Subscription(address_of(publisher)).close()
+    assert threading.active_count() == before
