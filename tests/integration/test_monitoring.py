@@ -1,0 +1,37 @@
+"""Watching real clusters: either address, the scheduler's loss and return, what is recorded."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from scaler.monitoring import ClusterState, Condition, Subscription
+from tests.support.clusters import RealCluster
+from tests.support.processes import WAIT, Stage
+
+
+def wait_for(subscription: Subscription, is_so: Callable[[ClusterState], bool], what: str) -> ClusterState:
+    end_at = time.monotonic() + WAIT
+    while not is_so(subscription.state):
+        assert time.monotonic() < end_at, f"waited in vain until {what}: {subscription.state}"
+        subscription.poll(0.2)
+    return subscription.state
+
+
+@pytest.mark.parametrize("name", ["address", "monitor_address"])
+def test_the_scheduler_is_found_lost_and_found_again(stage: Stage, name: str) -> None:
+    cluster = RealCluster(stage, 1, scheduler=("--status-report-interval-seconds", "0.1"))
+    with Subscription(getattr(cluster, name)) as subscription:
+        state = subscription.first(WAIT)
+        assert state.status is not None and len(state.status.workers) == 1
+        wait_for(subscription, lambda state: bool(state.status and state.status.sequence > 1), "the stream is heard")
+        cluster.scheduler.end(signal.SIGKILL)
+        state = wait_for(subscription, lambda state: state.condition is Condition.SILENT, "the loss is noticed")
+        assert "has not been heard" in state.text
+        cluster.start_scheduler()
+        state = wait_for(subscription, lambda state: state.is_live, "the return is noticed")
+        assert state.restart_count == 1 and not state.text
+    cluster.stop()
