@@ -1,6 +1,7 @@
 // The tasks of an agent, from their arrival to the report of their end.
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "constants.capnp.h"
 #include "worker/agent.h"
