@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs conformance simulate bench bench-micro build clean
+.PHONY: help setup tools demo test check format docs conformance simulate bench bench-micro build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -40,6 +40,16 @@ $(READY): $(INPUTS)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
 		$(foreach part,$(PARTS),--editable $(part)) .
 	@touch $@
+
+# What some tests drive besides Python: a real Slurm, and the libraries of the C++ port. Without it they are skipped.
+TOOLS := slurm-wlm slurm-client munge g++ cmake pkg-config capnproto libcapnp-dev libzmq3-dev cppzmq-dev
+
+tools:  ## install what some tests drive besides Python (Debian, as root); without it they are skipped, with the reason
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update --quiet --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --quiet --quiet --yes \
+			--no-install-recommends $(TOOLS) >/dev/null && echo "installed: $(TOOLS)" \
+			|| echo "could not be installed: tests that drive $(TOOLS) will be skipped"; \
+	else echo "not on Debian, or not root: install yourself what you want of $(TOOLS)"; fi
 
 demo: $(READY)  ## start a local cluster and index the Python standard library with it
 	@$(BIN)/python -m demo

@@ -11,10 +11,12 @@ from functools import partial
 
 from scaler_protocol.process import UsageError, run_command, run_server, setup_logging
 from scaler_worker.cluster import Cluster
+from scaler_worker.config import ClusterConfig
 from scaler_worker.manager.arguments import unit_arguments
-from scaler_worker.manager.config import PROGRAM, NativeConfig, WebhookConfig, parse_native, parse_webhook
+from scaler_worker.manager.config import PROGRAM, WebhookConfig, parse_native, parse_slurm, parse_webhook
 from scaler_worker.manager.native import NativeBackend
-from scaler_worker.manager.service import ManagerService
+from scaler_worker.manager.service import Backend, ManagerConfig, ManagerService
+from scaler_worker.manager.slurm import SlurmBackend
 
 HELP = f"""usage: {PROGRAM} KIND [options] address
 
@@ -22,6 +24,7 @@ Brings workers to a scheduler, as many as it has use for, and takes them away ag
 
 KIND is one of
   baremetal_native  processes of this machine
+  slurm             jobs of Slurm
   webhook           whatever a worker adapter starts when it is asked
 
 {PROGRAM} KIND --help shows the options of each."""
@@ -48,17 +51,29 @@ def run_native(arguments: Sequence[str]) -> int:
         setup_logging(config.cluster.logging)
         return Cluster(config.cluster).run()
 
+    backend = NativeBackend(partial(_unit_arguments, config.manager, config.cluster))
+    return _serve(config.manager, backend, config.cluster)
+
+
+def run_slurm(arguments: Sequence[str]) -> int:
+    config = parse_slurm(arguments)
+    arguments_of = partial(_unit_arguments, config.manager, config.cluster)
+    return _serve(config.manager, SlurmBackend(config.manager.manager_id, config.slurm, arguments_of), config.cluster)
+
+
+def _serve(manager: ManagerConfig, backend: Backend, cluster: ClusterConfig) -> int:
     async def serve(stop: asyncio.Event) -> None:
-        await ManagerService(config.manager, NativeBackend(partial(_unit, config))).run(stop)
+        await ManagerService(manager, backend).run(stop)
 
-    return run_server(serve, config.cluster.logging, config.cluster.event_loop)
+    return run_server(serve, cluster.logging, cluster.event_loop)
 
 
-def _unit(config: NativeConfig, unit_id: str) -> list[str]:
-    cluster = dataclasses.replace(
-        config.cluster, worker_names=(unit_id,), manager_id=config.manager.manager_id, unit_id=unit_id
+def _unit_arguments(manager: ManagerConfig, cluster: ClusterConfig, unit_id: str) -> list[str]:
+    count = manager.workers_per_unit
+    names = (unit_id,) if count == 1 else tuple(f"{unit_id}-{number}" for number in range(count))
+    return unit_arguments(
+        dataclasses.replace(cluster, worker_names=names, manager_id=manager.manager_id, unit_id=unit_id)
     )
-    return unit_arguments(cluster)
 
 
 def run_webhook(arguments: Sequence[str]) -> int:
@@ -74,7 +89,11 @@ async def _serve_webhook(config: WebhookConfig, stop: asyncio.Event) -> None:
     await webhook.serve(config, stop)
 
 
-KINDS: dict[str, Callable[[Sequence[str]], int]] = {"baremetal_native": run_native, "webhook": run_webhook}
+KINDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "baremetal_native": run_native,
+    "slurm": run_slurm,
+    "webhook": run_webhook,
+}
 
 
 if __name__ == "__main__":

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import socket
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaler_protocol.addresses import parse_address
+from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
+    UsageError,
     add_event_loop_argument,
     add_logging_arguments,
     check_event_loop,
@@ -21,6 +25,7 @@ from scaler_protocol.process import (
 )
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 from scaler_worker.manager.service import ManagerConfig
+from scaler_worker.manager.slurm import SlurmOptions
 
 PROGRAM = "scaler_worker_manager"
 SECTION = "worker_manager"
@@ -56,6 +61,84 @@ def native_parser() -> ArgumentParser:
     workers.add_argument(
         "--mode", choices=("dynamic", "fixed"), default="dynamic",
         help="dynamic: as many workers as are of use; fixed: all of them, all the time (default: dynamic)",
+    )  # fmt: skip
+    add_worker_options(parser, workers)
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmConfig:
+    """`slurm`: workers as jobs."""
+
+    manager: ManagerConfig
+    cluster: ClusterConfig  #: what each worker is like
+    slurm: SlurmOptions
+
+
+def parse_slurm(arguments: Sequence[str]) -> SlurmConfig:
+    parsed = slurm_parser().parse_settings(arguments)
+    cluster = cluster_config(parsed)
+    each = parsed.workers_per_job
+    if parsed.max_task_concurrency < each:
+        raise UsageError(f"a job of {each} workers is more than --max-task-concurrency {parsed.max_task_concurrency}")
+    offered = {**_capabilities_of_job(parsed, each), **{one.name: one.amount for one in cluster.capabilities}}
+    cluster = replace(cluster, capabilities=tuple(Capability(*item) for item in sorted(offered.items())))
+    further = [f"--gres={parsed.gres}"] if parsed.gres else []
+    return SlurmConfig(
+        replace(manager_config(parsed, cluster), workers_per_unit=each, stop_seconds=60.0),
+        cluster,
+        SlurmOptions(
+            parsed.partition or "",
+            parsed.log_directory,
+            (*further, *shlex.split(parsed.sbatch_options)),
+            parsed.python,
+        ),
+    )
+
+
+def _capabilities_of_job(parsed: argparse.Namespace, workers: int) -> dict[str, int]:
+    """The partition by its name, and each kind of generic resource: `gpu:tesla:2` is 2 gpu, shared by the workers."""
+    found = {parsed.partition: -1} if parsed.partition else {}
+    for item in filter(None, (parsed.gres or "").split(",")):
+        name, _, amount = item.partition("(")[0].partition(":")
+        count = amount.rpartition(":")[2]
+        found[name] = max(1, int(count) // workers) if count.isdecimal() else 1
+    return found
+
+
+def slurm_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        f"{PROGRAM} slurm",
+        section=SECTION,
+        kind="slurm",
+        key_aliases={"scheduler_address": "address", "storage_address": "object_storage_address"},
+        description="Workers as jobs of Slurm, as many as the scheduler has use for.",
+        epilog=f"Example: {PROGRAM} slurm tcp://10.0.0.7:2345 --partition debug --workers-per-job 8 -mtc 800",
+    )
+    parser.add_argument("address", help="the scheduler as it is reached from the nodes, such as tcp://10.0.0.7:2345")
+    workers = parser.add_argument_group("workers")
+    add_manager_options(workers)
+    workers.add_argument("--workers-per-job", type=positive_int, default=1, metavar="N", help="(default: %(default)s)")
+    group = parser.add_argument_group("Slurm")
+    group.add_argument(
+        "--partition", metavar="NAME",
+        help="where the jobs run; a capability of their workers by its name (default: Slurm's own choice)",
+    )  # fmt: skip
+    group.add_argument(
+        "--gres", metavar="LIST",
+        help="what each job gets of generic resources, such as gpu:2; capabilities of its workers, which share them",
+    )  # fmt: skip
+    group.add_argument(
+        "--sbatch-options", default="", metavar="TEXT",
+        help='further options of sbatch: "--cpus-per-task=8 --mem=16G --time=8:00:00"',
+    )  # fmt: skip
+    group.add_argument(
+        "--log-directory", default=".", metavar="DIRECTORY",
+        help="where the jobs' output goes, as it is called on the nodes (default: the present one)",
+    )  # fmt: skip
+    group.add_argument(
+        "--python", default=sys.executable, metavar="PATH",
+        help="the interpreter on the nodes that has scaler-worker (default: this one)",
     )  # fmt: skip
     add_worker_options(parser, workers)
     return parser

@@ -19,7 +19,18 @@ from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint
-from scaler_worker.manager.core import Action, Event, Leaving, ManagerCore, StartUnit, StopUnit, Tell, Ticked, UnitFound
+from scaler_worker.manager.core import (
+    Action,
+    Event,
+    Leaving,
+    ManagerCore,
+    StartUnit,
+    StopUnit,
+    Tell,
+    Ticked,
+    UnitEnded,
+    UnitFound,
+)
 
 logger = logging.getLogger("scaler.manager")
 
@@ -134,6 +145,8 @@ class ManagerService:
     # ------------------------------------------------------------ events
 
     def _report(self, event: Event) -> None:
+        if isinstance(event, UnitEnded) and event.text:
+            logger.warning("WorkerManager %s: unit %s: %s", self._config.name, event.unit_id, event.text)
         self._perform(self._core.handle(event, time.monotonic()))
         self._driver.wake()
 

@@ -178,7 +178,6 @@ class WebhookBackend:
         try:
             group_id, names = await self._webhook.start_group(unit_id)
         except WebhookError as error:
-            logger.warning("WorkerManager: %s", error)
             self._end(UnitEnded(unit_id, str(error), is_final=error.status in NEVER_AGAIN))
             return
         self._groups[unit_id] = group_id

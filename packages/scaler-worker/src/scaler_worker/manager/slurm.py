@@ -1,0 +1,208 @@
+"""Units as jobs of Slurm, by its own commands: sbatch, squeue, scancel.
+
+A job is found again by its name, `scaler-MANAGER-UNIT`, also by the next life of the manager. Slurm puts a job whose
+node was lost back into its queue, and its workers then come again elsewhere, so a unit may wait once more after it ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaler_protocol.errors import ScalerError
+from scaler_protocol.ids import PeerId
+from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
+from scaler_worker.manager.service import Report
+
+logger = logging.getLogger("scaler.manager")
+
+POLL_SECONDS = 2.0
+COMMAND_SECONDS = 60.0
+"""A controller that is overloaded, or fails over, may need as long."""
+AT_ONCE = 4
+"""So many commands run at the same time, however many units start."""
+
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
+WAITING = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+)
+LISTING_FORMAT = "%i|%T|%N|%j"
+
+
+class SlurmError(ScalerError):
+    """What a command of Slurm had to say, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmOptions:
+    partition: str = ""
+    log_directory: str = "."
+    further: tuple[str, ...] = ()  #: options of sbatch, as they are
+    python: str = sys.executable  #: on the nodes
+
+
+@dataclass(slots=True)
+class _Job:
+    job_id: str = ""  #: empty until sbatch has answered
+    is_running: bool = False
+    is_stopping: bool = False
+    is_canceled: bool = False  #: Slurm has been told, and has understood
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    job_id: str
+    state: str
+    node: str
+
+
+class SlurmBackend:
+    """`arguments_of` gives the arguments of `scaler_cluster` for a unit."""
+
+    def __init__(self, manager_id: PeerId, options: SlurmOptions, arguments_of: Callable[[str], Sequence[str]]) -> None:
+        self._prefix = f"scaler-{manager_id.hex()}-"
+        self._options = options
+        self._arguments_of = arguments_of
+        self._jobs: dict[str, _Job] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._said = ""
+        self._report: Report = lambda event: None
+
+    def open(self, report: Report) -> None:
+        self._report = report
+        self._spawn(self._poll())
+
+    async def find_units(self) -> list[UnitFound]:
+        """Raises SlurmError."""
+        found = []
+        for unit_id, line in (await self._listed()).items():
+            self._jobs[unit_id] = _Job(line.job_id, is_running=True)
+            found.append(UnitFound(unit_id, _place(line)))
+        return found
+
+    def start(self, unit_id: str) -> None:
+        self._jobs[unit_id] = _Job()
+        self._spawn(self._submit(unit_id))
+
+    def stop(self, unit_id: str) -> None:
+        job = self._jobs.get(unit_id)
+        if job is not None:
+            job.is_stopping = True
+            if job.job_id:
+                self._spawn(self._cancel(job))
+
+    async def close(self) -> None:
+        for job in self._jobs.values():
+            if job.job_id and not job.is_canceled:
+                await self._cancel(job)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ------------------------------------------------------------ what Slurm is asked
+
+    async def _submit(self, unit_id: str) -> None:
+        options = self._options
+        log = str(Path(options.log_directory).absolute() / f"{self._prefix}{unit_id}.log")
+        command = ["sbatch", "--parsable", "--requeue", "--job-name", self._prefix + unit_id, "--output", log]
+        if options.partition:
+            command += ["--partition", options.partition]
+        worker = [options.python, "-m", "scaler_worker", *self._arguments_of(unit_id)]
+        # exec: signals for the job are the worker's own.
+        script = f"#!/bin/sh\nexec {shlex.join(worker)}\n"
+        try:
+            answer = await self._run(*command, *options.further, stdin=script)
+        except SlurmError as error:
+            del self._jobs[unit_id]
+            self._report(UnitEnded(unit_id, str(error)))
+            return
+        job = self._jobs[unit_id]
+        job.job_id = answer.strip().partition(";")[0]
+        if job.is_stopping:
+            await self._cancel(job)
+
+    async def _cancel(self, job: _Job) -> None:
+        """SIGTERM, and SIGKILL after Slurm's KillWait. Once: a second signal would cut the worker's own grace short."""
+        try:
+            await self._run("scancel", job.job_id)
+            job.is_canceled = True
+        except SlurmError as error:
+            logger.warning("WorkerManager: %s", error)  # it is tried again at the next look
+
+    async def _listed(self) -> dict[str, _Line]:
+        """Jobs of ours that have not ended, by unit."""
+        text = await self._run("squeue", "--me", "--noheader", "--format", LISTING_FORMAT)
+        listed = {}
+        for line in text.splitlines():
+            job_id, state, node, name = line.split("|", 3)
+            if name.startswith(self._prefix) and state in RUNNING | WAITING:
+                listed[name.removeprefix(self._prefix)] = _Line(job_id, state, node)
+        return listed
+
+    async def _run(self, *command: str, stdin: str = "") -> str:
+        """What it printed. Raises SlurmError."""
+        async with self._places:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                )
+            except OSError as error:
+                raise SlurmError(f"cannot run {command[0]}: {error.strerror}; is Slurm installed here?") from None
+            try:
+                out, err = await asyncio.wait_for(process.communicate(stdin.encode()), COMMAND_SECONDS)
+            except asyncio.TimeoutError:
+                process.kill()
+                await process.wait()
+                raise SlurmError(f"{command[0]} did not end within {COMMAND_SECONDS:g} s") from None
+        if process.returncode:
+            reason = " ".join(err.decode(errors="replace").split())[:300]
+            raise SlurmError(f"{command[0]} ended with code {process.returncode}: {reason}")
+        return out.decode(errors="replace")
+
+    # ------------------------------------------------------------ what has become of the jobs
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            submitted = {unit_id for unit_id, job in self._jobs.items() if job.job_id}
+            try:
+                listed = await self._listed()
+            except SlurmError as error:
+                self._say(str(error))  # nothing is known, so nothing has ended
+                continue
+            self._say("")
+            for unit_id in submitted:
+                self._compare(unit_id, self._jobs[unit_id], listed.get(unit_id))
+
+    def _compare(self, unit_id: str, job: _Job, line: _Line | None) -> None:
+        if line is None:
+            del self._jobs[unit_id]
+            self._report(UnitEnded(unit_id, "" if job.is_stopping else f"job {job.job_id} ended by itself"))
+        elif job.is_stopping and not job.is_canceled:
+            self._spawn(self._cancel(job))
+        elif line.state in RUNNING and not job.is_running:
+            job.is_running = True
+            self._report(UnitRuns(unit_id, _place(line)))
+
+    def _say(self, text: str) -> None:
+        if text and text != self._said:
+            logger.warning("WorkerManager: %s; asking again every %g s", text, POLL_SECONDS)
+        self._said = text
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _place(line: _Line) -> str:
+    return f"job {line.job_id}" + (f" on {line.node}" if line.node else "")
