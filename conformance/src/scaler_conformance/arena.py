@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from .clauses import SERVERS
 from .launch import Subject, free_ports
-from .manifest import Manifest
+from .manifest import FUNCTIONS, Manifest
 from .play.dialer import Dialer
+from .play.ids import content_id, named_function, new_id
 from .play.pump import Pump
+from .play.scheduler import SchedulerHost, WorkerGuest
 from .play.storage import StorageHost
+from .play.testee import Testee
 from .transcript import Transcript
 from .verdicts import Breach, Ended, Unsupported
+
+#: In force for workers and clients under test: short, so that what takes time is soon seen.
+DIALER_TIMERS = {"heartbeatSeconds": 0.25, "leaseSeconds": 3.0}
+#: Who owns the functions by name.
+SUITE = new_id()
 
 
 class Arena:
@@ -23,6 +32,8 @@ class Arena:
         self.variant = ""
         self.starts = 0
         self.storage: StorageHost | None = None
+        self.scheduler: SchedulerHost | None = None
+        self.testee: Testee | None = None
         self.address = self.monitor_address = ""
         self.transcript = Transcript(role)
 
@@ -36,6 +47,12 @@ class Arena:
         self.stop()
         self.variant = variant
         self.starts += 1
+        if self.role in SERVERS:
+            self._start_server(variant)
+        else:
+            self._start_dialer(variant)
+
+    def _start_server(self, variant: str) -> None:
         port = free_ports(3)
         self.address, self.monitor_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
         places = {"bind": self.address}
@@ -45,6 +62,35 @@ class Arena:
         self.subject = Subject(self.entry, places, variant)
         self.pump.watch = self.subject.check
         self._until_ready()
+
+    def _start_dialer(self, variant: str) -> None:
+        """A worker is started with our addresses; a client is a testee that is told them with `connect`."""
+        self.storage = StorageHost(self.pump, self.transcript, "storage")
+        self.scheduler = SchedulerHost(self.pump, self.transcript, "scheduler")
+        self.scheduler.storage_address = self.storage.address
+        for host in (self.storage, self.scheduler):
+            host.timers = dict(DIALER_TIMERS)
+        for name in FUNCTIONS:
+            self.storage.store(content_id(named_function(name)), named_function(name), SUITE)
+        places = {"scheduler": self.scheduler.address, "storage": self.storage.address, "name": "conformance"}
+        is_testee = self.role == "client"
+        self.subject = Subject(self.entry, {} if is_testee else places, variant, is_testee=is_testee)
+        self.pump.watch = self.subject.check
+        if is_testee:
+            self.testee = Testee(self.pump, self.subject, self.transcript)
+            self.testee.ask("info", seconds=self.entry.ready_seconds)
+        else:
+            self._until_worker_is_there(self.scheduler)
+
+    def _until_worker_is_there(self, scheduler: SchedulerHost) -> None:
+        try:
+            guest = scheduler.guest("worker", self.entry.ready_seconds)
+        except Ended:
+            raise
+        except Breach as breach:
+            raise Ended(f"the process under test was not ready: {breach.text}") from None
+        assert isinstance(guest, WorkerGuest)
+        self.pump.until(lambda: guest.credit > 0, self.entry.ready_seconds)
 
     def _until_ready(self) -> None:
         """A server is ready when it answers a Hello."""
@@ -67,9 +113,11 @@ class Arena:
         if self.subject is not None:
             code = self.subject.stop()
             self.subject = None
-        if self.storage is not None:
-            self.storage.close()
-            self.storage = None
+        self.testee = None
+        for host in (self.storage, self.scheduler):
+            if host is not None:
+                host.close()
+        self.storage = self.scheduler = None
         return code
 
     def close(self) -> None:
@@ -79,8 +127,13 @@ class Arena:
     def use(self, transcript: Transcript) -> None:
         """From now on this is where the standing peers write."""
         self.transcript = transcript
+        for host in (self.storage, self.scheduler):
+            if host is not None:
+                host.transcript = transcript
+                for guest in host.guests:
+                    guest.transcript = transcript
+                    transcript.call(guest.peer_id, guest.name.rpartition("·")[2])
         if self.storage is not None:
-            self.storage.transcript = transcript
-            for guest in self.storage.guests:
-                guest.transcript = transcript
             self.storage.requests.clear()
+        if self.testee is not None:
+            self.testee.transcript = transcript

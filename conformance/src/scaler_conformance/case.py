@@ -38,7 +38,8 @@ class Case:
         return (self.play.__doc__ or self.id.partition("/")[2].replace("-", " ")).strip().splitlines()[0]
 
 
-_REGISTRY: dict[str, Case] = {}
+#: By id and role: what holds for servers and for dialers alike is played in two ways, under one name.
+_REGISTRY: dict[tuple[str, str], Case] = {}
 
 
 def cases_for(*roles: str, layer: str = "directed") -> Callable[..., Callable[[Play], Play]]:
@@ -62,8 +63,9 @@ def case_id(clause: str, name: str) -> str:
 
 
 def add(case: Case) -> None:
-    assert case.id not in _REGISTRY, f"two cases are called {case.id}"
-    _REGISTRY[case.id] = case
+    for role in case.roles:
+        assert (case.id, role) not in _REGISTRY, f"two cases for a {role} are called {case.id}"
+        _REGISTRY[case.id, role] = case
 
 
 def all_cases() -> list[Case]:
@@ -72,4 +74,4 @@ def all_cases() -> list[Case]:
 
     for module in pkgutil.iter_modules(cases.__path__):
         importlib.import_module(f"{cases.__name__}.{module.name}")
-    return list(_REGISTRY.values())
+    return list(dict.fromkeys(_REGISTRY.values()))

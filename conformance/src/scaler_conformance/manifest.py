@@ -21,7 +21,10 @@ PLACES = {
 FEATURES = frozenset({"memfd"})
 """Optional behaviour that the specification knows."""
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
-FUNCTIONS = ("echo", "fail", "sleep_ms", "bytes_n", "crash", "read_object", "submit_child", "concat", "print_text")
+FUNCTIONS = (
+    *("echo", "concat", "reverse", "add", "fail", "sleep_ms", "spin_ms", "bytes_n", "crash"),
+    *("read_object", "submit_child", "print_text"),
+)
 """The functions by name that a worker under test runs."""
 
 

@@ -16,7 +16,9 @@ from .play.dialer import Dialer
 from .play.host import Guest
 from .play.monitor import MonitorPeer
 from .play.roles import ClientPeer, WorkerPeer
+from .play.scheduler import ClientGuest, SchedulerHost, WorkerGuest
 from .play.storage import StorageHost
+from .play.testee import Testee, connect
 from .transcript import Transcript
 from .verdicts import Breach, Ended, Unsupported
 from .wire import CODES
@@ -133,9 +135,40 @@ class Scene:
         assert self.arena.storage is not None, "only a scheduler, a worker or a client has a storage beside it"
         return self.arena.storage
 
+    @property
+    def scheduler(self) -> SchedulerHost:
+        assert self.arena.scheduler is not None, "only a worker or a client has a scheduler beside it"
+        return self.arena.scheduler
+
+    def worker_under_test(self) -> WorkerGuest:
+        """Its present session with the scheduler that the suite plays."""
+        guest = self.scheduler.guest("worker")
+        assert isinstance(guest, WorkerGuest)
+        return guest
+
+    def client_under_test(self, **options: Any) -> ClientGuest:
+        """Told to connect; its session with the scheduler that the suite plays."""
+        return connect(self, **options)
+
+    @property
+    def testee(self) -> Testee:
+        assert self.arena.testee is not None, "only a client is driven by JSON lines"
+        return self.arena.testee
+
+    def guest(self) -> Guest:
+        """The session of the dialer under test, whatever its role."""
+        return self.worker_under_test() if self.role == "worker" else self.client_under_test()
+
     def storage_session(self) -> Guest:
         """The scheduler's session with the storage that the suite plays."""
         return self.storage.guest("scheduler", clause="HSK-1")
+
+    def _worker_is_idle(self) -> None:
+        """It has its session, and answers; a case that leaves tasks behind is to be `fresh`."""
+        guest = self.worker_under_test()
+        guest.checks_laws = True
+        guest.fence()
+        guest.inbox.clear()
 
     def _release_everything(self) -> None:
         """What the peers have stored goes: the next case counts objects."""
@@ -183,6 +216,10 @@ class Scene:
                     peer.leave()
             if self.role == "storage":
                 self._release_everything()
+            if self.role == "client":
+                self.testee.reset()
+            if self.role == "worker":
+                self._worker_is_idle()
         except (Breach, Ended):
             return False
         finally:

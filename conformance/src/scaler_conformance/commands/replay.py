@@ -47,7 +47,7 @@ def perform(chosen: argparse.Namespace) -> int:
     port.role(head["role"])
     if head.get("steps"):
         return _play_steps(port, head)
-    cases = [case for case in all_cases() if case.id == head["case"]]
+    cases = [case for case in all_cases() if case.id == head["case"] and head["role"] in case.roles]
     if not cases:
         raise ManifestError(f"{chosen.transcript}: this suite has no case {head['case']!r}; it is of another version")
     settings = Settings(seed=int(head.get("seed", 0)))

@@ -5,6 +5,7 @@ It binds a ROUTER and gives every dialer a session, a `Guest`. What a role does 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,11 +38,16 @@ class Guest(Conversation):
         self.is_open = True
         #: for cases that lose the session: it is not resumed any more
         self.is_gone = False
+        self.heard_at = time.monotonic()
         #: every message of this session, in order, whoever looked at it
         self.history: list[Message] = []
 
     def transmit(self, frames: Sequence[bytes]) -> None:
         self.host.transmit(self.routing_id, frames)
+
+    @property
+    def limits_in_force(self) -> dict[str, int]:
+        return self.host.agreed_limits(self.hello)
 
     def is_meant(self, hello: Message) -> bool:
         """Whether this Hello may continue this session (SES-7)."""
@@ -68,6 +74,12 @@ class Host:
         #: switches for cases: leave every Hello, or everything, without an answer
         self.is_silent = False
         self.hellos: list[Message] = []
+        #: the sockets that said Hello, in order
+        self.routing_ids: list[bytes] = []
+        #: for cases: claim at the next resume to have received less than that
+        self.forgets = 0
+        #: what came while it was silent
+        self.unheard: list[tuple[bytes, Message]] = []
         #: messages of sockets that have no session
         self.strangers: list[tuple[bytes, Message]] = []
         self.socket: zmq.Socket[bytes] = pump.context.socket(zmq.ROUTER)
@@ -94,6 +106,9 @@ class Host:
     def welcome(self, hello: Message) -> dict[str, Any]:
         return {}
 
+    def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
+        return Guest(self, name, hello, routing_id)
+
     def on_guest(self, guest: Guest) -> None:
         """A session has begun."""
 
@@ -118,6 +133,7 @@ class Host:
             raise Breach(f"{who} was sent what cannot be read: {problem.text}", problem.clause) from None
         self.transcript.message(who, "receive", message, rest)
         if self.is_silent:
+            self.unheard.append((routing_id, message))
             return
         if message.kind == "hello":
             self._on_hello(routing_id, message)
@@ -128,6 +144,7 @@ class Host:
 
     def _on_guest_message(self, guest: Guest, message: Message) -> None:
         guest.history.append(message)
+        guest.heard_at = time.monotonic()
         before = len(guest.inbox)
         guest.handle(message)
         new = guest.inbox[before:]
@@ -153,13 +170,14 @@ class Host:
 
     def _on_hello(self, routing_id: bytes, hello: Message) -> None:
         self.hellos.append(hello)
+        self.routing_ids.append(routing_id)
         asked = hello["resume"]["sessionId"]
         known = next((guest for guest in self.guests if asked and guest.is_meant(hello)), None)
         if known is not None:
             self._resume(known, routing_id, hello)
             return
         names = sum(guest.role == _ROLE_NAMES.get(hello["role"]) for guest in self.guests)
-        guest = Guest(self, f"{self.name}·{_ROLE_NAMES.get(hello['role'], '?')}{names + 1}", hello, routing_id)
+        guest = self.new_guest(f"{self.name}·{_ROLE_NAMES.get(hello['role'], '?')}{names + 1}", hello, routing_id)
         self.transcript.call(guest.peer_id, f"{_ROLE_NAMES.get(hello['role'], 'peer')}{names + 1}")
         for other in self.guests:
             if other.peer_id == guest.peer_id:
@@ -174,12 +192,14 @@ class Host:
         self._by_routing_id[routing_id] = guest
         guest.routing_id = routing_id
         guest.is_open = True
+        guest.received_seq = max(0, guest.received_seq - self.forgets)
+        self.forgets = 0
         self._welcome(guest, resumed=True)
         guest.send_again(hello["resume"]["receivedSeq"])
 
     def _welcome(self, guest: Guest, *, resumed: bool) -> None:
         hello = guest.hello
-        limits, timers = hello["limits"], hello["timers"]
+        timers = hello["timers"]
         body = {
             "version": 1,
             "serverId": self.server_id,
@@ -188,12 +208,17 @@ class Host:
             "resumed": resumed,
             "receivedSeq": guest.received_seq if resumed else 0,
             "features": [],
-            "limits": {name: min(value or DEFAULT_LIMITS[name], self.limits[name]) for name, value in limits.items()},
+            "limits": self.agreed_limits(hello),
             "timers": {name: min(value or self.timers[name], self.timers[name]) for name, value in timers.items()},
             "software": SOFTWARE,
             **self.welcome(hello),
         }
         self._send_outside(guest.routing_id, Message("welcome", body))
+
+    def agreed_limits(self, hello: Message) -> dict[str, int]:
+        """HSK-15."""
+        offered = hello["limits"].items()
+        return {name: min(value or DEFAULT_LIMITS[name], self.limits[name]) for name, value in offered}
 
     # ------------------------------------------------------------ looking
 

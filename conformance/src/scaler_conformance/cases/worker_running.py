@@ -1,0 +1,359 @@
+"""What a worker makes of tasks (chapter 07). Functions are called by name, with raw bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.ids import content_id, named_function, new_id, result_id
+from scaler_conformance.play.roles import ids_of
+from scaler_conformance.play.scheduler import ClientGuest, WorkerGuest
+from scaler_conformance.scene import Scene
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import CODES, Result, Task, decode_task_error, write_results, write_tasks
+from scaler_conformance.wire.codes import STATUSES
+from scaler_conformance.wire.envelope import Unreadable
+
+case = cases_for("worker")
+
+
+def call(scene: Scene, function: str, *arguments: bytes, **fields: Any) -> Task:
+    """A task nobody has heard of, with inline arguments."""
+    parts = tuple((CODES.KIND_INLINE, argument) for argument in arguments)
+    task = Task(id=new_id(), function=content_id(named_function(function)), **{"parts": parts, **fields})
+    scene.transcript.name(task.id, "t")
+    return task
+
+
+def run(scene: Scene, worker: WorkerGuest, *tasks: Task, **header: Any) -> list[Result]:
+    """Dispatch them as far as its credit goes, and wait for all results."""
+    client = header.pop("client", None) or new_id()
+    results = []
+    for task in tasks:  # one after the other: its credit is its own affair
+        worker.dispatch([task], client, **header)
+        results += worker.wait_for_results(task)
+    return results
+
+
+def is_success(scene: Scene, result: Result, value: bytes, clause: str = "") -> None:
+    status = STATUSES.get(result.status, result.status)
+    told = "" if result.status == 0 or not result.value else f": {error_of(result)['message'][:200]}"
+    scene.check(result.status == CODES.STATUS_SUCCESS, f"the task ended {status}{told}", clause)
+    scene.equal((result.kind, result.value), (CODES.KIND_INLINE, value), "kind and value", clause)
+
+
+def error_of(result: Result) -> dict[str, Any]:
+    try:
+        return decode_task_error(result.value)
+    except Unreadable as problem:
+        raise Breach(f"the value of a result that is no success is no TaskError: {problem.text}", "BAT-10") from None
+
+
+@case("WRK-2", "WRK-1")
+def every_task_is_reported_once_with_its_attempt(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    for attempt in (1, 2, 9):
+        task = call(scene, "echo", b"hello", attempt=attempt)
+        (result,) = run(scene, worker, task)
+        is_success(scene, result, b"hello")
+        scene.equal(result.attempt, attempt, "the attempt of the result")
+    worker.fence()
+    scene.equal(worker.results(), [], "further results")
+
+
+@case("WRK-2", "BAT-4", "WRK-1")
+def a_batch_of_many_is_run_to_the_end(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    tasks = [call(scene, "echo", b"%d" % number) for number in range(max(1, min(worker.credit, 50)))]
+    worker.dispatch(tasks, new_id())
+    for number, result in enumerate(worker.wait_for_results(*tasks)):
+        is_success(scene, result, b"%d" % number)
+
+
+@case("BAT-6")
+def raw_parts_are_the_arguments(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    stored, needed = new_id(), new_id()
+    scene.storage.store(stored, b"from storage", new_id())
+    parts = (
+        (CODES.KIND_INLINE, b"inline,"),
+        (CODES.KIND_OBJECT, stored),
+        (CODES.KIND_INLINE, b""),
+        (CODES.KIND_TASK, needed),
+    )
+    task = call(scene, "concat", parts=parts, inputs={needed: (CODES.KIND_INLINE, b",of a task")})
+    (result,) = run(scene, worker, task)
+    is_success(scene, result, b"inline,from storage,of a task")
+
+
+@case("BAT-6")
+def an_input_may_be_an_object(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    stored, needed = new_id(), new_id()
+    scene.storage.store(stored, bytes(200_000), new_id())
+    task = call(scene, "echo", parts=((CODES.KIND_TASK, needed),), inputs={needed: (CODES.KIND_OBJECT, stored)})
+    (result,) = run(scene, worker, task)
+    scene.equal(result.status, CODES.STATUS_SUCCESS, "the status")
+
+
+@case("BAT-6")
+def an_unknown_call_format_is_refused(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    (result,) = run(scene, worker, call(scene, "echo", b"x"), callFormat=777)
+    scene.equal(STATUSES.get(result.status), "REFUSED", "the status")
+    scene.equal(error_of(result)["code"], CODES.BAD_BATCH, "the code of its TaskError")
+
+
+@case("WRK-4")
+def a_function_that_nobody_knows_is_refused(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    for bytes_of_function in (named_function("no-such-function-anywhere"), b"name:\xff\xfe", b"\x80\x00noise"):
+        identifier = content_id(bytes_of_function)
+        scene.storage.store(identifier, bytes_of_function, new_id())
+        task = Task(id=new_id(), function=identifier, parts=((0, b"x"),))
+        (result,) = run(scene, worker, task)
+        scene.equal(STATUSES.get(result.status), "REFUSED", "the status")
+        scene.equal(error_of(result)["code"], CODES.FUNCTION_UNREADABLE, "the code of its TaskError")
+
+
+@case("BAT-10", "WRK-2")
+def an_error_of_the_function_is_told(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    (result,) = run(scene, worker, call(scene, "fail", b"as asked"))
+    scene.equal(STATUSES.get(result.status), "FAILED", "the status", "WRK-2")
+    scene.equal(result.kind, CODES.KIND_INLINE, "the kind of its value")
+    error = error_of(result)
+    scene.equal(error["code"], CODES.TASK_RAISED, "the code of its TaskError")
+    scene.check("as asked" in error["message"], f"the message is {error['message'][:80]!r}, not that of the function")
+    scene.check(bool(error["typeName"]), "typeName is empty")
+
+
+@case("PAY-2", "BAT-10")
+def a_huge_error_is_cut(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    stored = new_id()
+    scene.storage.store(stored, b"m" * 300_000, new_id())
+    task = call(scene, "fail", parts=((CODES.KIND_OBJECT, stored),))
+    (result,) = run(scene, worker, task)
+    scene.equal(STATUSES.get(result.status), "FAILED", "the status", "WRK-2")
+    limit = worker.limits_in_force["inlineBytes"]
+    scene.check(len(result.value) <= limit, f"the TaskError has {len(result.value)} bytes, {limit} were agreed")
+    scene.equal(error_of(result)["code"], CODES.TASK_RAISED, "the code", "BAT-10")
+
+
+@case("WRK-16", "OWN-6", "OWN-11", "WRK-13", "PAY-1")
+def a_large_value_travels_as_an_object(scene: Scene) -> None:
+    worker, client = scene.worker_under_test(), new_id()
+    limit = worker.limits_in_force["inlineBytes"]
+    for size, is_object in ((limit, False), (limit + 1, True), (3_000_000, True)):
+        task = call(scene, "bytes_n", b"%d" % size, attempt=3)
+        (result,) = run(scene, worker, task, client=client)
+        scene.equal(STATUSES.get(result.status), "SUCCESS", "the status", "WRK-2")
+        if not is_object:
+            continue  # a worker may pass smaller ones as objects too
+        scene.equal(result.kind, CODES.KIND_OBJECT, f"the kind of a value of {size} bytes")
+        scene.equal(result.value, result_id(task.id, 3), "the id of the object", "OWN-6")
+        value = scene.storage.values.get(result.value)
+        scene.check(value is not None, "the Results came before the object was stored", "WRK-13")
+        scene.equal(len(value or b""), size, "the size of the object", "WRK-13")
+        owners = scene.storage.owners.get(result.value, set())
+        scene.equal(owners, {client}, "the owners of the object", "OWN-11")
+
+
+@case("STO-5", "STO-6")
+def a_very_large_value_is_put_in_chunks(scene: Scene) -> None:
+    worker, client = scene.worker_under_test(), new_id()
+    task = call(scene, "bytes_n", b"%d" % (20 << 20))
+    before = len(scene.storage.requests)
+    (result,) = run(scene, worker, task, client=client)
+    scene.equal(result.kind, CODES.KIND_OBJECT, "the kind of the value", "WRK-16")
+    scene.equal(len(scene.storage.values.get(result.value, b"")), 20 << 20, "the size of the object", "WRK-13")
+    puts = [message for _, message in scene.storage.requests[before:] if message.kind == "put"]
+    sizes = [len(message.payload[0]) for message in puts]
+    scene.check(max(sizes) <= 8 << 20, f"a chunk has {max(sizes)} bytes", "STO-6")
+    offsets = [message["offset"] for message in puts]
+    expected = [sum(sizes[:number]) for number in range(len(sizes))]
+    scene.equal(offsets, expected, "the offsets of the chunks")
+
+
+@case("WRK-8", seconds=40.0)
+def a_dead_processor_ends_its_task_only(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    (result,) = run(scene, worker, call(scene, "crash", b"3"))
+    scene.equal(STATUSES.get(result.status), "PROCESSOR_DIED", "the status")
+    error = error_of(result)
+    scene.equal((error["code"], error["exitCode"]), (CODES.PROCESSOR_DIED, 3), "code and exitCode")
+    (signaled,) = run(scene, worker, call(scene, "crash"))
+    scene.equal(STATUSES.get(signaled.status), "PROCESSOR_DIED", "the status")
+    scene.check(error_of(signaled)["exitCode"] != 0, "exitCode is zero, and the processor died by a signal")
+    (after,) = run(scene, worker, call(scene, "echo", b"alive"))
+    is_success(scene, after, b"alive")
+
+
+@case("WRK-8", seconds=40.0)
+def what_else_a_dead_processor_had_is_run_in_another(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    count = max(1, min(worker.credit, 20) - 1)
+    tasks = [call(scene, "crash", b"7"), *(call(scene, "echo", b"%d" % number) for number in range(count))]
+    worker.dispatch(tasks, new_id())
+    died, *others = worker.wait_for_results(*tasks, seconds=20.0)
+    scene.equal(STATUSES.get(died.status), "PROCESSOR_DIED", "the status")
+    for number, result in enumerate(others):
+        is_success(scene, result, b"%d" % number)
+
+
+@case("WRK-18")
+def a_task_is_measured_when_asked(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    (result,) = run(scene, worker, call(scene, "sleep_ms", b"50"), flags=CODES.FLAG_PROFILING)
+    scene.check(result.profile is not None, "the flag PROFILING is set, and the Results have no profiles")
+    assert result.profile is not None
+    duration, processor, _ = result.profile
+    scene.check(45_000_000 <= duration < 10_000_000_000, f"a task of 50 ms is measured with {duration} ns")
+    scene.check(processor <= duration * 4, f"it took {processor} ns of processor time in {duration} ns")
+
+
+@case("WRK-19")
+def what_a_task_prints_comes_before_its_result(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    task = call(scene, "print_text", b"first line\n", b"second line\n")
+    run(scene, worker, task, flags=CODES.FLAG_STREAM_OUTPUT)
+    logs = [message for message in worker.history if message.kind == "taskLog" and message["taskId"] == task.id]
+    text = "".join(message["text"] for message in logs if message["stream"] == 1)
+    scene.equal(text, "first line\nsecond line\n", "what was logged")
+    kinds = [message.kind for message in worker.history]
+    last_log = max(index for index, message in enumerate(worker.history) if message in logs)
+    scene.check("results" in kinds[last_log:], "a TaskLog came after the result of its task")
+    (result,) = run(scene, worker, call(scene, "print_text", b"unheard"))
+    is_success(scene, result, b"")
+    worker.fence()
+    scene.check(not any(m.kind == "taskLog" and "unheard" in m["text"] for m in worker.history), "unasked output")
+
+
+@case("CAN-9", "CAN-1")
+def a_cancel_of_an_unknown_task_is_answered_unknown(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    one, two = call(scene, "echo"), call(scene, "echo")
+    worker.cancel(one, two, one)
+    worker.fence()
+    told = worker.cancel_outcomes()
+    scene.equal(told, dict.fromkeys((one.id, two.id), CODES.CANCEL_UNKNOWN), "the outcomes", "CAN-9")
+
+
+@case("CAN-2", "CAN-1", "CAN-4", seconds=40.0)
+def a_running_task_is_interrupted(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    task = call(scene, "sleep_ms", b"20000")
+    worker.dispatch([task], new_id())
+    worker.fence()
+    worker.cancel(task, grace=0.5)
+    (result,) = worker.wait_for_results(task, seconds=15.0, clause="CAN-4")
+    worker.fence()
+    scene.equal(STATUSES.get(result.status), "CANCELED", "the status of a canceled task", "CAN-2")
+    scene.pump.until(lambda: any(message.kind == "cancelReply" for message in worker.inbox), 5.0)
+    scene.equal(worker.cancel_outcomes(), {task.id: CODES.CANCEL_CANCELED}, "the outcome", "CAN-1")
+    (after,) = run(scene, worker, call(scene, "echo", b"next"))
+    is_success(scene, after, b"next", "WRK-8")
+
+
+@case("CAN-2", "CAN-1", seconds=40.0)
+def a_task_that_has_not_begun_is_canceled(scene: Scene) -> None:
+    """More sleepers than it can run at once: some are canceled while they run, some before they begin."""
+    worker = scene.worker_under_test()
+    tasks = [call(scene, "sleep_ms", b"20000") for _ in range(max(1, worker.credit))]
+    worker.dispatch(tasks, new_id())
+    worker.fence()
+    worker.cancel(*tasks, grace=0.5)
+    for result in worker.wait_for_results(*tasks, seconds=20.0, clause="CAN-4"):
+        scene.equal(STATUSES.get(result.status), "CANCELED", "the status of a canceled task")
+    told: dict[bytes, int] = {}
+
+    def all_answered() -> bool:
+        told.update(worker.cancel_outcomes())
+        return len(told) == len(tasks)
+
+    scene.check(
+        scene.pump.until(all_answered, 5.0), f"{len(told)} of {len(tasks)} tasks of a Cancel were answered", "CAN-1"
+    )
+    scene.equal(set(told.values()), {CODES.CANCEL_CANCELED}, "the outcomes", "CAN-1")
+
+
+@case("WRK-9", "WRK-15", "WRK-20", seconds=40.0)
+def a_recall_has_one_answer_and_what_came_back_is_not_run(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    tasks = [call(scene, "sleep_ms", b"300") for _ in range(max(1, worker.credit))]
+    worker.dispatch(tasks, new_id())
+    stranger = new_id()
+    worker.send("recall", ids=b"".join(task.id for task in tasks) + stranger)
+    answer = worker.expect("returned", clause="WRK-9", seconds=10.0)
+    scene.equal(answer["isRecallAnswer"], True, "isRecallAnswer")
+    back = ids_of(answer["ids"])
+    held = [task for task in tasks if task.id not in back]
+    scene.check(set(back) <= {task.id for task in tasks}, "tasks came back that were never here")
+    worker.wait_for_results(*held, seconds=20.0, clause="WRK-15")
+    worker.fence()
+    scene.equal(len(worker.take("returned")), 0, "further answers to one Recall")
+    scene.equal(worker.results(), [], "results of tasks that came back", "WRK-15")
+
+
+@case("BAT-2", "BAT-5", "ERR-1", "ERR-9", "SES-16")
+def a_dispatch_that_breaks_its_rules_is_refused(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    good = write_tasks([call(scene, "echo", b"a")], {"callFormat": CODES.CALL_RAW, "client": new_id()})
+    for columns in (
+        {"partSizes": bytes(8)},
+        {"ids": good["ids"] * 2},
+        {"payload": b"too long"},
+        {"functions": b""},
+        {"functionIndexes": b"\7\0"},
+        {"partKinds": b"\x63"},
+        {"attempts": b"\0\0"},
+        {"dependencyCounts": b"\1\0", "dependencies": new_id()},
+    ):
+        seq = worker.send_batch("dispatch", {**good, **columns})
+        worker.expect_error(
+            CODES.BAD_BATCH, ref_seq=seq, fatal=False, clause="BAT-5" if "dependencies" in columns else ""
+        )
+    worker.fence()
+    scene.equal(worker.results(), [], "results of refused tasks")
+    (result,) = run(scene, worker, call(scene, "echo", b"still here"))
+    is_success(scene, result, b"still here", "ERR-1")
+
+
+@case("CRD-2")
+def a_dispatch_that_crosses_a_lowered_limit_is_no_error(scene: Scene) -> None:
+    """The worker's last message is not acknowledged, so the scheduler may not have known of its limit."""
+    worker = scene.worker_under_test()
+    tasks = [call(scene, "echo", b"%d" % number) for number in range(max(1, worker.credit))]
+    worker.dispatch(tasks, new_id())
+    worker.wait_for_results(*tasks)
+    worker.fence()
+    for error in worker.take("error"):
+        scene.fail(f"the worker sent {scene.transcript.describe(error)}")
+
+
+@case("WRK-6", "CLI-9", "CRD-5", seconds=60.0)
+def a_nested_task_runs_in_the_place_of_its_parent(scene: Scene) -> None:
+    worker, owner = scene.worker_under_test(), new_id()
+    parent = call(scene, "submit_child", b"echo", b"from the child")
+    worker.dispatch([parent], owner)
+    client = scene.scheduler.guest("client", 20.0, "CLI-9")
+    scene.equal(client.hello["parentTask"], parent.id, "parentTask in the Hello of a client inside a task", "CLI-9")
+    assert isinstance(client, ClientGuest)
+    (child,) = client.wait_for_tasks(1, 20.0, "CLI-9")
+    scene.equal(child.header["parentTask"], parent.id, "header.parentTask of the child", "CLI-9")
+    scene.equal(child.header["depth"], 1, "header.depth of the child", "CLI-9")
+    inner = Task(id=child.id, function=child.function, parts=child.parts)
+    header = {name: value for name, value in child.header.items() if name not in ("client", "callFormat")}
+    worker.dispatch([inner], client.peer_id, callFormat=child.header["callFormat"], **header)
+    found: dict[bytes, Result] = {}
+
+    def step() -> bool:
+        for row in worker.results():
+            found[row.id] = row
+            if row.id == child.id:
+                client.send_batch("results", write_results([row]))
+        return parent.id in found
+
+    scene.check(scene.pump.until(step, 30.0), "a task that waits for its child did not end", "WRK-6")
+    is_success(scene, found[parent.id], b"from the child")

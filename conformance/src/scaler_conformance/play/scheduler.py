@@ -1,0 +1,121 @@
+"""The scheduler that the suite plays around a worker or a client under test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, read_results, read_tasks, write_tasks
+
+from .conversation import ANSWER_SECONDS
+from .host import Guest, Host
+from .roles import RAW, ids_of, outcomes_of
+
+_MAY_SEND = {
+    "client": frozenset({"submit", "cancel", "explain", "shutdown"}),
+    "worker": frozenset({"results", "cancelReply", "taskLog", "credit", "returned", "workerStatus"}),
+    "manager": frozenset({"managerStatus"}),
+    "monitor": frozenset({"snapshotRequest"}),
+}
+
+
+class SchedulerHost(Host):
+    """Says Welcome and keeps sessions; what is dispatched and answered is for the cases to say."""
+
+    role = "scheduler"
+    storage_address = ""
+
+    def may_send(self, role: str) -> frozenset[str]:
+        return _MAY_SEND.get(role, frozenset())
+
+    def welcome(self, hello: Message) -> dict[str, Any]:
+        return {"storageAddress": self.storage_address, "monitorAddress": "", "isProtected": False}
+
+    def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
+        kinds: dict[int, type[Guest]] = {CODES.ROLE_WORKER: WorkerGuest, CODES.ROLE_CLIENT: ClientGuest}
+        return kinds.get(hello["role"], Guest)(self, name, hello, routing_id)
+
+
+class WorkerGuest(Guest):
+    """A worker under test, as its scheduler sees it."""
+
+    @property
+    def credit(self) -> int:
+        """The last limit that it told, the offer in its Hello at first."""
+        limit = int(self.hello["worker"]["credit"])
+        for message in self.history:
+            if message.kind == "credit":
+                limit = message["limit"]
+            elif message.kind == "results" and message["credit"]:
+                limit = message["credit"]
+        return limit
+
+    def dispatch(self, tasks: Sequence[Task], client: bytes, **header: Any) -> int:
+        full = {"callFormat": RAW, "client": client, **header}
+        return self.send_batch("dispatch", write_tasks(tasks, full))
+
+    def results(self) -> list[Result]:
+        """Of all Results that have come and that nobody has looked at."""
+        try:
+            return [row for message in self.take("results") for row in read_results(message)]
+        except Unreadable as problem:
+            raise Breach(f"{self.name} sent Results that break their rules: {problem.text}", problem.clause) from None
+
+    def wait_for_results(self, *tasks: Task, seconds: float = 2 * ANSWER_SECONDS, clause: str = "") -> list[Result]:
+        """One result for each of these tasks, in their order; no other comes."""
+        wanted = {task.id for task in tasks}
+        found: dict[bytes, Result] = {}
+
+        def all_there() -> bool:
+            for row in self.results():
+                self._note(row, wanted, found)
+            return wanted <= found.keys()
+
+        if not self.pump.until(all_there, seconds):
+            missing = ", ".join(self.transcript.known(name) for name in wanted - found.keys())
+            raise Breach(f"no result of {missing} came within {seconds:g} s", clause or "WRK-2")
+        return [found[task.id] for task in tasks]
+
+    def _note(self, row: Result, wanted: set[bytes], found: dict[bytes, Result]) -> None:
+        name = self.transcript.known(row.id)
+        if row.id not in wanted:
+            raise Breach(f"a result of {name} came, which this worker does not hold", "WRK-2")
+        if row.id in found:
+            raise Breach(f"a second result of {name} came", "WRK-2")
+        found[row.id] = row
+
+    def cancel(self, *tasks: Task, grace: float = 1.0) -> int:
+        return self.send("cancel", ids=b"".join(task.id for task in tasks), graceSeconds=grace)
+
+    def cancel_outcomes(self) -> dict[bytes, int]:
+        pairs = [pair for message in self.take("cancelReply") for pair in outcomes_of(message)]
+        if len(dict(pairs)) != len(pairs):
+            raise Breach("a task of a Cancel was answered twice", "CAN-1")
+        return dict(pairs)
+
+    def returned(self) -> list[bytes]:
+        return [name for message in self.take("returned") for name in ids_of(message["ids"])]
+
+
+class ClientGuest(Guest):
+    """A client under test, as its scheduler sees it."""
+
+    def submitted(self, clause: str = "") -> list[Task]:
+        """Of all Submits that have come and that nobody has looked at."""
+        try:
+            return [task for message in self.take("submit") for task in read_tasks(message)]
+        except Unreadable as problem:
+            text = f"{self.name} sent a Submit that breaks its rules: {problem.text}"
+            raise Breach(text, clause or problem.clause) from None
+
+    def wait_for_tasks(self, count: int, seconds: float = 2 * ANSWER_SECONDS, clause: str = "CLI-3") -> list[Task]:
+        found: list[Task] = []
+
+        def all_there() -> bool:
+            found.extend(self.submitted())
+            return len(found) >= count
+
+        if not self.pump.until(all_there, seconds):
+            raise Breach(f"{count} tasks were to be submitted, and {len(found)} came within {seconds:g} s", clause)
+        return found
