@@ -65,17 +65,20 @@ class Chunk:
         if not self.batch.dependency_counts:
             return ()
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
-        ids = split_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
-        return tuple(dict.fromkeys(map(TaskId, ids)))
+        return _each_once(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
 
     def referred(self, index: int) -> tuple[TaskId, ...]:
         """The tasks whose values this one takes as arguments, each once. A mere order brings no value. (BAT-9)"""
-        if KIND_TASK not in self.batch.part_kinds:
-            return ()
         first, behind = self._part_starts[index], self._part_starts[index + 1]
-        starts = [self._byte_starts[part] for part in range(first, behind) if self.batch.part_kinds[part] == KIND_TASK]
-        found = (TaskId(bytes(self.batch.payload[start : start + ID_BYTES])) for start in starts)
-        return tuple(dict.fromkeys(found))
+        kinds = self.batch.part_kinds[first:behind]
+        count = kinds.count(KIND_TASK)
+        if not count:
+            return ()
+        starts, payload = self._byte_starts, self.batch.payload
+        if count == len(kinds):  # nothing but results of others, as in most of a large graph
+            return _each_once(bytes(payload[starts[first] : starts[behind]]))
+        parts = [part for part in range(first, behind) if kinds[part - first] == KIND_TASK]
+        return _each_once(b"".join([payload[starts[part] : starts[part] + ID_BYTES] for part in parts]))
 
     @property
     def payload_bytes(self) -> int:
@@ -156,6 +159,12 @@ class Chunk:
         if len(position) == 1:
             return functions, b""
         return functions, join_u16([position[old] for old in wanted])
+
+
+def _each_once(column: bytes) -> tuple[TaskId, ...]:
+    if len(column) <= ID_BYTES:
+        return (TaskId(column),) if column else ()
+    return tuple(dict.fromkeys(split_ids(column)))  # type: ignore[arg-type]
 
 
 class Inputs:
