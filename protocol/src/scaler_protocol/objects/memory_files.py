@@ -19,7 +19,7 @@ import os
 import stat
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from scaler_protocol.messages import Buffer, MemoryFile
@@ -88,9 +88,10 @@ class OpenedFile:
                 filled += os.preadv(self.descriptor, [view[filled:]], filled)
         return buffer
 
-    def __del__(self) -> None:
-        # A forked child has a descriptor of its own for everything, and closes its own.
-        os.close(self.descriptor)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # Also when the interpreter ends, which takes the names of modules first. A forked child has a descriptor of
+        # its own, and closes that.
+        close(self.descriptor)
 
 
 def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:
