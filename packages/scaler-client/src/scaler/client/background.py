@@ -21,6 +21,11 @@ class Background:
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._lock = threading.Lock()
         self._is_running = False
+        self._thread_id = 0
+
+    @property
+    def is_this_thread(self) -> bool:
+        return self._thread_id == threading.get_ident()
 
     def run(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
@@ -39,6 +44,7 @@ class Background:
         return done.wait(timeout_seconds)
 
     def _work(self) -> None:
+        self._thread_id = threading.get_ident()
         while True:
             try:
                 job = self._jobs.get(timeout=_IDLE_SECONDS)

@@ -52,6 +52,9 @@ _log = logging.getLogger("scaler")
 CLOSE_SECONDS = 5.0
 """How long closing waits for the IO thread, which has nothing left to wait for itself."""
 
+PRINT_SECONDS = 1.0
+"""How long a result waits for what its task has printed to be written."""
+
 SHARED_IDLE_SECONDS = 5.0
 """How long a connection that tasks share outlives the last of them: the next task is often a moment away."""
 
@@ -102,6 +105,8 @@ class Connection:
         self._is_leaving = False
         #: nothing is sent or received any more
         self._is_closed = False
+        #: something that a task has printed may not have been written yet
+        self._is_printing = False
         #: the handles that share this connection, in the process of a worker; None: it belongs to one handle
         self._users: weakref.WeakSet[object] | None = None
         self._abandoned_at: float | None = None
@@ -373,7 +378,14 @@ class Connection:
     def _do_print(self, action: actions.Print) -> None:
         # Writing to a terminal or pipe may block: not here.
         stream = sys.stderr if action.stream == 2 else sys.stdout
+        self._is_printing = True
         self.callbacks.run(lambda: print(action.text, end="", file=stream, flush=True))
+
+    def wait_for_prints(self) -> None:
+        """What a task has printed is seen before its result, unless whoever reads it is stuck."""
+        if self._is_printing and not self.callbacks.is_this_thread:
+            self._is_printing = False
+            self.callbacks.wait(PRINT_SECONDS)
 
     def _do_answer_shutdown(self, action: actions.AnswerShutdown) -> None:
         self._shutdown_answer = action

@@ -225,6 +225,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             if outcomes is None:
                 return
             assert self._connection is not None
+            self._connection.wait_for_prints()
             try:
                 self._result = self._connection.decode_one(outcomes, self._deserialize, keeps_object=self._is_lent)
             # Whatever unpickling raises belongs to whoever asks for the result, now and later.

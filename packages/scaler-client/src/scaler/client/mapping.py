@@ -181,6 +181,7 @@ class Mapping:
             # A failed task, an iterable that raised, Ctrl-C: the siblings are of no use to anybody.
             gathering.abandon()
             raise
+        self._calls.connection.wait_for_prints()
         return gathering.values
 
     def _has_room(self) -> bool:
