@@ -20,6 +20,7 @@ from scaler_protocol.process import PARENT_VARIABLE, die_with_parent
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
 from scaler_worker.service import EXIT_DONE, EXIT_GIVEN_UP, run_agent
+from scaler_worker.zygote import warm_up
 
 logger = logging.getLogger("scaler.cluster")
 
@@ -60,6 +61,7 @@ class Cluster:
             len(self._workers), self._config.heartbeat_seconds, self._config.object_retention_seconds,
         )  # fmt: skip
         self._listen_to_signals()
+        warm_up()
         # What was imported so far is never looked at by the workers' collectors, so it stays shared between them.
         gc.collect()
         gc.freeze()

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
+from scaler_protocol.codec.registry import registry
 from scaler_protocol.process import die_with_parent
 
 # Orders to the zygote.
@@ -34,9 +35,8 @@ FORKED = 1  # value: process id
 EXITED = 2  # value: exit code, or minus the signal; extra: peak memory in bytes
 
 WARM_MODULES = ("scaler",)
-"""Imported once the first processor is on its way, where they are installed. A task that submits tasks needs the
-client, and a deep recursion starts a processor for every level: 60 ms for each of them are saved, and the memory is
-shared. The worker itself does without."""
+"""What processors begin with, where it is installed. A task that submits tasks needs the client, and a deep recursion
+starts a processor for every level: 60 ms for each of them are saved. The worker itself does without."""
 
 SIGNAL_NUMBER = signal.SIGURG
 """Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
@@ -114,6 +114,17 @@ class ZygoteClient:
         return [Notice(*fields) for fields in _FRAME.iter_unpack(data[:whole])]
 
 
+def warm_up() -> None:
+    """Before the first fork, so that all processes of all workers share the memory and none of them does it again:
+    imports, and the schema, which every agent needs, and every processor that connects to anything."""
+    registry()
+    for name in WARM_MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass  # not installed, or not whole: whoever needs it will be told by their own import
+
+
 def fork_zygote(run_processor: RunProcessor) -> ZygoteClient:
     """Call this before the process has a thread or a ZeroMQ context."""
     agent_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -143,7 +154,6 @@ class _Zygote:
         self._control = control
         self._run_processor = run_processor
         self._processors: dict[int, int] = {}  #: process id of each that has not been buried
-        self._is_warm = False
         self._wake_reader, self._wake_writer = socket.socketpair()
 
     def run(self, agent_id: int) -> None:
@@ -181,24 +191,11 @@ class _Zygote:
         kind, processor, _, slot, _ = _FRAME.unpack(data)
         if kind == SPAWN:
             self._spawn(processor, slot, socket.socket(fileno=descriptors[0]))
-            self._warm_up()
         elif kind == KILL:
             self._kill(processor)
         elif processor in self._processors:
             os.kill(self._processors[processor], _SIGNALS[kind])
         return True
-
-    def _warm_up(self) -> None:
-        if self._is_warm:
-            return
-        self._is_warm = True
-        for name in WARM_MODULES:
-            try:
-                importlib.import_module(name)
-            except ImportError:
-                pass  # not installed, or not whole: whoever needs it will be told by their own import
-        gc.collect()
-        gc.freeze()
 
     def _spawn(self, processor: int, slot: int, channel: socket.socket) -> None:
         zygote_id = os.getpid()
