@@ -30,8 +30,8 @@ POSIX_NAMES = {
 }
 PORTABLE = [PARTS["client"], PARTS["protocol"]]
 
-#: Modules of the protocol that only the server roles import, and that say so in their docstring.
-SERVER_ONLY = ("scaler_protocol/process/",)
+#: Modules of the protocol that only servers, workers and processors import, and that say so in their docstring.
+SERVER_ONLY = ("scaler_protocol/process/", "scaler_protocol/running/")
 
 
 def portable_modules() -> list[Path]:

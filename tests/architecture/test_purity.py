@@ -19,8 +19,8 @@ def pure_modules() -> list[Path]:
     cores = [
         path for part in PARTS.values() for path in modules(part) if "core" in path.relative_to(part.source).parts[:-1]
     ]
-    session = PARTS["protocol"].source / "session"
-    return cores + sorted(session.rglob("*.py"))
+    shared = [PARTS["protocol"].source / name for name in ("session", "holding")]
+    return cores + sorted(path for folder in shared for path in folder.rglob("*.py"))
 
 
 def test_there_are_cores_to_look_at() -> None:

@@ -14,13 +14,13 @@ from scaler_protocol.codes import (
     STATUS_SUCCESS,
     TASK_RAISED,
 )
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, PeerId, result_object_id
 from scaler_protocol.messages import Get, Hello, Message, ObjectReply, Put, TaskError, Value, WorkerOffer
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_worker.core import actions, events, invariants
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.tables import Settings
-from scaler_worker.core.tasks import Task
 from tests.simulation import program
 from tests.simulation.clients import ClientNode
 from tests.simulation.nodes import TIMERS, Node, Port, earliest

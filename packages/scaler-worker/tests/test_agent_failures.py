@@ -118,7 +118,7 @@ def test_a_function_that_cannot_be_read_fails_its_task(cluster: Any, worker: Any
 
 
 def test_a_missing_function_fails_its_task(cluster: Any, start_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler_worker.processor.calls.OBJECT_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("scaler_protocol.running.calls.OBJECT_WAIT_SECONDS", 0.1)
     start_worker()
     missing = ObjectId(b"m" * 16)
     (task,) = cluster.dispatch_parts(missing, [dumped(((), {}))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import new_object_id
-from scaler_worker.processor.kept import KeptValues
+from scaler_protocol.running.kept import KeptValues
 
 A, B, C = new_object_id(), new_object_id(), new_object_id()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.messages import TaskHeader
 from scaler_worker import channel
 from scaler_worker.channel import ChannelError, Report, ReportReader, pack_order
@@ -19,7 +20,6 @@ from scaler_worker.core.events import (
     TaskPrinted,
     TasksEnded,
 )
-from scaler_worker.core.tasks import Task
 
 READS_AT_ONCE = 8
 REMEMBERED_CONTEXTS = 256

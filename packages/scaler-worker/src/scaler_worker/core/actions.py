@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.messages import Message
-from scaler_worker.core.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)

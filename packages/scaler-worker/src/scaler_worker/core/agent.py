@@ -16,6 +16,8 @@ from typing import Any
 
 from scaler_protocol.codes import KIND_INLINE, STATUS_PROCESSOR_DIED
 from scaler_protocol.columns import join_ids, split_ids
+from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
+from scaler_protocol.holding.tasks import Task, tasks_of
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import (
     Cancel,
@@ -31,11 +33,9 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_worker.core import deadlines, events, handing, stopping, suspension
 from scaler_worker.core.actions import Action, Finish, Log, Resume, Send
-from scaler_worker.core.credit import Load, credit_limit, nested_reserve
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
 from scaler_worker.core.tables import Settings, Tables
-from scaler_worker.core.tasks import Task, tasks_of
 
 
 class AgentCore:

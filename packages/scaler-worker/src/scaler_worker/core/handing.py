@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED, TOO_DEEP
+from scaler_protocol.holding.durations import Durations
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_worker.core.actions import HandOver, Reclaim, Resume, StartProcessor, StopProcessor
-from scaler_worker.core.durations import Durations
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import Tables
-from scaler_worker.core.tasks import Task
 
 SLICE_SECONDS = 0.01
 """Short tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from scaler_worker.core.tasks import Task
+from scaler_protocol.holding.tasks import Task
 
 
 class State(IntEnum):

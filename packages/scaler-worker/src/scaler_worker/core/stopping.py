@@ -11,12 +11,12 @@ from scaler_protocol.codes import (
     STATUS_TIMED_OUT,
     TASK_TIMED_OUT,
 )
+from scaler_protocol.holding.tasks import StopOrder, Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
 from scaler_worker.core.actions import Interrupt, KillProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.tables import Tables
-from scaler_worker.core.tasks import StopOrder, Task
 
 TIMEOUT_GRACE_SECONDS = 1.0
 

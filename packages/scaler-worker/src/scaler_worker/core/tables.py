@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from scaler_protocol.holding.durations import Durations
+from scaler_protocol.holding.queue import TaskQueue
+from scaler_protocol.holding.results import ResultCollector
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
 from scaler_worker.core.actions import Action
-from scaler_worker.core.durations import Durations
 from scaler_worker.core.processors import Processor, State
-from scaler_worker.core.queue import TaskQueue
-from scaler_worker.core.results import ResultCollector
-from scaler_worker.core.tasks import Task
 
 _RUNNING = State.RUNNING
 """Looked up once: what is asked in every round is asked with few steps."""

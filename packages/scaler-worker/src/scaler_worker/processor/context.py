@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from scaler_protocol.ids import TaskId
-from scaler_worker.processor.calls import Context
+from scaler_protocol.running.calls import Context
 
 
 class ProcessorTask:

@@ -34,17 +34,17 @@ from scaler_protocol.codes import (
     STATUS_SUCCESS,
 )
 from scaler_protocol.messages import Limits
+from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
+from scaler_protocol.running.errors import NOT_BEGUN, TaskFailed, encode_exception
+from scaler_protocol.running.named import NamedFunctions
+from scaler_protocol.running.output import streamed_output
+from scaler_protocol.running.profiling import Profile
 from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.core.events import INTERRUPTED
-from scaler_worker.processor.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
 from scaler_worker.processor.context import ProcessorTask
-from scaler_worker.processor.errors import NOT_BEGUN, TaskFailed, encode_exception
 from scaler_worker.processor.housekeeping import Housekeeping
-from scaler_worker.processor.named import NamedFunctions
-from scaler_worker.processor.output import streamed_output
-from scaler_worker.processor.profiling import Profile
 from scaler_worker.zygote import SIGNAL_NUMBER
 
 dumps_plain = pickle.dumps

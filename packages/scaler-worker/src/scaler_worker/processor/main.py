@@ -14,10 +14,10 @@ import time
 from dataclasses import dataclass
 
 from scaler_protocol.process import LoggingOptions, execute_preload, setup_logging
+from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.loop import ProcessorLoop
-from scaler_worker.processor.named import NamedFunctions
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskHeader
-from scaler_worker.core.tasks import Task
 
 _Rank = tuple[int, int]
 

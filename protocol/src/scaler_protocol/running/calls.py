@@ -24,9 +24,9 @@ from scaler_protocol.errors import ObjectNotFound, ScalerError
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
-from scaler_worker.processor.errors import TaskFailed
-from scaler_worker.processor.kept import KeptValues
-from scaler_worker.processor.named import PREFIX, NamedFunctions
+from scaler_protocol.running.errors import TaskFailed
+from scaler_protocol.running.kept import KeptValues
+from scaler_protocol.running.named import PREFIX, NamedFunctions
 
 OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their

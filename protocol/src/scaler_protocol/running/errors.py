@@ -20,7 +20,8 @@ SPARE_BYTES = 2 * 1024  # of the inline limit, for the frame around the parts
 NOT_BEGUN = frozenset((BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT))
 """Reasons for which a task's code is never reached: it ends REFUSED, not FAILED (WRK-3, WRK-4, BAT-6)."""
 
-_OWN_PACKAGE = __name__.split(".")[0]
+_OWN_PACKAGES = frozenset(("scaler_protocol", "scaler_worker", "scaler_symphony"))
+"""Whose frames lie between the processor and the user's code."""
 
 
 class TaskFailed(Exception):
@@ -80,7 +81,7 @@ def _traceback_text(error: BaseException) -> str:
 
 def _users_frames(frames: TracebackType | None) -> TracebackType | None:
     """Without the processor's own frames, which lie before the user's."""
-    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").split(".")[0] == _OWN_PACKAGE:
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").split(".")[0] in _OWN_PACKAGES:
         frames = frames.tb_next
     return frames
 
