@@ -150,7 +150,7 @@ def test_the_section_of_a_kind(file: Path) -> None:
         one = ArgumentParser("scaler_thing", section="worker_manager", kind=kind)
         one.add_argument("--count", type=positive_int)
         assert one.parse_settings(["--config", str(file)], {}).count == count
-    with pytest.raises(UsageError, match="0 sections .* with type = 'third'"):
+    with pytest.raises(UsageError, match=r"0 sections .* with type = 'third'"):
         ArgumentParser("scaler_thing", section="worker_manager", kind="third").parse_settings(
             ["--config", str(file)], {}
         )
