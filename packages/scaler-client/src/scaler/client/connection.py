@@ -62,6 +62,7 @@ LONE_WAIT_SECONDS = 0.2
 """How long a thread that waits in the IO thread's place waits at most: a redial by another gives us another socket."""
 
 SHORTEST_WAIT_SECONDS = 0.005
+"""And at least: what is due may be the IO thread's to do."""
 
 
 class Connection:
@@ -172,7 +173,6 @@ class Connection:
             while self._core.pending_count == 1 and not is_over():
                 due_seconds = self._until_next_deadline()
                 seconds = LONE_WAIT_SECONDS if due_seconds is None else min(due_seconds, LONE_WAIT_SECONDS)
-                # Not at once, whatever is due: some of it is for the IO thread to do.
                 wait(max(SHORTEST_WAIT_SECONDS, min(seconds, end_at - time.monotonic())))
                 with self._lock:
                     if self.is_closed or time.monotonic() >= end_at:
