@@ -16,6 +16,8 @@ from .verdicts import Breach, Ended, Unsupported
 
 #: In force for workers and clients under test: short, so that what takes time is soon seen.
 DIALER_TIMERS = {"heartbeatSeconds": 0.25, "leaseSeconds": 3.0}
+#: A program that was asked to end and has not by then is killed.
+STOP_SECONDS = 5.0
 #: Who owns the functions by name.
 SUITE = new_id()
 
@@ -111,8 +113,14 @@ class Arena:
         code = None
         self.pump.watch = lambda: None
         if self.subject is not None:
-            code = self.subject.stop()
-            self.subject = None
+            subject, self.subject = self.subject, None
+            subject.ask_to_end()
+            try:
+                # A dialer says Bye and waits to know that it has arrived: its hosts go on meanwhile.
+                self.pump.until(lambda: not subject.is_running, 0.0 if self.role in SERVERS else STOP_SECONDS)
+            except Breach:
+                pass  # what it says at the end is nobody's concern any more
+            code = subject.stop(STOP_SECONDS if self.role in SERVERS else 0.0)
         self.testee = None
         for host in (self.storage, self.scheduler):
             if host is not None:

@@ -66,11 +66,13 @@ class Subject:
         if code is not None:
             raise Ended(f"the process under test ended by itself {_how(code)}; the end of its log says why")
 
-    def stop(self, seconds: float = STOP_SECONDS) -> int | None:
-        """Ask it to end, and end it if it does not. Its exit code, or None when it had to be killed."""
+    def ask_to_end(self) -> None:
         asked = signal.Signals[self._entry.stop] if self._entry.stop in signal.Signals.__members__ else signal.SIGTERM
         if self.is_running:
             self.process.send_signal(asked)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> int | None:
+        """Wait until it has ended, and end it if it does not. Its exit code, or None when it had to be killed."""
         try:
             code: int | None = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

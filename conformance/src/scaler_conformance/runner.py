@@ -126,5 +126,5 @@ class Runner:
 
     def _clear(self, case: Case, scene: Scene | None) -> None:
         if scene is not None:
-            is_left_well = scene.close()
+            is_left_well = scene.close(is_spoiled=case.is_fresh)
             self._is_clean = self._is_clean and is_left_well and not case.is_fresh

@@ -207,9 +207,11 @@ class Scene:
 
     # ------------------------------------------------------------ the end
 
-    def close(self) -> bool:
-        """Everybody leaves in order. Whether the process is as it was before."""
+    def close(self, *, is_spoiled: bool = False) -> bool:
+        """Everybody leaves in order. Whether the process is as it was before; no use to ask when it is spoiled."""
         try:
+            if is_spoiled:
+                return False
             # Clients first: their tasks are canceled and nobody is given them again.
             for peer in sorted(self.peers, key=lambda peer: peer.role != "client"):
                 if isinstance(peer, Dialer):
