@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from scaler_protocol.messages import Capability
-from scaler_worker.config import parse_arguments, parse_capabilities
+from scaler_protocol.process.worker_arguments import parse_capabilities
+from scaler_worker.config import parse_arguments
 
 WAIT_SECONDS = 30
 

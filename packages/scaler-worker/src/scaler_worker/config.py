@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaler_protocol.addresses import AddressError, parse_address
-from scaler_protocol.ids import ID_BYTES, PeerId
+from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -27,6 +25,12 @@ from scaler_protocol.process import (
     parse_preload,
     positive_int,
     positive_seconds,
+)
+from scaler_protocol.process.worker_arguments import (
+    checked_address,
+    parse_capabilities,
+    parse_modules,
+    parse_unit,
 )
 
 PROGRAM = "scaler_cluster"
@@ -71,7 +75,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
     """From the options that `add_worker_options` has added."""
     check_event_loop(parsed.event_loop)
     return ClusterConfig(
-        address=_address(parsed.address),
+        address=checked_address(parsed.address),
         capabilities=parsed.per_worker_capabilities,
         queue_size=parsed.worker_task_queue_size,
         heartbeat_seconds=parsed.heartbeat_interval,
@@ -83,7 +87,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
         max_processors=parsed.max_processors,
         suspends_hard=parsed.hard_processor_suspend,
-        storage_address=_address(parsed.object_storage_address) if parsed.object_storage_address else "",
+        storage_address=checked_address(parsed.object_storage_address) if parsed.object_storage_address else "",
         preload=parsed.preload or "",
         functions=parsed.functions,
         io_threads=parsed.io_threads,
@@ -131,7 +135,7 @@ def _add_count(group: argparse._ArgumentGroup) -> None:
         help="comma separated, as many as workers (default: numbers)",
     )  # fmt: skip
     group.add_argument(
-        "--unit", type=_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
+        "--unit", type=parse_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
         help="set by worker managers: the id of the manager in hexadecimal, and of the unit that these workers are",
     )  # fmt: skip
 
@@ -171,7 +175,7 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         help="call this once in every new processor, before its first task",
     )  # fmt: skip
     group.add_argument(
-        "--functions", type=_modules, default=(), metavar="MODULES",
+        "--functions", type=parse_modules, default=(), metavar="MODULES",
         help="modules, comma separated, whose public functions clients may call by name, with bytes for arguments and "
         "result (default: none)",
     )  # fmt: skip
@@ -214,57 +218,12 @@ def _add_connection(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def parse_capabilities(text: str) -> tuple[Capability, ...]:
-    """`gpu=2,linux`: names, and amounts where they are counted."""
-    return tuple(_capability(item.strip()) for item in text.split(",") if item.strip())
-
-
-def _capability(text: str) -> Capability:
-    name, equals, amount = (part.strip() for part in text.partition("="))
-    if not name or (equals and not amount.isdecimal() and amount != "-1"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a capability: write name, or name=amount")
-    return Capability(name, int(amount) if equals else -1)
-
-
-def _unit(text: str) -> tuple[PeerId, str]:
-    manager, _, unit_id = text.partition(":")
-    try:
-        manager_id = bytes.fromhex(manager)
-    except ValueError:
-        manager_id = b""
-    if len(manager_id) != ID_BYTES or not unit_id:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form MANAGER:UNIT, with 32 hexadecimal digits first")
-    return PeerId(manager_id), unit_id
-
-
 def _preload(text: str) -> str:
     try:
         parse_preload(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
-
-
-def _modules(text: str) -> tuple[str, ...]:
-    """Looked for now and imported later, in the processors: a misspelled one is told before there is a worker."""
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        try:
-            is_there = importlib.util.find_spec(name) is not None
-        except (ImportError, ValueError):
-            is_there = False
-        if not is_there:
-            raise argparse.ArgumentTypeError(
-                f"there is no module {name!r} here: is it installed, or its directory in PYTHONPATH?"
-            )
-    return names
-
-
-def _address(text: str) -> str:
-    try:
-        return str(parse_address(text))
-    except AddressError as error:
-        raise UsageError(str(error)) from None
 
 
 def _names(text: str, count: int | None) -> tuple[str, ...]:
