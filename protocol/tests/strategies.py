@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scaler_protocol import codes
+from scaler_protocol.codec.checks import SAMPLE_BYTES
 from scaler_protocol.codec.plans import PAYLOAD, FieldPlan, RecordPlan
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.columns import join_u16, join_u32
@@ -21,6 +22,7 @@ from scaler_protocol.messages import (
     CancelReply,
     Dispatch,
     Message,
+    NameFunctions,
     Recall,
     Release,
     Results,
@@ -59,6 +61,8 @@ def _field(field: FieldPlan, is_peer_id: bool) -> st.SearchStrategy[Any]:
         return ids
     if field.is_checked_id:
         return st.just(b"") | ids
+    if field.name == "samples":
+        return st.lists(st.binary(min_size=SAMPLE_BYTES, max_size=SAMPLE_BYTES), max_size=2).map(b"".join)
     simple = {"text": texts, "data": payloads, "bool": st.booleans(), "float32": _floats(32), "float64": _floats(64)}
     return simple[field.kind] if field.kind in simple else _integers(field.kind)
 
@@ -182,6 +186,9 @@ _SPECIAL: dict[type, st.SearchStrategy[Any]] = {
     ),
     Recall: st.builds(Recall, ids=_id_lists),
     Returned: st.builds(Returned, ids=_id_lists, is_recall_answer=st.booleans()),
+    NameFunctions: st.lists(st.tuples(ids, texts), max_size=4).map(
+        lambda named: NameFunctions(b"".join(one for one, _ in named), tuple(name for _, name in named))
+    ),
     Release: st.builds(Release, request_id=st.integers(0, 2**64 - 1), owner=ids, ids=_id_lists),
 }
 

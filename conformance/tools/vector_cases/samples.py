@@ -23,14 +23,19 @@ from scaler_protocol.messages import (
     Error,
     Explain,
     Explanation,
+    FunctionName,
     Get,
+    GraphShape,
+    GraphShapes,
     Hello,
     Limits,
+    ManagerEntry,
     ManagerOffer,
     ManagerStatus,
     ManagerTarget,
     MemoryFile,
     Message,
+    NameFunctions,
     ObjectReply,
     Ping,
     Pong,
@@ -44,6 +49,8 @@ from scaler_protocol.messages import (
     Results,
     Resume,
     Returned,
+    SampleBlock,
+    SampleTasks,
     SharedValue,
     Shutdown,
     ShutdownReply,
@@ -55,9 +62,11 @@ from scaler_protocol.messages import (
     TaskError,
     TaskHeader,
     TaskLog,
+    TaskSamples,
     Timers,
     Unit,
     Value,
+    WaitingClass,
     Welcome,
     WorkerEntry,
     WorkerOffer,
@@ -68,8 +77,17 @@ PEER, SERVER, OBJECT, TASK, OTHER_TASK = an_id(0xC1), an_id(0x5C), an_id(0x0B), 
 SOFTWARE = Software("scaler-client", "0.1.0", "Python 3.11.7", "löwe", 4711)
 CAPABILITIES = (Capability("gpu", 2), Capability("linux"))
 BUSY = WorkerStatus(
-    0.25, 2**33, 2**36, 7, 1, (ProcessorStatus(4712, 2, 1.0, 2**31, TASK, 1.5), ProcessorStatus(4713, 1))
+    0.25,
+    2**33,
+    2**36,
+    7,
+    1,
+    (ProcessorStatus(4712, 2, 1.0, 2**31, TASK, 1.5), ProcessorStatus(4713, 1)),
+    0.125,
+    9,
+    TASK + OBJECT + struct.pack("<QQII", 2_500_000, 1_500_000, 4712, codes.STATUS_FAILED),
 )
+NAMES = (FunctionName(OBJECT, "prix_de_l'été"), FunctionName(an_id(0x0C)))
 
 SMALL: list[Message] = [
     Hello(1, 1, codes.ROLE_CLIENT, PEER),
@@ -106,6 +124,10 @@ SMALL: list[Message] = [
     ClusterStatus(),
     ManagerStatus(),
     ManagerTarget(0),
+    NameFunctions(b""),
+    SampleTasks(),
+    TaskSamples(),
+    GraphShapes(),
 ]
 
 # fmt: off
@@ -128,7 +150,7 @@ FULL: list[Message] = [
     CancelReply(TASK + OTHER_TASK + an_id(3), bytes((0, 1, 2))),
     TaskLog(TASK, 2, "größer als\nerwartet", "w1"),
     Explain(9, TASK),
-    Explanation(9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2),
+    Explanation(9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix"),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
     Credit(1000, 4),
@@ -154,11 +176,25 @@ FULL: list[Message] = [
         received_counts=(Count("submit", 6),),
         function_counts=(Count(OBJECT.hex(), 3),),
         clients=(ClientEntry(PEER, SOFTWARE, 3), ClientEntry(an_id(0xC2))),
-        workers=(WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY),),
-        rejected_count=1,
+        workers=(WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY, "u1", an_id(0xAA)),),
+        rejected_count=1, interval_seconds=2.5, software=SOFTWARE, scheduler_address="tcp://0.0.0.0:2345",
+        storage_address="tcp://10.0.0.7:2346", is_storage_connected=True, storage=StorageStatus(7, 10, 2, 2**34, 3),
+        function_names=NAMES, waiting_classes=(WaitingClass(CAPABILITIES, -5, 2, 2**33, 0), WaitingClass()),
+        managers=(ManagerEntry(an_id(0xAA), "grid", CAPABILITIES, 4, 8, 16, 1, 2, 3, "no quota"), ManagerEntry()),
+        recalled_count=2**33, returned_count=17,
     ),
     ManagerStatus(3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"),
     ManagerTarget(4, 8, ("u1", "u2")),
+    NameFunctions(OBJECT + an_id(0x0C), ("prix_de_l'été", "<lambda>")),
+    SampleTasks(100),
+    TaskSamples(5, SERVER, 3600.5, (SampleBlock(PEER, "w1", 0.25, 9, BUSY.samples), SampleBlock(SERVER)), NAMES),
+    GraphShapes(6, SERVER, (
+        GraphShape(
+            an_id(0x96), PEER, 1000, 998, TASK + OTHER_TASK, bytes((4, 0)), OBJECT + OBJECT, join_u16([0, 1]),
+            join_u16([0]), NAMES,
+        ),
+        GraphShape(),
+    )),
 ]
 
 FULL_HEADER = TaskHeader(

@@ -1,11 +1,14 @@
 @0xc2b5aef2d0a64b91;
 # What the cluster does, for those who watch. Spec chapter 14 (MON).
 #
-# On the PUB socket a message is frame 0: topic ("status"), frame 1: envelope with seq 0. The sequence number is in
-# ClusterStatus. A watcher that starts, or sees a gap, may ask the scheduler's ROUTER for a snapshot, as role monitor.
+# On the PUB socket a message is frame 0: topic, frame 1: envelope with seq 0. Topics: "status" (ClusterStatus), "tasks"
+# (TaskSamples), "graphs" (GraphShapes), "logs" (TaskLog). Each costs something only while somebody subscribes to it
+# (MON-8). Sequence numbers are in the messages. A watcher that starts, or sees a gap, may ask the scheduler's ROUTER for
+# a snapshot, as role monitor.
 
 using Session = import "session.capnp";
 using Workers = import "workers.capnp";
+using Objects = import "objects.capnp";
 
 struct SnapshotRequest @0xb72c2d2be6e0eb4f {
   requestId @0 :UInt64;
@@ -25,10 +28,94 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   # worker_lost, refused. Names that a watcher does not know are to be ignored. (MON-5, MON-6)
   sentCounts @9 :List(Count);       # messages by kind
   receivedCounts @10 :List(Count);
-  functionCounts @11 :List(Count);  # unfinished tasks by function id (hex)
+  functionCounts @11 :List(Count);
+  # Unfinished tasks by function id (hex), the most frequent ones. An empty name: all other unfinished tasks, which were
+  # not looked at one by one. (MON-14)
   clients @12 :List(ClientEntry);
   workers @13 :List(WorkerEntry);
   rejectedCount @14 :UInt64;        # messages refused: bad framing, bad batches, no session, wrong role
+  intervalSeconds @15 :Float32;     # until the next publication; longer where one costs much (MON-9). Zero: unknown
+  software @16 :Session.Software;   # of the scheduler
+  schedulerAddress @17 :Text;       # where the scheduler listens, as it is bound
+  storageAddress @18 :Text;
+  isStorageConnected @19 :Bool;
+  storage @20 :Objects.StorageStatus;  # the storage's last answer; all zero before the first
+  functionNames @21 :List(FunctionName);  # of functionCounts, where they are known
+  waitingClasses @22 :List(WaitingClass);  # what queued tasks wait for, most urgent first
+  managers @23 :List(ManagerEntry);
+  recalledCount @24 :UInt64;        # tasks that workers were asked to give back, since the start (SCH-20)
+  returnedCount @25 :UInt64;        # tasks that they gave back
+}
+
+struct FunctionName @0xe80ed69ae613dc12 {
+  functionId @0 :Data;
+  name @1 :Text;  # as its client calls it; foreign text (MON-7)
+}
+
+struct NameFunctions @0xd2f1fa34358b5149 {
+  # Client -> scheduler: what people call these functions. Only for those who watch. (MON-13)
+  ids @0 :Data;          # 16·n
+  names @1 :List(Text);  # n
+}
+
+struct WaitingClass @0xe9a3a8024d0d7fdd {
+  # Queued tasks that are equally urgent and may go to the same workers.
+  capabilities @0 :List(Session.Capability);
+  priority @1 :Int32;
+  depth @2 :UInt16;
+  taskCount @3 :UInt64;
+  ableCount @4 :UInt32;  # connected workers that could ever take one; zero: they wait for a worker that is not there
+}
+
+struct ManagerEntry @0xda53d073f28b6f61 {
+  managerId @0 :Data;
+  name @1 :Text;
+  capabilities @2 :List(Session.Capability);
+  workersPerUnit @3 :UInt32;
+  targetCount @4 :UInt32;  # workers the scheduler wants from it now
+  maxWorkers @5 :UInt32;
+  startingCount @6 :UInt32;  # units, by state
+  runningCount @7 :UInt32;
+  stoppingCount @8 :UInt32;
+  trouble @9 :Text;  # as in ManagerStatus
+}
+
+struct TaskSamples @0xaf4d6bc822af2e1e {
+  # Topic "tasks": a sample of the tasks that ended since the last one. (MON-10, MON-11)
+  sequence @0 :UInt64;
+  serverId @1 :Data;
+  uptimeSeconds @2 :Float64;
+  blocks @3 :List(SampleBlock);
+  functionNames @4 :List(FunctionName);  # of the functions in `blocks`, where they are known
+}
+
+struct SampleBlock @0xfd53ef3a6255b525 {
+  # What one worker told in one WorkerStatus.
+  peerId @0 :Data;
+  name @1 :Text;
+  ageSeconds @2 :Float32;   # since the WorkerStatus came
+  endedCount @3 :UInt64;    # as in the WorkerStatus: tasks, of which `samples` describes some
+  samples @4 :Data;         # as in the WorkerStatus
+}
+
+struct GraphShapes @0x8e58b9a8093269e3 {
+  # Topic "graphs": those that run. (MON-12)
+  sequence @0 :UInt64;
+  serverId @1 :Data;
+  graphs @2 :List(GraphShape);
+}
+
+struct GraphShape @0xb1b0ee72f500e5f0 {
+  graphId @0 :Data;
+  clientId @1 :Data;
+  taskCount @2 :UInt64;         # all tasks known of it; more than are listed when it is large
+  unfinishedCount @3 :UInt64;
+  ids @4 :Data;                 # 16·n: some of its tasks
+  states @5 :Data;              # u8·n: 0 waiting, 1 queued, 2 dispatched, 3 canceling, 4 ended
+  functions @6 :Data;           # 16·n
+  dependencyCounts @7 :Data;    # u16·n; of tasks that are listed
+  dependencies @8 :Data;        # u16·Σ: their indexes in `ids`
+  functionNames @9 :List(FunctionName);
 }
 
 struct Count @0x9a7e1d3c5b2f4e60 {
@@ -53,4 +140,6 @@ struct WorkerEntry @0xa3c5e7f9b1d2c4e6 {
   lagSeconds @7 :Float32;    # last round trip of a Ping
   silentSeconds @8 :Float32; # since it was last heard
   status @9 :Workers.WorkerStatus;
+  unitId @10 :Text;          # of the manager that started it, or empty
+  managerId @11 :Data;
 }

@@ -132,4 +132,6 @@ struct Explanation @0xb5a310aca82166ef {
   isBegun @8 :Bool;           # it runs there, by the worker's last WorkerStatus
   runningSeconds @9 :Float64; # for so long, when isBegun
   attempt @10 :UInt16;        # which run of it this is, from 1
+  capabilities @11 :List(Session.Capability);  # what its header asks for; empty without a state
+  functionName @12 :Text;     # as its client calls it, where that is known
 }

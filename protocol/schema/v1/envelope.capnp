@@ -72,5 +72,10 @@ struct Envelope @0xc5d3d303d1e25cc7 {
 
     explain @38 :Tasks.Explain;                    # client -> scheduler
     explanation @39 :Tasks.Explanation;            # scheduler -> client
+
+    nameFunctions @40 :Monitor.NameFunctions;      # client -> scheduler
+    sampleTasks @41 :Workers.SampleTasks;          # scheduler -> worker, feature samples
+    taskSamples @42 :Monitor.TaskSamples;          # on PUB
+    graphShapes @43 :Monitor.GraphShapes;          # on PUB
   }
 }

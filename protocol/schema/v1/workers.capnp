@@ -29,6 +29,20 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
   queuedCount @3 :UInt32;     # tasks held and not begun
   blockedCount @4 :UInt32;    # tasks that wait for children and lend their place
   processors @5 :List(ProcessorStatus);
+  lagSeconds @6 :Float32;     # from sending the last WorkerStatus to its acknowledgement; zero: not measured
+  endedCount @7 :UInt64;
+  # Tasks that have ended here since the WorkerStatus before, while SampleTasks asks for samples; else zero. (MON-11)
+
+  samples @8 :Data;
+  # 56·n: some of them, in the order in which they ended. Each: task id (16), function id (16), u64 microseconds from its
+  # begin until this message was made, u64 microseconds it ran, u32 process id of its processor, u32 status as in
+  # ResultBatch. (MON-10, MON-11)
+}
+
+struct SampleTasks @0xdbb7eeb51d76a39b {
+  # Scheduler -> worker with the feature `samples`: describe tasks that have ended. For the rest of the session, or until
+  # the next SampleTasks. (MON-10)
+  sampleLimit @0 :UInt32;  # most samples in one WorkerStatus; zero, as at the beginning: none, and nothing is counted
 }
 
 struct ProcessorStatus @0xcdfb3c6438647c82 {

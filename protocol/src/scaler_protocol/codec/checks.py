@@ -21,12 +21,17 @@ from scaler_protocol.messages import (
     Dispatch,
     Limits,
     Message,
+    NameFunctions,
     Recall,
     Release,
     Results,
     Returned,
     Submit,
+    WorkerStatus,
 )
+
+SAMPLE_BYTES = 56
+"""A row of `WorkerStatus.samples`."""
 
 
 def check(message: Message, limits: Limits) -> None:
@@ -49,6 +54,16 @@ def _check_cancel_reply(reply: CancelReply, limits: Limits) -> None:
         raise _bad_column("outcomes", f"{len(reply.outcomes)} bytes for {count} ids")
 
 
+def _check_samples(status: WorkerStatus, limits: Limits) -> None:
+    if len(status.samples) % SAMPLE_BYTES:
+        raise _bad_column("samples", f"{len(status.samples)} bytes, which are not whole rows of {SAMPLE_BYTES}")
+
+
+def _check_names(message: NameFunctions, limits: Limits) -> None:
+    if len(message.ids) != ID_BYTES * len(message.names):
+        raise _bad_column("ids", f"{len(message.ids)} bytes for {len(message.names)} names")
+
+
 def _bad_column(name: str, text: str) -> CodecError:
     return CodecError(codes.BAD_ENVELOPE, f"column {name} has {text}", "FRM-8")
 
@@ -62,4 +77,6 @@ _CHECKS: dict[type, Callable[[Any, Limits], None]] = {
     Recall: _check_ids,
     Returned: _check_ids,
     Release: _check_ids,
+    WorkerStatus: _check_samples,
+    NameFunctions: _check_names,
 }

@@ -8,7 +8,21 @@ turns these records into frames and back; nothing else in the project knows Cap'
 from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_TASK, Buffer
 from scaler_protocol.messages.every import Message
 from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget, Unit
-from scaler_protocol.messages.monitor import ClientEntry, ClusterStatus, Count, SnapshotRequest, WorkerEntry
+from scaler_protocol.messages.monitor import (
+    ClientEntry,
+    ClusterStatus,
+    Count,
+    FunctionName,
+    GraphShape,
+    GraphShapes,
+    ManagerEntry,
+    NameFunctions,
+    SampleBlock,
+    SnapshotRequest,
+    TaskSamples,
+    WaitingClass,
+    WorkerEntry,
+)
 from scaler_protocol.messages.objects import (
     Duplicate,
     Get,
@@ -55,9 +69,13 @@ from scaler_protocol.messages.tasks import (
     TaskHeader,
     TaskLog,
 )
-from scaler_protocol.messages.workers import Credit, ProcessorStatus, Recall, Returned, WorkerStatus
+from scaler_protocol.messages.workers import Credit, ProcessorStatus, Recall, Returned, SampleTasks, WorkerStatus
 
 __all__ = [
+    "NO_GRAPH",
+    "NO_OBJECT",
+    "NO_PEER",
+    "NO_TASK",
     "Acknowledge",
     "Buffer",
     "Bye",
@@ -73,18 +91,19 @@ __all__ = [
     "Error",
     "Explain",
     "Explanation",
+    "FunctionName",
     "Get",
+    "GraphShape",
+    "GraphShapes",
     "Hello",
     "Limits",
+    "ManagerEntry",
     "ManagerOffer",
     "ManagerStatus",
     "ManagerTarget",
     "MemoryFile",
     "Message",
-    "NO_GRAPH",
-    "NO_OBJECT",
-    "NO_PEER",
-    "NO_TASK",
+    "NameFunctions",
     "ObjectReply",
     "Ping",
     "Pong",
@@ -98,6 +117,8 @@ __all__ = [
     "Results",
     "Resume",
     "Returned",
+    "SampleBlock",
+    "SampleTasks",
     "SharedValue",
     "Shutdown",
     "ShutdownReply",
@@ -110,9 +131,11 @@ __all__ = [
     "TaskError",
     "TaskHeader",
     "TaskLog",
+    "TaskSamples",
     "Timers",
     "Unit",
     "Value",
+    "WaitingClass",
     "Welcome",
     "WorkerEntry",
     "WorkerOffer",

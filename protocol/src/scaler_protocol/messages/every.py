@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget
-from scaler_protocol.messages.monitor import ClusterStatus, SnapshotRequest
+from scaler_protocol.messages.monitor import ClusterStatus, GraphShapes, NameFunctions, SnapshotRequest, TaskSamples
 from scaler_protocol.messages.objects import (
     Duplicate,
     Get,
@@ -30,7 +30,7 @@ from scaler_protocol.messages.tasks import (
     Submit,
     TaskLog,
 )
-from scaler_protocol.messages.workers import Credit, Recall, Returned, WorkerStatus
+from scaler_protocol.messages.workers import Credit, Recall, Returned, SampleTasks, WorkerStatus
 
 Message = (
     Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
@@ -40,4 +40,5 @@ Message = (
     | PutShared | SharedValue
     | SnapshotRequest | ClusterStatus
     | ManagerStatus | ManagerTarget
+    | NameFunctions | SampleTasks | TaskSamples | GraphShapes
 )  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scaler_protocol.ids import PeerId
-from scaler_protocol.messages.common import NO_PEER
+from scaler_protocol.ids import GraphId, ObjectId, PeerId
+from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER
+from scaler_protocol.messages.objects import StorageStatus
 from scaler_protocol.messages.session import Capability, Software
 from scaler_protocol.messages.workers import WorkerStatus
 
@@ -40,6 +41,43 @@ class WorkerEntry:
     lag_seconds: float = 0.0
     silent_seconds: float = 0.0
     status: WorkerStatus = field(default_factory=WorkerStatus)
+    unit_id: str = ""
+    manager_id: PeerId = NO_PEER
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionName:
+    function_id: ObjectId = NO_OBJECT
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NameFunctions:
+    ids: bytes
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingClass:
+    capabilities: tuple[Capability, ...] = ()
+    priority: int = 0
+    depth: int = 0
+    task_count: int = 0
+    able_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerEntry:
+    manager_id: PeerId = NO_PEER
+    name: str = ""
+    capabilities: tuple[Capability, ...] = ()
+    workers_per_unit: int = 0
+    target_count: int = 0
+    max_workers: int = 0
+    starting_count: int = 0
+    running_count: int = 0
+    stopping_count: int = 0
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +97,53 @@ class ClusterStatus:
     clients: tuple[ClientEntry, ...] = ()
     workers: tuple[WorkerEntry, ...] = ()
     rejected_count: int = 0
+    interval_seconds: float = 0.0
+    software: Software = field(default_factory=Software)
+    scheduler_address: str = ""
+    storage_address: str = ""
+    is_storage_connected: bool = False
+    storage: StorageStatus = field(default_factory=lambda: StorageStatus(0))
+    function_names: tuple[FunctionName, ...] = ()
+    waiting_classes: tuple[WaitingClass, ...] = ()
+    managers: tuple[ManagerEntry, ...] = ()
+    recalled_count: int = 0
+    returned_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBlock:
+    peer_id: PeerId
+    name: str = ""
+    age_seconds: float = 0.0
+    ended_count: int = 0
+    samples: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSamples:
+    sequence: int = 0
+    server_id: PeerId = NO_PEER
+    uptime_seconds: float = 0.0
+    blocks: tuple[SampleBlock, ...] = ()
+    function_names: tuple[FunctionName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphShape:
+    graph_id: GraphId = NO_GRAPH
+    client_id: PeerId = NO_PEER
+    task_count: int = 0
+    unfinished_count: int = 0
+    ids: bytes = b""
+    states: bytes = b""
+    functions: bytes = b""
+    dependency_counts: bytes = b""
+    dependencies: bytes = b""
+    function_names: tuple[FunctionName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphShapes:
+    sequence: int = 0
+    server_id: PeerId = NO_PEER
+    graphs: tuple[GraphShape, ...] = ()

@@ -127,6 +127,8 @@ class Explanation:
     is_begun: bool = False
     running_seconds: float = 0.0
     attempt: int = 0
+    capabilities: tuple[Capability, ...] = ()
+    function_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

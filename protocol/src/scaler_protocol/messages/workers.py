@@ -43,3 +43,11 @@ class WorkerStatus:
     queued_count: int = 0
     blocked_count: int = 0
     processors: tuple[ProcessorStatus, ...] = ()
+    lag_seconds: float = 0.0
+    ended_count: int = 0
+    samples: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTasks:
+    sample_limit: int = 0

@@ -42,7 +42,7 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
 struct SampleTasks @0xdbb7eeb51d76a39b {
   # Scheduler -> worker with the feature `samples`: describe tasks that have ended. For the rest of the session, or until
   # the next SampleTasks. (MON-10)
-  limit @0 :UInt32;  # most samples in one WorkerStatus; zero, as at the beginning: none, and nothing is counted
+  sampleLimit @0 :UInt32;  # most samples in one WorkerStatus; zero, as at the beginning: none, and nothing is counted
 }
 
 struct ProcessorStatus @0xcdfb3c6438647c82 {
