@@ -5,9 +5,9 @@ runs in order, writing each result as soon as there is one. So when it dies the 
 slice without a result. Everything handed out can be taken back as long as it has not begun, by one rule that holds for
 blocking, reclaiming and dying alike: the first task of the slice is the one that runs, the rest returns to the queue.
 
-Nothing is sent to the scheduler while events are handled. `RoundEnded` is the end of one wake-up of the shell: then free
-places are filled, what is due is done, and all results leave as one message with the credit (CRD-3). Only a Dispatch
-that finds a free processor is handed to it at once: everything else can wait until that works.
+Nothing is sent to the scheduler while events are handled. `RoundEnded` is the end of one wake-up of the shell: then
+free places are filled, what is due is done, and all results leave as one message with the credit (CRD-3). Only a
+Dispatch that finds a free processor is handed to it at once: everything else can wait until that works.
 """
 
 from __future__ import annotations
