@@ -1,11 +1,9 @@
 // Calls and results in columns. Spec chapter 08 (BAT, PAY).
 
-import { Message as Root } from "capnp-es";
-
 import * as codes from "../build/schema/constants.js";
 import { TaskError, type TaskHeader } from "../build/schema/tasks.js";
 import { type Bytes, fromHex, type Id, idBytes, idColumn, joined, numberColumn, numbersOf, toHex } from "./bytes.js";
-import { type Columns, type Fill, type Limits, put, Refusal } from "./envelope.js";
+import { type Columns, type Fill, type Limits, listItemsMax, put, Refusal, rootOf } from "./envelope.js";
 
 /** What all calls of one batch have in common. */
 export interface CallOptions {
@@ -142,9 +140,11 @@ export function readFailure(encoded: Bytes, status: number): Failure {
   const unknown = { code: codesOfStatuses[status] ?? 0, type: "", message, text: "", exitCode: 0, workers: [] };
   if (encoded.length === 0) return unknown;
   try {
-    const error = new Root(encoded.slice().buffer, false).getRoot(TaskError);
-    const { code, typeName: type, exitCode } = error;
-    return { code, type, message: error.message, text: error.text, exitCode, workers: [...error.workers] };
+    const error = rootOf(encoded).getRoot(TaskError);
+    const { code, typeName: type, exitCode, workers: list } = error;
+    if (list.length > listItemsMax) return unknown; // it claims more than there can be (LIM-4)
+    const workers = Array.from({ length: list.length }, (_, index) => list.get(index));
+    return { code, type, message: error.message, text: error.text, exitCode, workers };
   } catch {
     return unknown;
   }

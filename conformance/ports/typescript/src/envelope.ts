@@ -81,6 +81,7 @@ export interface Message {
 
 const withPayload: ReadonlySet<number> = new Set([Body.SUBMIT, Body.DISPATCH, Body.RESULTS, Body.PUT, Body.VALUE]);
 const segmentsMax = 64;
+export const listItemsMax = 65536;
 
 function bytesOf(data: Data): Bytes {
   return data.toUint8Array().slice();
@@ -181,6 +182,9 @@ function checkPayload(body: Body, promised: number, payload: Frames, limits: Lim
   return frame;
 }
 
+/** A copy to read from: a Buffer of Node's is often a piece of a larger one. */
+export const rootOf = (bytes: Bytes): Root => new Root(new Uint8Array(bytes).buffer, false);
+
 /** Throws a Refusal, and nothing else. */
 export function readMessage(frames: Frames, limits: Limits): Message {
   const [envelopeFrame = new Uint8Array(), ...payload] = frames;
@@ -190,7 +194,7 @@ export function readMessage(frames: Frames, limits: Limits): Message {
       throw new Refusal(codes.tooLarge, "FRM-4", `the envelope has ${envelopeFrame.length} bytes`, true);
     }
     if (!isWhole(envelopeFrame)) throw new Refusal(codes.badEnvelope, "FRM-6", "this is no envelope", true);
-    const envelope = new Root(envelopeFrame.slice().buffer, false).getRoot(Envelope);
+    const envelope = rootOf(envelopeFrame).getRoot(Envelope);
     const { ack, message: body } = envelope;
     seq = envelope.seq;
     if (body.which() > Body.EXPLANATION) {
