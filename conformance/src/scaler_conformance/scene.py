@@ -34,6 +34,9 @@ class Settings:
     #: give up a role after so many failures; zero: never
     stop_at: int = 0
     everyday_examples: int = 120
+    everyday_seconds: float = 45.0
+    #: how long a failing sequence is made smaller
+    shrink_seconds: float = 20.0
 
     @property
     def examples(self) -> int:
@@ -45,7 +48,7 @@ class Settings:
 
     @property
     def generated_seconds(self) -> float:
-        return 400.0 if self.is_full else 45.0
+        return 400.0 if self.is_full else self.everyday_seconds
 
 
 class Scene:
@@ -81,6 +84,7 @@ class Scene:
             length=settings.length,
             seed=settings.seed,
             seconds=settings.generated_seconds,
+            shrink_seconds=settings.shrink_seconds,
         )
         if self.run.breach is not None:
             raise self.run.breach

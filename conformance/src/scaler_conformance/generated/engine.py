@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 #: Plays one sequence in a scene of its own and raises Breach. Given a counter for the edges it has taken.
 Player = Callable[["Scene", list[Step], Counter[str]], None]
-SHRINK_SECONDS = 20.0
 CONFIRMATIONS = 3
 #: One sequence may take so long; a port that answers nothing is found out by its first fence.
 EXAMPLE_SECONDS = 15.0
@@ -40,7 +39,15 @@ class Run:
 
 
 def explore(
-    scene: Scene, player: Player, weights: Mapping[str, int], *, examples: int, length: int, seed: int, seconds: float
+    scene: Scene,
+    player: Player,
+    weights: Mapping[str, int],
+    *,
+    examples: int,
+    length: int,
+    seed: int,
+    seconds: float,
+    shrink_seconds: float,
 ) -> Run:
     """Plays so many sequences, or as many as the time allows; raises the smallest failure as a Breach."""
     from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -68,7 +75,7 @@ def explore(
     explored: Callable[[], None] = drawn(seeded(seed)(given(strategy(weights, length))(play)))  # type: ignore[no-untyped-call]
     explored()
     if run.breach is not None:
-        shrink(scene, player, run)
+        shrink(scene, player, run, shrink_seconds)
         confirm(scene, player, run)
     return run
 
@@ -104,10 +111,10 @@ def attempt(scene: Scene, player: Player, steps: list[Step], edges: Counter[str]
     return breach
 
 
-def shrink(scene: Scene, player: Player, run: Run) -> None:
+def shrink(scene: Scene, player: Player, run: Run, seconds: float) -> None:
     """Smaller sequences that break the same clause, until none is found or the time is up."""
     assert run.breach is not None
-    end_at = time.monotonic() + SHRINK_SECONDS
+    end_at = time.monotonic() + seconds
     clause, is_smaller = run.breach.clause, True
     best = scene.transcript
     while is_smaller and time.monotonic() < end_at:

@@ -1,0 +1,96 @@
+"""Lets a mutant run through the suite, and says what has noticed it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaler_conformance import manifest
+from scaler_conformance.case import Case, all_cases
+from scaler_conformance.commands.run import select
+from scaler_conformance.manifest import Manifest
+from scaler_conformance.runner import Runner
+from scaler_conformance.scene import Settings
+from scaler_conformance.verdicts import FAIL, WARN, Outcome
+
+from .launch import VARIABLE
+from .registry import FOLDER, Mutant
+
+ROOT = FOLDER.parents[1]
+OURS = ROOT / "conformance" / "adapters" / "scaler.toml"
+SEEDS = 8
+#: Of these seeds' runs so many must find a mutant that is not said to be unseen.
+SEEDS_TO_FIND = 7
+EXAMPLES = 120
+GENERATED_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """What became of a mutant: the case that named its clause, or what was said instead."""
+
+    mutant: Mutant
+    case: str
+    text: str
+    seconds: float
+    others: tuple[str, ...] = ()
+    #: by seed, which clause a generated run named; empty: it has found nothing
+    seeds: tuple[str, ...] = ()
+
+    @property
+    def is_caught(self) -> bool:
+        return bool(self.case)
+
+    @property
+    def is_found_by_sequences(self) -> bool:
+        return sum(map(bool, self.seeds)) >= SEEDS_TO_FIND
+
+
+def port_of(mutant: Mutant) -> Manifest:
+    """Our own port, whose role is started through the launcher."""
+    ours = manifest.read(OURS)
+    entry = ours.role(mutant.role)
+    at = entry.command.index("-m")
+    command = (*entry.command[: at + 1], "conformance.mutants.launch", *entry.command[at + 1 :])
+    paths = [path for path in (entry.env.get("PYTHONPATH"), os.environ.get("PYTHONPATH"), str(ROOT)) if path]
+    env = {**entry.env, VARIABLE: mutant.id, "PYTHONPATH": os.pathsep.join(paths)}
+    changed = dataclasses.replace(entry, command=command, env=env)
+    return dataclasses.replace(ours, roles={**ours.roles, mutant.role: changed})
+
+
+def cases_of(mutant: Mutant) -> list[Case]:
+    """The cases that show its clause, without the generated ones."""
+    cases = select(all_cases(), mutant.role, None, [mutant.clause])
+    return [case for case in cases if case.layer != "generated"]
+
+
+def hunt(mutant: Mutant) -> Caught:
+    """Plays the cases of its clause until one fails and blames that clause."""
+    began_at = time.monotonic()
+    outcomes: list[Outcome] = []
+    for case in cases_of(mutant):
+        outcomes += Runner(port_of(mutant), mutant.role).run([case])
+        last = outcomes[-1]
+        if last.verdict in (FAIL, WARN) and last.clause == mutant.clause:
+            return Caught(mutant, last.case, last.text, time.monotonic() - began_at, _others(outcomes[:-1]))
+    return Caught(mutant, "", "", time.monotonic() - began_at, _others(outcomes))
+
+
+def _others(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    return tuple(f"{each.verdict} {each.case} {each.clause}: {each.text[-160:]}" for each in outcomes)
+
+
+def sequences(mutant: Mutant, seeds: Sequence[int]) -> tuple[str, ...]:
+    """Which clause generated runs with these seeds name; empty for a run that finds nothing."""
+    cases = select(all_cases(), mutant.role, ["generated"], None)
+    found = []
+    for seed in seeds:
+        settings = Settings(
+            seed=seed, stop_at=1, everyday_examples=EXAMPLES, everyday_seconds=GENERATED_SECONDS, shrink_seconds=0.0
+        )
+        outcomes = Runner(port_of(mutant), mutant.role, settings=settings).run(cases)
+        found.append(next((each.clause for each in outcomes if each.verdict in (FAIL, WARN)), ""))
+    return tuple(found)
