@@ -23,7 +23,7 @@ def error_result(task: Task, status: int, code: int, **fields: Any) -> Result:
     return Result(task.id, 1, status, CODES.KIND_INLINE, value)
 
 
-@case("CLI-1", "CLI-3", "BAT-6")
+@case("CLI-1", "CLI-3", "BAT-1", "BAT-3", "BAT-5", "BAT-7", "BAT-8", "STO-2", "FRM-6", "FRM-7", "EVO-3")
 def a_call_by_name_is_submitted(scene: Scene) -> None:
     client = scene.client_under_test()
     task = scene.testee.submit("echo", b"hello")
@@ -128,7 +128,7 @@ def a_refused_submit_ends_its_tasks(scene: Scene) -> None:
     scene.check(told["status"] != CODES.STATUS_SUCCESS, "the user is told of a success", "PAY-3")
 
 
-@case("CLI-4", "PAY-1", "LIM-1", fresh=True)
+@case("CLI-4", "PAY-1", "LIM-1", "BAT-4", fresh=True)
 def batches_keep_the_limits_of_the_session(scene: Scene) -> None:
     scene.scheduler.limits |= {"batchTasks": 3, "inlineBytes": 1024}
     client = scene.client_under_test()
@@ -149,7 +149,7 @@ def batches_keep_the_limits_of_the_session(scene: Scene) -> None:
     scene.equal(_argument(scene, sent, 0), b"b" * 2000, "the stored argument", "CLI-3")
 
 
-@case("CLI-3", "OWN-11", "PAY-1", "STO-1")
+@case("CLI-3", "OWN-2", "OWN-11", "PAY-1", "STO-1", "STO-5", "STO-6")
 def a_large_argument_is_stored_in_its_own_name(scene: Scene) -> None:
     client = scene.client_under_test()
     task = scene.testee.submit("echo", b"l" * 300_000)
@@ -243,6 +243,20 @@ def _new(scene: Scene, known: int) -> list[Any]:
 
 def _fatal(code: int) -> Message:
     return Message("error", {"code": code, "fatal": True, "text": "the suite has forgotten this session"})
+
+
+@case("CLI-13", "STO-17", fresh=True, seconds=40.0)
+def a_storage_that_was_restarted_gets_the_objects_again(scene: Scene) -> None:
+    client = scene.client_under_test()
+    task = scene.testee.submit("echo", b"l" * 300_000)
+    (sent,) = client.wait_for_tasks(1)
+    _argument(scene, sent, 0)
+    identifier = sent.parts[0][1]
+    scene.storage.begin_again()
+    back = scene.pump.until(lambda: identifier in scene.storage.values, 15.0)
+    scene.check(back, "a storage of another serverId did not get what an unfinished task needs")
+    answer(client, Result(sent.id, value=b"v"))
+    scene.equal(scene.testee.result(task)["value"], b"v".hex(), "the value that the user sees", "CLI-5")
 
 
 @case("CLI-8", "SES-7")

@@ -140,7 +140,7 @@ def what_the_server_lacks_is_sent_again(scene: Scene) -> None:
     scene.equal([nonce for nonce in again if nonce > 900], [901, 902, 903], "the Pongs that were sent again")
 
 
-@case("ERR-2", "ERR-1", "ERR-9", "SES-16")
+@case("ERR-2", "ERR-1", "ERR-8", "ERR-9", "SES-16")
 def an_unknown_kind_is_refused_and_the_session_goes_on(scene: Scene) -> None:
     guest = scene.guest()
     for tag in (300, 65_535):
@@ -223,6 +223,49 @@ def an_envelope_above_the_limit_is_refused(scene: Scene) -> None:
     guest = scene.guest()
     guest.raw([bytes(5 << 20)], "an envelope of 5 MiB")
     guest.expect_error(CODES.TOO_LARGE, CODES.BAD_ENVELOPE, fatal=True)
+
+
+@case("SES-24", fresh=True)
+def a_resume_that_cannot_be_is_a_lost_session(scene: Scene) -> None:
+    """The server claims to have received more than was ever sent."""
+    guest = scene.guest()
+    guest.fence()
+    guest.received_seq += 1000
+    guest.send_message(
+        Message("error", {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}, 0, guest.sent_seq)
+    )
+    known = len(scene.scheduler.hellos)
+    scene.pump.watch = lambda: None
+    scene.pump.until(lambda: len(scene.scheduler.hellos) > known + 1, 8.0)
+    again = [hello for hello in scene.scheduler.hellos[known + 1 :] if hello["resume"]["sessionId"] == guest.session_id]
+    scene.equal(len(again), 0, "the count of Hellos that ask for the impossible session once more")
+    after = [message for message in guest.history if message.seq and message.seq > guest.received_seq]
+    scene.equal(after, [], "messages that went on in it")
+
+
+@case("HSK-26", "HSK-1", fresh=True)
+def what_comes_before_the_welcome_is_not_answered(scene: Scene) -> None:
+    """A Ping and a kind that nobody knows, instead of a Welcome. It may give up on that socket, and say nothing."""
+    guest = scene.guest()
+    guest.fence()
+    host = scene.scheduler
+    host.noise_before_welcome = [
+        encode(Message("ping", {"nonce": 66}, 1)),
+        damage.with_tag(encode(Message("ping", {"nonce": 67}, 2)), 9_999),
+    ]
+    scene.pump.watch = lambda: None
+    host.is_silent = True
+    _lose_connection(guest)
+
+    def has_redialed() -> bool:
+        return any(message.kind == "hello" for _, message in host.unheard)
+
+    scene.pump.until(has_redialed, REDIAL_SECONDS)
+    scene.check(has_redialed(), "it did not dial again", "SES-9")
+    scene.pump.for_seconds(0.5)
+    fresh = {routing_id for routing_id, message in host.unheard if message.kind == "hello"}
+    said = [message.kind for routing_id, message in host.unheard if routing_id in fresh and message.kind != "hello"]
+    scene.equal(said, [], "what it said on the further socket before the Welcome, Hello aside")
 
 
 @case("SES-22", fresh=True)

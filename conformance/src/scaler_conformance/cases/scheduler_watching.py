@@ -129,3 +129,24 @@ def a_client_is_told_where_its_task_is(scene: Scene) -> None:
     answer = ask(client, b"", 6)
     scene.equal(answer["taskId"], stuck.id, "taskId of the task that nobody can take", "SCH-35")
     scene.equal(answer["ableCount"], 0, "ableCount", "SCH-33")
+
+
+@case("MON-14", "MON-3")
+def functions_are_counted(scene: Scene) -> None:
+    watcher, client = scene.peer("monitor"), scene.client()
+    client.submit(3)
+    client.fence()
+    status = snapshot(watcher)
+    counted = sum(entry["value"] for entry in status["functionCounts"])
+    unfinished = sum(counts_of(status)[name] for name in LIVING)
+    scene.equal(counted, unfinished, "the sum of functionCounts")
+
+
+@case("MON-15", "SCH-33")
+def a_monitor_may_ask_about_every_clients_task(scene: Scene) -> None:
+    watcher, client = scene.peer("monitor"), scene.client()
+    (task,) = client.submit(1, capabilities=[{"name": "nobody-has-this", "amount": -1}])
+    client.fence()
+    watcher.send("explain", requestId=9, taskId=task.id)
+    answer = watcher.expect("explanation")
+    scene.equal((answer["requestId"], answer["state"]), (9, "queued"), "requestId and state")

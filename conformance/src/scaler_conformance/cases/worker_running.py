@@ -49,7 +49,7 @@ def error_of(result: Result) -> dict[str, Any]:
         raise Breach(f"the value of a result that is no success is no TaskError: {problem.text}", "BAT-10") from None
 
 
-@case("WRK-2", "WRK-1")
+@case("WRK-2", "WRK-1", "BAT-1", "BAT-3", "BAT-8", "BAT-11", "FRM-6", "FRM-7", "EVO-3", "LIM-1")
 def every_task_is_reported_once_with_its_attempt(scene: Scene) -> None:
     worker = scene.worker_under_test()
     for attempt in (1, 2, 9):
@@ -104,7 +104,7 @@ def an_unknown_call_format_is_refused(scene: Scene) -> None:
     scene.equal(error_of(result)["code"], CODES.BAD_BATCH, "the code of its TaskError")
 
 
-@case("WRK-4")
+@case("WRK-4", "BAT-12")
 def a_function_that_nobody_knows_is_refused(scene: Scene) -> None:
     worker = scene.worker_under_test()
     for bytes_of_function in (named_function("no-such-function-anywhere"), b"name:\xff\xfe", b"\x80\x00noise"):
@@ -141,7 +141,7 @@ def a_huge_error_is_cut(scene: Scene) -> None:
     scene.equal(error_of(result)["code"], CODES.TASK_RAISED, "the code", "BAT-10")
 
 
-@case("WRK-16", "OWN-6", "OWN-11", "WRK-13", "PAY-1")
+@case("WRK-16", "OWN-6", "OWN-11", "WRK-13", "PAY-1", "STO-1")
 def a_large_value_travels_as_an_object(scene: Scene) -> None:
     worker, client = scene.worker_under_test(), new_id()
     limit = worker.limits_in_force["inlineBytes"]

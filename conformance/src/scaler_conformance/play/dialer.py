@@ -25,7 +25,7 @@ SOFTWARE = {"name": "scaler-conformance", "version": "1", "language": "", "host"
 _FROM_SCHEDULER = {
     "client": frozenset({"results", "cancelReply", "taskLog", "explanation", "shutdownReply"}),
     "worker": frozenset({"dispatch", "cancel", "recall", "shutdown"}),
-    "monitor": frozenset({"clusterStatus"}),
+    "monitor": frozenset({"clusterStatus", "explanation"}),
     "manager": frozenset({"managerTarget"}),
 }
 _FROM_STORAGE = frozenset({"value", "sharedValue", "objectReply", "storageStatus"})

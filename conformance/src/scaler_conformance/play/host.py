@@ -78,6 +78,8 @@ class Host:
         self.routing_ids: list[bytes] = []
         #: for cases: claim at the next resume to have received less than that
         self.forgets = 0
+        #: for cases: what a Hello hears instead of a Welcome, while the host is silent
+        self.noise_before_welcome: list[list[bytes]] = []
         #: what came while it was silent
         self.unheard: list[tuple[bytes, Message]] = []
         #: messages of sockets that have no session
@@ -134,6 +136,8 @@ class Host:
         self.transcript.message(who, "receive", message, rest)
         if self.is_silent:
             self.unheard.append((routing_id, message))
+            if message.kind == "hello":
+                self._make_noise(routing_id)
             return
         if message.kind == "hello":
             self._on_hello(routing_id, message)
@@ -141,6 +145,12 @@ class Host:
             self._on_stranger(routing_id, message)
         else:
             self._on_guest_message(guest, message)
+
+    def _make_noise(self, routing_id: bytes) -> None:
+        noise, self.noise_before_welcome = self.noise_before_welcome, []
+        for frames in noise:
+            self.transcript.raw(self.name, "send", frames, "something before the Welcome")
+            self.transmit(routing_id, frames)
 
     def _on_guest_message(self, guest: Guest, message: Message) -> None:
         guest.history.append(message)
@@ -219,6 +229,13 @@ class Host:
         """HSK-15."""
         offered = hello["limits"].items()
         return {name: min(value or DEFAULT_LIMITS[name], self.limits[name]) for name, value in offered}
+
+    def forget_everybody(self) -> None:
+        """As if it had been started again: whoever speaks next is told that he has no session."""
+        self.server_id = new_id()
+        for guest in self.guests:
+            guest.is_gone, guest.is_open = True, False
+        self._by_routing_id.clear()
 
     # ------------------------------------------------------------ looking
 

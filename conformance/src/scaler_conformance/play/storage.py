@@ -37,6 +37,14 @@ class StorageHost(Host):
     def asked(self, kind: str) -> list[Message]:
         return [message for _, message in self.requests if message.kind == kind]
 
+    def begin_again(self) -> None:
+        """Another life of this storage: it remembers nothing, neither objects nor sessions."""
+        self.values.clear()
+        self.owners.clear()
+        self._uploads.clear()
+        self._waiting.clear()
+        self.forget_everybody()
+
     def store(self, identifier: bytes, value: bytes, owner: bytes) -> None:
         self.values[identifier] = value
         self.owners.setdefault(identifier, set()).add(owner)

@@ -84,10 +84,11 @@ def read_tasks(message: Message) -> list[Task]:
         raise cut.wrong("a function index, an attempt or a kind is out of its range")
     if sum(part_sizes) + sum(input_sizes) != len(message.payload[0]):
         raise cut.wrong(f"sizes add up to {sum(part_sizes) + sum(input_sizes)}, not {len(message.payload[0])}")
+    _check_tasks(message, part_kinds, part_sizes, part_counts)
     parts = _pieces(message.payload[0], part_kinds, part_sizes)
     values = list(_pieces(message.payload[0][sum(part_sizes) :], input_kinds, input_sizes))
     inputs = dict(zip(input_ids, values, strict=True))
-    return [
+    tasks = [
         Task(
             id=ids[row],
             function=functions[indexes[row]],
@@ -100,6 +101,33 @@ def read_tasks(message: Message) -> list[Task]:
         )
         for row in range(count)
     ]
+    _check_references(message.kind, tasks, inputs)
+    return tasks
+
+
+def _check_tasks(message: Message, kinds: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> None:
+    """What a batch may say, beyond how long its columns are."""
+    what, header = message.kind, message["header"]
+    reserved = ("attempts", "inputIds") if what == "submit" else ("dependencyCounts", "dependencies")
+    for name in reserved:
+        if message[name]:
+            raise Unreadable("BAT-5", f"{what}: {name} is a column of the other direction")
+    if any(kind != CODES.KIND_INLINE and size != 16 for kind, size in zip(kinds, sizes, strict=True)):
+        raise Unreadable("BAT-8", f"{what}: an OBJECT or TASK part has another size than 16")
+    least = max(len(header["keywords"]), 1 if header["callFormat"] == CODES.CALL_PACKED else 0)
+    if min(counts) < least:
+        raise Unreadable("BAT-7", f"{what}: a task has {min(counts)} parts, and its call needs {least}")
+
+
+def _check_references(what: str, tasks: Sequence[Task], inputs: Mapping[bytes, Part]) -> None:
+    """TASK parts are among the dependencies of a Submit, and exactly the inputs of a Dispatch."""
+    named = {value for task in tasks for kind, value in task.parts if kind == CODES.KIND_TASK}
+    if what == "submit":
+        for task in tasks:
+            if any(kind == CODES.KIND_TASK and value not in task.dependencies for kind, value in task.parts):
+                raise Unreadable("SCH-30", f"{what}: a TASK part is not among the dependencies of its task")
+    elif named != inputs.keys():
+        raise Unreadable("BAT-9", f"{what}: TASK parts name {len(named)} tasks, and there are {len(inputs)} inputs")
 
 
 def _pieces(payload: bytes, kinds: Sequence[int], sizes: Sequence[int]) -> Iterator[Part]:
@@ -148,6 +176,13 @@ def read_results(message: Message) -> list[Result]:
         raise cut.wrong(f"{count} ids, sizes that add up to {sum(sizes)}, a payload of {len(message.payload[0])}")
     if max(statuses) > CODES.STATUS_REFUSED or max(kinds) > CODES.KIND_NONE:
         raise cut.wrong("a status or kind that version 1 does not know")
+    if any(kind == CODES.KIND_OBJECT and size != 16 for kind, size in zip(kinds, sizes, strict=True)):
+        raise Unreadable("BAT-8", "results: the id of an object has another size than 16")
+    for kind, status, size in zip(kinds, statuses, sizes, strict=True):
+        if kind == CODES.KIND_NONE and (status == CODES.STATUS_SUCCESS or size):
+            raise Unreadable("BAT-11", "results: NONE stands with SUCCESS, or with bytes")
+        if status != CODES.STATUS_SUCCESS and kind == CODES.KIND_OBJECT:
+            raise Unreadable("BAT-10", "results: the value of what is no success is an object")
     profiles = cut.numbers("profiles", "Q", 3 * count, None) if message["profiles"] else []
     values = [value for _, value in _pieces(message.payload[0], kinds, sizes)]
     return [

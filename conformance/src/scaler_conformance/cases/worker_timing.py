@@ -1,0 +1,155 @@
+"""What a worker does when time passes, or when its session goes (chapters 07, 09 and 13)."""
+
+from __future__ import annotations
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.ids import content_id, named_function, new_id, result_id
+from scaler_conformance.play.roles import ids_of
+from scaler_conformance.play.scheduler import WorkerGuest
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES, Message
+from scaler_conformance.wire.codes import STATUSES
+
+from .worker_running import call, error_of, is_success, run
+
+case = cases_for("worker", layer="timing")
+
+
+@case("WRK-14", seconds=40.0)
+def a_task_that_runs_too_long_is_ended(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    for function in ("sleep_ms", "spin_ms"):
+        watch = scene.stopwatch()
+        (result,) = run(scene, worker, call(scene, function, b"15000"), timeoutSeconds=0.5)
+        watch.not_before(0.5, "the task was ended", "WRK-14")
+        scene.equal(STATUSES.get(result.status), "TIMED_OUT", "the status")
+        scene.equal(error_of(result)["code"], CODES.TASK_TIMED_OUT, "the code of its TaskError")
+        if watch.seconds > watch.latest(6.0):
+            watch.must_be_undisturbed()
+            scene.fail(f"a task with a timeout of 0.5 s ended after {watch.seconds:.1f} s")
+    (after,) = run(scene, worker, call(scene, "echo", b"next"))
+    is_success(scene, after, b"next", "WRK-8")
+
+
+@case("CAN-4", "CAN-2", seconds=40.0)
+def who_does_not_yield_is_killed_after_the_grace(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    task = call(scene, "spin_ms", b"15000")
+    worker.dispatch([task], new_id())
+    worker.fence()
+    scene.pump.for_seconds(0.3)
+    watch = scene.stopwatch()
+    worker.cancel(task, grace=0.5)
+    (result,) = worker.wait_for_results(task, seconds=12.0, clause="CAN-4")
+    scene.equal(STATUSES.get(result.status), "CANCELED", "the status")
+    if watch.seconds > watch.latest(6.0):
+        watch.must_be_undisturbed()
+        scene.fail(f"a task that does not yield ended {watch.seconds:.1f} s after its Cancel; its grace was 0.5 s")
+
+
+@case("WRK-3", seconds=40.0)
+def what_is_not_there_yet_is_waited_for(scene: Scene) -> None:
+    """A function and an argument that come two seconds after the task."""
+    worker = scene.worker_under_test()
+    late = new_id()
+    task = call(scene, "echo", parts=((CODES.KIND_OBJECT, late),))
+    worker.dispatch([task], new_id())
+    scene.pump.for_seconds(2.0)
+    scene.equal(worker.results(), [], "results before the argument was there")
+    scene.storage.store(late, b"late", new_id())
+    (result,) = worker.wait_for_results(task)
+    is_success(scene, result, b"late")
+
+
+@case("WRK-12", "LIV-2")
+def it_tells_its_status_about_every_heartbeat(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    before = len(worker.history)
+    scene.pump.for_seconds(2.5)
+    came = sum(message.kind == "workerStatus" for message in worker.history[before:])
+    scene.check(2 <= came <= 40, f"{came} WorkerStatus came in ten heartbeats")
+
+
+@case("WRK-10", "WRK-1", fresh=True, seconds=40.0)
+def a_lost_session_takes_its_tasks_along(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    tasks = [call(scene, "sleep_ms", b"1500") for _ in range(max(1, worker.credit))]
+    worker.dispatch(tasks, new_id())
+    worker.fence()
+    again = _lose_session(scene, worker)
+    (result,) = run(scene, again, call(scene, "echo", b"new life"))
+    is_success(scene, result, b"new life")
+    scene.pump.for_seconds(2.0)
+    again.fence()
+    late = [row for row in again.results() if row.id in {task.id for task in tasks}]
+    scene.equal(late, [], "results of tasks of the lost session")
+
+
+def _lose_session(scene: Scene, worker: WorkerGuest) -> WorkerGuest:
+    """The scheduler has ended it; the worker asks to resume and is given another."""
+    worker.is_gone, worker.is_open = True, False
+    known = len(scene.scheduler.guests)
+    worker.send_message(Message("error", {"code": CODES.LEASE_EXPIRED, "fatal": True, "text": "too long a silence"}))
+    is_back = scene.pump.until(lambda: len(scene.scheduler.guests) > known, 10.0)
+    scene.check(is_back, "it did not begin another session", "SES-11")
+    again = scene.worker_under_test()
+    scene.pump.until(lambda: again.credit > 0, 10.0)
+    return again
+
+
+@case("OWN-8", fresh=True, seconds=40.0)
+def what_it_stored_for_a_lost_session_is_released(scene: Scene) -> None:
+    """The storage does not confirm the last chunk before the session with the scheduler is lost."""
+    worker, client = scene.worker_under_test(), new_id()
+    task = call(scene, "bytes_n", b"300000")
+    scene.storage.unanswered.add("put")
+    worker.dispatch([task], client)
+    identifier = result_id(task.id, 1)
+    asked = scene.pump.until(lambda: any(m["objectId"] == identifier for m in scene.storage.asked("put")), 10.0)
+    scene.check(asked, "the value was not put", "WRK-16")
+    scene.storage.unanswered.clear()
+    again = _lose_session(scene, worker)
+    scene.storage.store(identifier, b"stored after all", client)
+    again.fence()
+
+    def is_released() -> bool:
+        return any(identifier in ids_of(message["ids"]) for message in scene.storage.asked("release"))
+
+    scene.check(scene.pump.until(is_released, 10.0), "the object of an attempt that is never reported was not released")
+
+
+@case("WRK-11", "LIV-8", fresh=True, seconds=40.0)
+def it_drains_when_told_to(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    tasks = [call(scene, "sleep_ms", b"700") for _ in range(max(1, worker.credit))]
+    worker.dispatch(tasks, new_id())
+    worker.fence()
+    scene.pump.for_seconds(0.3)
+    scene.pump.watch = lambda: None
+    worker.send("shutdown", graceSeconds=5.0)
+    worker.expect("bye", seconds=15.0)
+    back = set(worker.returned())
+    ended = {row.id: row.status for row in worker.results()}
+    names = {task.id for task in tasks}
+    scene.equal(back | ended.keys(), names, "the tasks that were given back or have ended")
+    scene.equal(back & ended.keys(), set(), "the tasks that were both given back and reported", "WRK-15")
+    scene.check(set(ended.values()) <= {CODES.STATUS_SUCCESS}, "a task within its grace did not end by itself")
+    scene.equal(worker.credit, 0, "the last limit that it told")
+
+
+@case("STO-17", "WRK-3", fresh=True, seconds=40.0)
+def it_asks_a_storage_that_was_restarted_again(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    late = new_id()
+    task = call(scene, "echo", parts=((CODES.KIND_OBJECT, late),))
+    worker.dispatch([task], new_id())
+    asked = scene.pump.until(lambda: any(m["objectId"] == late for m in scene.storage.asked("get")), 10.0)
+    scene.check(asked, "the argument was not asked for", "WRK-3")
+    scene.storage.begin_again()
+    scene.storage.requests.clear()
+    scene.storage.store(content_id(named_function("echo")), named_function("echo"), new_id())
+    again = scene.pump.until(lambda: any(m["objectId"] == late for m in scene.storage.asked("get")), 15.0)
+    scene.check(again, "it did not ask again in the new session with the storage")
+    scene.storage.store(late, b"back", new_id())
+    (result,) = worker.wait_for_results(task)
+    is_success(scene, result, b"back")
