@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,8 @@ class Objects:
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
+        #: objects that came with the task, and need not be fetched
+        self.brought: Mapping[ObjectId, Buffer] = {}
         self.kept = KeptValues()
         #: one and the same dict for ever: the processor loop looks functions up in it by itself
         self.loaded: OrderedDict[ObjectId, Any] = OrderedDict()
@@ -127,6 +129,8 @@ class Objects:
         return values.loads(content)
 
     def fetch(self, object_id: ObjectId, what: str) -> Buffer:
+        if object_id in self.brought:
+            return self.brought[object_id]
         try:
             return self._connected().get(object_id, OBJECT_WAIT_SECONDS)
         except ObjectNotFound as error:

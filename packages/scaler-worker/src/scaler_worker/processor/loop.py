@@ -21,24 +21,16 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from scaler_protocol import task_context
-from scaler_protocol.codes import (
-    FLAG_PROFILING,
-    FLAG_STREAM_OUTPUT,
-    KIND_INLINE,
-    STATUS_FAILED,
-    STATUS_REFUSED,
-    STATUS_SUCCESS,
-)
+from scaler_protocol.codes import KIND_INLINE, STATUS_SUCCESS
 from scaler_protocol.messages import Limits
 from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
-from scaler_protocol.running.errors import NOT_BEGUN, TaskFailed, encode_exception
+from scaler_protocol.running.ends import call_with_flags, failed_end
 from scaler_protocol.running.named import NamedFunctions
-from scaler_protocol.running.output import streamed_output
-from scaler_protocol.running.profiling import Profile
 from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
@@ -208,7 +200,8 @@ class ProcessorLoop:
             else:
                 arguments, keywords = arguments_of(parts, context, self._objects)
             if context.flags:
-                value, profile = self._call_with_flags(number, context, function, arguments, keywords)
+                send_line = partial(self._send_printed, number)
+                value, profile = call_with_flags(context.flags, function, arguments, keywords, send_line)
             else:
                 value = function(*arguments, **keywords)
             kind = KIND_INLINE
@@ -239,25 +232,12 @@ class ProcessorLoop:
         self._raise_if_interrupted()
         return True
 
-    def _call_with_flags(
-        self, number: int, context: Context, function: Any, arguments: Any, keywords: dict[str, Any]
-    ) -> tuple[Any, bytes]:
-        profile = Profile() if context.flags & FLAG_PROFILING else None
-        if context.flags & FLAG_STREAM_OUTPUT:
-            with streamed_output(lambda stream, text: self._send_printed(number, stream, text)):
-                value = function(*arguments, **keywords)
-        else:
-            value = function(*arguments, **keywords)
-        return value, profile.finish() if profile else b""
-
     def _failure(self, error: BaseException) -> tuple[int, int, bytes]:
         if isinstance(error, TaskInterrupted):
             # It may have hit in the middle of a request to the storage: begin anew on another socket.
             self._objects.close()
             return INTERRUPTED, KIND_INLINE, b""
-        is_refused = isinstance(error, TaskFailed) and error.code in NOT_BEGUN
-        status = STATUS_REFUSED if is_refused else STATUS_FAILED
-        return status, KIND_INLINE, encode_exception(error, self._inline_bytes)
+        return failed_end(error, self._inline_bytes)
 
     # ------------------------------------------------------------ blocking
 
