@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -42,12 +43,32 @@ def made() -> str:
     return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
 
 
+def rights() -> str:
+    """The table of HSK-13: what each role may send to each server, and receive from it."""
+    chapter = (ROOT / "protocol" / "spec" / "02-handshake.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (scheduler|storage) \| ([a-z, ]+) \| (.+?) \| (.+?) \|$", chapter, re.MULTILINE)
+    table: dict[str, dict[str, dict[str, list[str]]]] = {}
+    before: dict[str, list[str]] = {}
+    for server, roles, send, receive in rows:
+        before = {"send": _kinds(send, before.get("send", [])), "receive": _kinds(receive, before.get("receive", []))}
+        for role in roles.split(", "):
+            table.setdefault(server, {})[role] = before
+    return json.dumps(table, indent=1) + "\n"
+
+
+def _kinds(cell: str, before: list[str]) -> list[str]:
+    same, _, more = cell.partition("the same")
+    listed = [kind.strip() for kind in re.sub(r"^,? and ", "", more if not same else cell).split(",") if kind.strip()]
+    return [*before, *listed] if not same else listed
+
+
 def files() -> dict[Path, str]:
     """What is to be in the data folder, and where."""
     protocol = ROOT / "protocol"
     copies = {DATA / "schema" / path.name: path for path in sorted((protocol / "schema" / "v1").glob("*.capnp"))}
     copies[DATA / "states.toml"] = protocol / "spec" / "states.toml"
-    return {CATALOG: made()} | {to: path.read_text(encoding="utf-8") for to, path in copies.items()}
+    written = {CATALOG: made(), DATA / "rights.json": rights()}
+    return written | {to: path.read_text(encoding="utf-8") for to, path in copies.items()}
 
 
 def stale() -> list[Path]:

@@ -82,6 +82,11 @@ class Subject:
 
     def kill(self) -> None:
         """It and all it has started: they share its process group."""
+        if self.process.stdin is not None:
+            try:
+                self.process.stdin.close()
+            except OSError:
+                pass  # what was not written is not read any more
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

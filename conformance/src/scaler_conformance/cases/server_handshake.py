@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.samples import MAY_SEND, forbidden_kinds, samples
+from scaler_conformance.play.samples import forbidden_kinds, rights, samples
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, ROLES, Message
@@ -76,7 +76,7 @@ def a_role_that_is_not_served_is_rejected(scene: Scene) -> None:
 
 @case("HSK-13")
 def what_a_role_may_not_send_is_refused(scene: Scene) -> None:
-    for role in (role for server, role in MAY_SEND if server == scene.role):
+    for role in rights()[scene.role]:
         peer = scene.peer(role)
         for kind in forbidden_kinds(scene.role, role):
             sample = samples()[kind]

@@ -10,7 +10,7 @@ from typing import Any
 
 from scaler_conformance.case import Case, add, case_id
 from scaler_conformance.clauses import catalog
-from scaler_conformance.play.samples import MAY_SEND, frames_of
+from scaler_conformance.play.samples import frames_of, may_send, rights
 from scaler_conformance.resources import toml, vectors_folder
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
@@ -54,7 +54,7 @@ def _speaker(server: str, kind: str) -> str:
     if kind in ANYWHERE:
         return "client"
     member = kind[0].lower() + kind[1:]
-    return next((role for where, role in MAY_SEND if where == server and member in MAY_SEND[where, role]), "")
+    return next((role for role in rights()[server] if member in may_send(server, role)), "")
 
 
 def _play(folder: Path, kind: str, about: dict[str, Any]) -> Any:

@@ -18,17 +18,10 @@ from scaler_conformance.wire import ROLES, Message, code_name
 from .conversation import ANSWER_SECONDS, Conversation
 from .ids import new_id, routing_id
 from .pump import Pump
+from .samples import may_receive
 
 PLAIN_TIMERS = {"heartbeatSeconds": 10.0, "leaseSeconds": 60.0}
 SOFTWARE = {"name": "scaler-conformance", "version": "1", "language": "", "host": "conformance", "processId": 0}
-
-_FROM_SCHEDULER = {
-    "client": frozenset({"results", "cancelReply", "taskLog", "explanation", "shutdownReply"}),
-    "worker": frozenset({"dispatch", "cancel", "recall", "shutdown"}),
-    "monitor": frozenset({"clusterStatus", "explanation"}),
-    "manager": frozenset({"managerTarget"}),
-}
-_FROM_STORAGE = frozenset({"value", "sharedValue", "objectReply", "storageStatus"})
 
 
 class Line:
@@ -101,7 +94,7 @@ class Dialer(Conversation):
         self.line.send(frames)
 
     def may_receive(self) -> frozenset[str]:
-        return _FROM_STORAGE if self.server == "storage" else _FROM_SCHEDULER.get(self.role, frozenset())
+        return frozenset(may_receive(self.server, self.role))
 
     def handle(self, message: Message) -> None:
         """A Welcome opens the session at once: what is sent again may come right behind it."""

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
-from scaler_conformance.resources import vectors_folder
+from scaler_conformance.resources import data, vectors_folder
 from scaler_conformance.wire import Message, decode
 
-#: What each role may send to each server (HSK-13). The rest it may not.
-MAY_SEND = {
-    ("scheduler", "client"): ("submit", "cancel", "explain", "shutdown"),
-    ("scheduler", "worker"): ("results", "cancelReply", "taskLog", "credit", "returned", "workerStatus"),
-    ("scheduler", "monitor"): ("snapshotRequest",),
-    ("scheduler", "manager"): ("managerStatus",),
-    ("storage", "client"): ("put", "get", "release", "duplicate", "storageStatusRequest"),
-    ("storage", "worker"): ("put", "get", "release", "duplicate", "storageStatusRequest"),
-    ("storage", "scheduler"): ("put", "get", "release", "duplicate", "storageStatusRequest", "releaseOwner"),
-    ("storage", "monitor"): ("storageStatusRequest",),
-}
-#: What only servers send. No dialer may.
-FROM_SERVERS = (
-    *("dispatch", "recall", "shutdownReply", "clusterStatus", "explanation", "managerTarget"),
-    *("value", "objectReply", "storageStatus"),
-)
+
+@cache
+def rights() -> dict[str, dict[str, dict[str, list[str]]]]:
+    """The table of HSK-13: by server, role, and `send` or `receive`."""
+    table: dict[str, dict[str, dict[str, list[str]]]] = json.loads(data("rights.json").read_text(encoding="utf-8"))
+    return table
+
+
+def may_send(server: str, role: str) -> tuple[str, ...]:
+    return tuple(rights()[server].get(role, {}).get("send", ()))
+
+
+def may_receive(server: str, role: str) -> tuple[str, ...]:
+    return tuple(rights()[server].get(role, {}).get("receive", ()))
 
 
 @cache
@@ -43,5 +42,7 @@ def frames_of(folder: Path) -> list[bytes]:
 
 def forbidden_kinds(server: str, role: str) -> list[str]:
     """Kinds of version 1 that this role may not send to this server."""
-    known = dict.fromkeys([*FROM_SERVERS, *(kind for kinds in MAY_SEND.values() for kind in kinds)])
-    return [kind for kind in known if kind not in MAY_SEND[server, role]]
+    known = {
+        kind for table in rights().values() for kinds in table.values() for both in kinds.values() for kind in both
+    }
+    return sorted((known & samples().keys()) - set(may_send(server, role)))

@@ -11,13 +11,7 @@ from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, re
 from .conversation import ANSWER_SECONDS
 from .host import Guest, Host
 from .roles import RAW, ids_of, outcomes_of
-
-_MAY_SEND = {
-    "client": frozenset({"submit", "cancel", "explain", "shutdown"}),
-    "worker": frozenset({"results", "cancelReply", "taskLog", "credit", "returned", "workerStatus"}),
-    "manager": frozenset({"managerStatus"}),
-    "monitor": frozenset({"snapshotRequest"}),
-}
+from .samples import may_send
 
 
 class SchedulerHost(Host):
@@ -27,7 +21,7 @@ class SchedulerHost(Host):
     storage_address = ""
 
     def may_send(self, role: str) -> frozenset[str]:
-        return _MAY_SEND.get(role, frozenset())
+        return frozenset(may_send("scheduler", role))
 
     def welcome(self, hello: Message) -> dict[str, Any]:
         return {"storageAddress": self.storage_address, "monitorAddress": "", "isProtected": False}

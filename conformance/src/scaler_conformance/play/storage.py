@@ -7,9 +7,9 @@ from typing import Any
 from scaler_conformance.wire import CODES, Message
 
 from .host import Guest, Host
+from .samples import may_send
 
 CHUNK_BYTES = 8 << 20
-_ASKED = frozenset({"put", "get", "release", "duplicate", "storageStatusRequest"})
 
 
 class StorageHost(Host):
@@ -27,7 +27,7 @@ class StorageHost(Host):
         self._waiting: list[tuple[Guest, Message]] = []
 
     def may_send(self, role: str) -> frozenset[str]:
-        return _ASKED | {"releaseOwner"} if role == "scheduler" else _ASKED
+        return frozenset(may_send("storage", role))
 
     def on_message(self, guest: Guest, message: Message) -> None:
         self.requests.append((guest, message))
