@@ -1,1 +1,1 @@
-"""Runs tasks inside IBM Spectrum Symphony. The name is reserved; the adapter comes later."""
+"""A Scaler worker whose processors are tasks of IBM Spectrum Symphony, and the service that runs them there."""

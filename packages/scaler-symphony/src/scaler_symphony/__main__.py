@@ -1,0 +1,33 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`scaler_symphony_cluster tcp://127.0.0.1:2345 ScalerService --base-concurrency 4`"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from scaler_protocol.process import run_command, run_server
+from scaler_protocol.transport import use_io_threads
+from scaler_symphony.config import PROGRAM, parse_arguments
+from scaler_symphony.service import SymphonyService
+from scaler_symphony.soam import import_soamapi
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(PROGRAM, lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    config = parse_arguments(arguments)
+    soamapi = import_soamapi()
+    use_io_threads(config.io_threads)
+
+    async def serve(stop: asyncio.Event) -> None:
+        await SymphonyService(config, soamapi).run(stop)
+
+    return run_server(serve, config.logging, config.event_loop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

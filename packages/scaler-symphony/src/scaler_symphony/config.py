@@ -1,0 +1,167 @@
+"""The options of `scaler_symphony_cluster`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import NO_PEER, Capability
+from scaler_protocol.process import (
+    ArgumentParser,
+    LoggingOptions,
+    add_event_loop_argument,
+    add_logging_arguments,
+    check_event_loop,
+    logging_options,
+    non_negative_seconds,
+    positive_int,
+    positive_seconds,
+)
+from scaler_protocol.process.worker_arguments import checked_address, parse_capabilities, parse_modules, parse_unit
+from scaler_symphony.grid import GridOptions
+
+PROGRAM = "scaler_symphony_cluster"
+_DEFAULTS = GridOptions(application="")
+
+
+@dataclass(frozen=True, slots=True)
+class SymphonyConfig:
+    address: str
+    grid: GridOptions
+    base_concurrency: int
+    worker_name: str
+    capabilities: tuple[Capability, ...] = ()
+    queue_size: int = 1000
+    heartbeat_seconds: float = 2.0
+    death_timeout_seconds: float = 300.0
+    grace_seconds: float = 1.0  #: what running tasks get on SIGTERM
+    storage_address: str = ""  #: empty: the one the scheduler names
+    hosts_scheduler_address: str = ""  #: of nested clients, when it is another one there
+    functions: tuple[str, ...] = ()  #: modules of the hosts whose functions tasks may name
+    io_threads: int = 1
+    event_loop: str = "builtin"
+    logging: LoggingOptions = field(default_factory=LoggingOptions)
+    manager_id: PeerId = NO_PEER  #: of the worker manager that started this worker (MGR-8)
+    unit_id: str = ""
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
+    parsed = parser().parse_settings(arguments)
+    check_event_loop(parsed.event_loop)
+    return SymphonyConfig(
+        address=checked_address(parsed.address),
+        grid=GridOptions(parsed.service_name, parsed.user, parsed.password, parsed.session_type, parsed.session_name),
+        base_concurrency=parsed.base_concurrency,
+        worker_name=parsed.worker_name,
+        capabilities=parsed.worker_capabilities,
+        queue_size=parsed.worker_task_queue_size,
+        heartbeat_seconds=parsed.heartbeat_interval,
+        death_timeout_seconds=parsed.death_timeout_seconds,
+        grace_seconds=parsed.grace_seconds,
+        storage_address=_optional(parsed.object_storage_address),
+        hosts_scheduler_address=_optional(parsed.worker_scheduler_address),
+        functions=parsed.functions,
+        io_threads=parsed.io_threads,
+        event_loop=parsed.event_loop,
+        logging=logging_options(parsed),
+        manager_id=parsed.unit[0],
+        unit_id=parsed.unit[1],
+    )
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        PROGRAM,
+        section="symphony_worker_adapter",
+        key_aliases={"scheduler_address": "address", "storage_address": "object_storage_address"},
+        description="A worker that runs tasks inside IBM Spectrum Symphony.",
+        epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 ScalerService --base-concurrency 4",
+    )
+    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    parser.add_argument("service_name", help="the Symphony application that runs the tasks, such as ScalerService")
+    _add_worker(parser.add_argument_group("worker"))
+    _add_symphony(parser.add_argument_group("Symphony"))
+    _add_connection(parser.add_argument_group("connection"))
+    add_event_loop_argument(parser)
+    add_logging_arguments(parser)
+    return parser
+
+
+def _add_worker(group: argparse._ArgumentGroup) -> None:
+    default = max((os.cpu_count() or 2) - 1, 1)
+    group.add_argument(
+        "--base-concurrency", "-n", type=positive_int, default=default, metavar="N",
+        help="how many tasks run at once that are not nested; each level of nesting may take one more. With N service "
+        "instances it is N less the deepest level (default: one less than there are processors, %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--worker-name", "-w", default=socket.gethostname(), metavar="NAME", help="(default: the host's name)"
+    )
+    group.add_argument(
+        "--worker-capabilities", "-wc", "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(),
+        metavar="NAMES", help='what the hosts offer: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
+    )  # fmt: skip
+    group.add_argument(
+        "--worker-task-queue-size", "-wtqs", type=positive_int, default=1000, metavar="N",
+        help="the most tasks that wait here, reached only with tiny ones (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
+        help="how long running tasks may go on when the worker is told to stop (default: 1)",
+    )  # fmt: skip
+    group.add_argument(
+        "--functions", type=parse_modules, default=(), metavar="MODULES",
+        help="modules of the hosts, comma separated, whose public functions clients may call by name (default: none)",
+    )  # fmt: skip
+    group.add_argument(
+        "--unit", type=parse_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
+        help="set by worker managers: the id of the manager in hexadecimal, and of the unit that this worker is",
+    )  # fmt: skip
+
+
+def _add_symphony(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--session-type", default=_DEFAULTS.session_type, metavar="NAME",
+        help="of those in the application profile (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--session-name", default=_DEFAULTS.session_name, metavar="NAME",
+        help="what operators see in Symphony's console (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument("--user", default=_DEFAULTS.user, metavar="NAME", help="(default: %(default)s)")
+    group.add_argument(
+        "--password", default=_DEFAULTS.password, metavar="TEXT",
+        help="better put into the environment: SCALER_SYMPHONY_WORKER_ADAPTER_PASSWORD (default: %(default)s)",
+    )  # fmt: skip
+
+
+def _add_connection(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--object-storage-address", "-osa", metavar="ADDRESS",
+        help="the object storage, when hosts must reach it by another address than the scheduler names",
+    )  # fmt: skip
+    group.add_argument(
+        "--worker-scheduler-address", "-wsa", metavar="ADDRESS",
+        help="the scheduler, when nested clients on the hosts must reach it by another address than this worker",
+    )  # fmt: skip
+    group.add_argument(
+        "--heartbeat-interval", "-hi", "--heartbeat-interval-seconds", "-his",
+        type=positive_seconds, default=2.0, metavar="SECONDS",
+        help="how often the worker tells its status (default: 2)",
+    )  # fmt: skip
+    group.add_argument(
+        "--death-timeout-seconds", "-ds", "-dts", "-dt", type=positive_seconds, default=300.0, metavar="SECONDS",
+        help="how long to look for a scheduler, or for another Symphony session, before giving up (default: 300)",
+    )  # fmt: skip
+    group.add_argument(
+        "--io-threads", "-it", type=positive_int, default=1, metavar="N",
+        help="threads that move messages between the socket and the worker (default: 1)",
+    )  # fmt: skip
+
+
+def _optional(address: str | None) -> str:
+    return checked_address(address) if address else ""

@@ -1,0 +1,110 @@
+"""Ending tasks before they are done.
+
+What waits ends at once. What runs cannot be ended alone: Symphony has no call for it. So a canceled task goes on and is
+answered TOO_LATE when it ends, with its result; only when everything that runs is to end anyway, the session is closed,
+and Symphony ends it all. (CAN-1, CAN-4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scaler_protocol.codes import (
+    CANCEL_CANCELED,
+    CANCEL_TOO_LATE,
+    CANCEL_UNKNOWN,
+    KIND_INLINE,
+    STATUS_CANCELED,
+    STATUS_TIMED_OUT,
+    TASK_TIMED_OUT,
+)
+from scaler_protocol.holding.tasks import StopOrder, Task
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import TaskError
+from scaler_symphony.core.actions import CloseSession
+from scaler_symphony.core.sessions import Move
+from scaler_symphony.core.tables import Run, Tables
+
+
+def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) -> None:
+    """Every Cancel of a task is answered exactly once. (CAN-1)"""
+    task = tables.tasks.get(task_id)
+    if task is None:
+        outcome = CANCEL_TOO_LATE if task_id in tables.results else CANCEL_UNKNOWN
+        tables.cancel_replies.append((task_id, outcome))
+        return
+    if task.stop is not None:
+        task.stop.reply_count += 1
+        return
+    task.stop = StopOrder(STATUS_CANCELED, grace_seconds, reply_count=1)
+    run = run_of(tables, task)
+    if run is None:
+        tables.queue.remove(task)
+        end_canceled(tables, task)
+    else:
+        run.stop_at = now + grace_seconds
+
+
+def run_of(tables: Tables, task: Task) -> Run | None:
+    return next((run for run in tables.runs.values() if run.task is task and not run.is_given_up), None)
+
+
+def enforce(tables: Tables, now: float) -> None:
+    for run in list(tables.runs.values()):
+        if run.timeout_at is not None and now >= run.timeout_at and not run.is_given_up:
+            _time_out(tables, run, now)
+    if tables.runs and all(run.stop_at is not None and now >= run.stop_at for run in tables.runs.values()):
+        tables.log("closing the Symphony session: all its tasks are canceled or have timed out", is_warning=False)
+        for run in list(tables.runs.values()):
+            if not run.is_given_up:
+                end_canceled(tables, run.task)
+        close_session(tables, now)
+
+
+def deadlines(tables: Tables) -> Iterator[float]:
+    for run in tables.runs.values():
+        if run.timeout_at is not None and not run.is_given_up:
+            yield run.timeout_at
+    if tables.runs and all(run.stop_at is not None for run in tables.runs.values()):
+        yield max(run.stop_at for run in tables.runs.values() if run.stop_at is not None)
+
+
+def close_session(tables: Tables, now: float) -> None:
+    """With whatever runs in it; the caller has seen to its tasks."""
+    tables.actions.append(CloseSession(tables.session.number))
+    tables.session.move(Move.CLOSE, now)
+    forget_runs(tables)
+
+
+def forget_runs(tables: Tables) -> None:
+    tables.runs.clear()
+    tables.handles.clear()
+    tables.early.clear()
+
+
+def end_canceled(tables: Tables, task: Task) -> None:
+    """It has left the queue or its run already."""
+    tables.forget(task)
+    tables.results.add_without_value(task.id, task.attempt, STATUS_CANCELED)
+    reply(tables, task, CANCEL_CANCELED)
+
+
+def reply(tables: Tables, task: Task, outcome: int) -> None:
+    if task.stop is not None:
+        tables.cancel_replies.extend([(task.id, outcome)] * task.stop.reply_count)
+
+
+def _time_out(tables: Tables, run: Run, now: float) -> None:
+    """Whoever waits is told; the place stays taken until Symphony answers. (WRK-14)"""
+    task = run.task
+    run.is_given_up = True
+    run.stop_at = now
+    text = (
+        f"the task ran longer than its timeout of {task.header.timeout_seconds:g} s and did not yield; "
+        f"Symphony may go on running it"
+    )
+    worker = tables.settings.worker_name
+    error = TaskError(TASK_TIMED_OUT, "builtins.TimeoutError", text, workers=(worker,))
+    tables.forget(task)
+    tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, tables.settings.encode_error(error))
+    reply(tables, task, CANCEL_TOO_LATE)

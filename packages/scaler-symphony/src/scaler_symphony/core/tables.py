@@ -1,0 +1,102 @@
+"""Everything the adapter knows, and the few changes to it that more than one rule needs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scaler_protocol.codes import KIND_INLINE, PROCESSOR_DIED, STATUS_PROCESSOR_DIED
+from scaler_protocol.holding.durations import Durations
+from scaler_protocol.holding.queue import TaskQueue
+from scaler_protocol.holding.results import ResultCollector
+from scaler_protocol.holding.tasks import Task
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import TaskError
+from scaler_symphony.core.actions import Action, Log, Send
+from scaler_symphony.core.events import Reply
+from scaler_symphony.core.sessions import SymphonySession
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    worker_name: str
+    encode_error: Callable[[TaskError], bytes]
+    base_concurrency: int
+    queue_size: int = 1000
+    give_up_seconds: float = 300.0  #: without a session, before the scheduler gets everything back
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One Symphony task. It holds a place until Symphony has answered, whatever has become of the task meanwhile."""
+
+    number: int
+    task: Task
+    begun_at: float
+    handle: str = ""  #: empty until Symphony has accepted it
+    is_given_up: bool = False  #: its end was reported without waiting for it
+    stop_at: float | None = None  #: from then on the session may be closed to end it
+    timeout_at: float | None = None
+
+
+@dataclass(slots=True)
+class Tables:
+    settings: Settings
+    is_connected: bool = False  #: to the scheduler
+    session: SymphonySession = field(default_factory=SymphonySession)
+    #: every task held: in the queue, or in exactly one run that is not given up
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    queue: TaskQueue = field(default_factory=TaskQueue)
+    runs: dict[int, Run] = field(default_factory=dict)  #: all of the present session, by number
+    last_run: int = 0
+    handles: dict[str, int] = field(default_factory=dict)  #: number of each run that has a handle
+    #: responses that came before we were told their handles
+    early: dict[str, Reply | str] = field(default_factory=dict)
+    #: functions and serializers; None for one that the service is to fetch. The one not used for longest is first.
+    objects: OrderedDict[ObjectId, bytes | None] = field(default_factory=OrderedDict)
+    object_bytes: int = 0
+    fetching: set[ObjectId] = field(default_factory=set)
+    #: how often a held task was in a session that was lost, or could not be sent; those that never were are not here
+    mishaps: dict[TaskId, int] = field(default_factory=dict)
+    send_not_before: float = 0.0  #: after a failure; zero when nothing is put off
+    unsendable: set[TaskId] = field(default_factory=set)  #: since the last task that could be sent
+    durations: Durations = field(default_factory=Durations)
+    results: ResultCollector = field(default_factory=ResultCollector)
+    cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
+    sent_credit: int = 0
+    drain_until: float | None = None  #: set while draining: when what still runs is given up
+    actions: list[Action] = field(default_factory=list)  #: of the event being handled
+
+    @property
+    def is_draining(self) -> bool:
+        return self.drain_until is not None
+
+    def log(self, text: str, *, is_warning: bool = True) -> None:
+        self.actions.append(Log(is_warning, text))
+
+    def send(self, message: object) -> None:
+        self.actions.append(Send(message))  # type: ignore[arg-type]
+
+    def forget(self, task: Task) -> None:
+        """The task has ended here."""
+        del self.tasks[task.id]
+        self.mishaps.pop(task.id, None)
+
+    def end_run(self, run: Run) -> None:
+        del self.runs[run.number]
+        self.handles.pop(run.handle, None)
+        self.tidy_early()
+
+    def tidy_early(self) -> None:
+        """When every run has its handle, what is left there are responses that came twice."""
+        if all(run.handle for run in self.runs.values()):
+            self.early.clear()
+
+    def end_broken(self, task: Task, text: str) -> None:
+        """Symphony could not run it. It counts as a task whose processor died, because it may be what killed it."""
+        self.forget(task)
+        worker = self.settings.worker_name
+        message = f"Symphony could not run this task for worker {worker}: {text}"
+        error = TaskError(PROCESSOR_DIED, "ProcessorDied", message, workers=(f"{worker}: {text}",))
+        self.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, self.settings.encode_error(error))

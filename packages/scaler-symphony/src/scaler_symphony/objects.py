@@ -1,0 +1,54 @@
+"""Functions and serializers that go with the tasks: fetched from the storage once, beside the loop, and never read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORKER
+from scaler_protocol.errors import ObjectNotFound, ScalerError
+from scaler_protocol.ids import ObjectId
+from scaler_protocol.objects import ObjectClient
+from scaler_protocol.running.calls import OBJECT_WAIT_SECONDS
+from scaler_symphony.core.events import Event, Fetched, FetchFailed
+
+BROUGHT_BYTES = 1024 * 1024
+"""What is larger does not travel with every task that needs it: the service fetches it, once for all."""
+FETCHES_AT_ONCE = 4
+
+
+class Fetcher:
+    def __init__(self, report: Callable[[Event], None]) -> None:
+        self._report = report
+        self._client: ObjectClient | None = None
+        self._threads = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
+
+    def use_storage(self, address: str) -> None:
+        if self._client is None or self._client.address != address:
+            self._close_client()
+            self._client = ObjectClient(address, ROLE_WORKER, "scaler-symphony")
+
+    def fetch(self, object_id: ObjectId) -> None:
+        assert self._client is not None, "tasks come after the Welcome that names a storage"
+        self._threads.submit(self._fetch, self._client, object_id)
+
+    def close(self) -> None:
+        """Fetches that are under way fail, so that nobody waits for them."""
+        self._close_client()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _close_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def _fetch(self, client: ObjectClient, object_id: ObjectId) -> None:
+        try:
+            content = bytes(client.get(object_id, OBJECT_WAIT_SECONDS))
+        except ObjectNotFound:
+            text = f"object {object_id.hex()} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
+            self._report(FetchFailed(object_id, NO_SUCH_OBJECT, f"the task's function or serializer, {text}"))
+        except ScalerError as error:
+            text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {error}"
+            self._report(FetchFailed(object_id, FUNCTION_UNREADABLE, text))
+        else:
+            self._report(Fetched(object_id, content if len(content) <= BROUGHT_BYTES else None))

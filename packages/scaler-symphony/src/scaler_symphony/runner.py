@@ -1,0 +1,125 @@
+"""What a Symphony service instance does with a task: the same that a processor of a worker does.
+
+Nothing here needs Symphony. The instance is used for one task after another; what tasks have in common, functions and
+connections, is kept between them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from scaler_protocol import codec, task_context
+from scaler_protocol.codes import BAD_BATCH, KIND_INLINE, STATUS_SUCCESS, STATUS_TIMED_OUT, TASK_TIMED_OUT
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Limits, TaskError
+from scaler_protocol.running.calls import Context, Objects, arguments_of, result_of
+from scaler_protocol.running.ends import call_with_flags, failed_end
+from scaler_protocol.running.errors import TaskFailed
+from scaler_protocol.running.named import NamedFunctions
+from scaler_symphony.request import FORMAT, Request
+from scaler_symphony.time_limit import TimeIsUp, time_limit
+
+PRINTED_CHARACTERS = 4 * 1024 * 1024
+"""Of one task: its lines are in memory until it ends, for Symphony brings nothing before that."""
+
+PackedReply = tuple[int, int, bytes, bytes, list[tuple[int, str]]]
+"""Status, kind, value, profile, lines with their streams."""
+
+
+class SymphonyTask:
+    """The task context inside a service instance: see `scaler_protocol.task_context`."""
+
+    def __init__(self, request: Request) -> None:
+        self.task_id = TaskId(request.task_id)
+        self.depth = request.depth
+        self.priority = request.priority
+        self.scheduler_address = request.scheduler_address
+        self.storage_address = request.storage_address
+
+    def block(self) -> None:
+        """There is nothing to lend: the instance is held until the task ends. The adapter lets children pass."""
+
+    def unblock(self) -> None:
+        pass
+
+
+class Printed:
+    """What a task prints, up to a limit."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, str]] = []
+        self._characters = 0
+
+    def add(self, stream: int, text: str) -> None:
+        before = self._characters
+        self._characters += len(text)
+        if self._characters <= PRINTED_CHARACTERS:
+            self.lines.append((stream, text))
+        elif before <= PRINTED_CHARACTERS:
+            self.lines.append((stream, "[scaler: too much output, the rest of this task's is left out]\n"))
+
+
+class Runner:
+    def __init__(self) -> None:
+        self._objects = Objects()
+        self._modules: tuple[str, ...] = ()
+
+    def run(self, request: Request) -> PackedReply:
+        printed = Printed()
+        task_context.set_current(SymphonyTask(request))
+        try:
+            with time_limit(request.timeout_seconds):
+                kind, value, profile = self._call(request, printed)
+            return STATUS_SUCCESS, kind, value, profile, printed.lines
+        except TimeIsUp:
+            self._objects.close()  # it may have hit in the middle of a request
+            return STATUS_TIMED_OUT, KIND_INLINE, _timed_out(request.timeout_seconds), b"", printed.lines
+        except BaseException as error:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
+            return *failed_end(error, request.inline_bytes), b"", printed.lines
+        finally:
+            task_context.set_current(None)
+            self._objects.forget_unused(time.monotonic())
+            self._objects.kept.age()
+
+    def _call(self, request: Request, printed: Printed) -> tuple[int, bytes, bytes]:
+        objects = self._prepared(request)
+        context = Context(
+            PeerId(request.client), request.call_format, request.keywords, ObjectId(request.serializer),
+            request.depth, request.priority, request.flags,
+        )  # fmt: skip
+        function_id = ObjectId(request.function)
+        function = objects.loaded.get(function_id) or objects.load_function(function_id)
+        arguments, keywords = arguments_of(request.parts, context, objects)
+        value, profile = call_with_flags(request.flags, function, arguments, keywords, printed.add)
+        task_id = TaskId(request.task_id)
+        kind, data = result_of(value, context, objects, task_id, request.attempt, request.inline_bytes)
+        return kind, bytes(data), profile
+
+    def _prepared(self, request: Request) -> Objects:
+        if request.modules != self._modules:
+            self._modules = request.modules
+            self._objects.close()
+            self._objects = Objects(NamedFunctions(request.modules))
+        self._objects.use_storage(request.storage_address)
+        self._objects.brought = {ObjectId(name): content for name, content in request.brought.items()}
+        return self._objects
+
+
+_runner: Runner | None = None
+
+
+def run_call(fields: tuple[Any, ...]) -> PackedReply:
+    """Named in every task that the adapter sends: it must stay where it is, under this name."""
+    global _runner
+    if fields[0] != FORMAT:
+        text = f"the adapter speaks format {fields[0]} and this host {FORMAT}: give both one version of scaler-symphony"
+        return *failed_end(TaskFailed(BAD_BATCH, text), Limits().inline_bytes), b"", []
+    if _runner is None:
+        _runner = Runner()
+    return _runner.run(Request(*fields))
+
+
+def _timed_out(seconds: float) -> bytes:
+    text = f"the task ran longer than its timeout of {seconds:g} s and was stopped"
+    return codec.encode_task_error(TaskError(TASK_TIMED_OUT, "builtins.TimeoutError", text))
