@@ -10,9 +10,9 @@ from .play.ids import content_id, named_function, new_id
 from .play.pump import Pump
 from .play.scheduler import SchedulerHost, WorkerGuest
 from .play.storage import StorageHost
-from .play.testee import Testee
+from .play.testee import Testee, TesteeError
 from .transcript import Transcript
-from .verdicts import Breach, Ended, Unsupported
+from .verdicts import Breach, NotReady, Unsupported
 
 #: In force for workers and clients under test: short, so that what takes time is soon seen.
 DIALER_TIMERS = {"heartbeatSeconds": 0.25, "leaseSeconds": 3.0}
@@ -80,17 +80,21 @@ class Arena:
         self.pump.watch = self.subject.check
         if is_testee:
             self.testee = Testee(self.pump, self.subject, self.transcript)
-            self.testee.ask("info", seconds=self.entry.ready_seconds)
+            self._until_testee_answers(self.testee)
         else:
             self._until_worker_is_there(self.scheduler)
+
+    def _until_testee_answers(self, testee: Testee) -> None:
+        try:
+            testee.ask("info", seconds=self.entry.ready_seconds)
+        except (Breach, Unsupported, TesteeError) as problem:
+            raise NotReady(f"the testee did not answer `info`: {problem}") from None
 
     def _until_worker_is_there(self, scheduler: SchedulerHost) -> None:
         try:
             guest = scheduler.guest("worker", self.entry.ready_seconds)
-        except Ended:
-            raise
         except Breach as breach:
-            raise Ended(f"the process under test was not ready: {breach.text}") from None
+            raise NotReady(f"the process under test was not ready: {breach.text}") from None
         assert isinstance(guest, WorkerGuest)
         self.pump.until(lambda: guest.credit > 0, self.entry.ready_seconds)
 
@@ -102,10 +106,8 @@ class Arena:
             answer = probe.expect("welcome", "reject", "error", seconds=self.entry.ready_seconds, clause="HSK-10")
             if answer.kind == "welcome":
                 probe.leave()
-        except Ended:
-            raise
         except Breach as breach:
-            raise Ended(f"the process under test was not ready: {breach.text}") from None
+            raise NotReady(f"the process under test was not ready: {breach.text}") from None
         finally:
             probe.close()
 

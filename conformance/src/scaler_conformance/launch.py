@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import IO
 
 from .manifest import RoleEntry
-from .verdicts import Ended
+from .verdicts import Ended, NotReady
 
 LOG_LINES = 400
 LINE_CHARACTERS = 2000
@@ -42,7 +42,7 @@ class Subject:
                 start_new_session=True,
             )
         except OSError as error:
-            raise Ended(f"cannot start {self.arguments[0]}: {error.strerror}") from None
+            raise NotReady(f"cannot start {self.arguments[0]}: {error.strerror}") from None
         streams = [self.process.stderr] if is_testee else [self.process.stdout, self.process.stderr]
         for stream in streams:
             assert stream is not None

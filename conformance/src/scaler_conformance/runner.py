@@ -14,10 +14,14 @@ from .case import Case
 from .clauses import catalog
 from .manifest import Manifest
 from .scene import Scene, Settings
-from .verdicts import Breach, Disturbed, Ended, Outcome, Unsupported
+from .verdicts import Breach, Disturbed, Ended, NotReady, Outcome, Unsupported
 
 #: How often a failure is played again before it counts, each time with a fresh process.
 AGAIN = 2
+#: Whoever breaks a lot is told soon: beyond so many seconds spent on failures, they are not played again …
+PATIENCE_SECONDS = 40.0
+#: … and beyond so many the role is given up. `--full` has no such bound.
+GIVE_UP_SECONDS = 150.0
 #: A disturbed measurement is repeated so often.
 DISTURBED_TRIES = 3
 
@@ -40,6 +44,10 @@ class Runner:
         self._told = told
         self._arena = Arena(manifest, role)
         self._is_clean = False
+        self._is_hopeless = False
+        self._failing_seconds = 0.0
+        #: why not all cases were played, if so
+        self.gave_up = ""
 
     def run(self, cases: Iterable[Case]) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -48,12 +56,21 @@ class Runner:
                 outcome = known_failures.excuse(self._judge(case), self._known)
                 outcomes.append(outcome)
                 self._told(outcome)
-                failures = sum(each.verdict == verdicts.FAIL for each in outcomes)
-                if self.settings.stop_at and failures >= self.settings.stop_at:
+                if self._is_over(outcomes):
                     break
         finally:
             self._arena.close()
         return outcomes
+
+    def _is_over(self, outcomes: Sequence[Outcome]) -> bool:
+        failures = sum(each.verdict == verdicts.FAIL for each in outcomes)
+        if self._is_hopeless:
+            self.gave_up = "it does not start, so nothing else can be played"
+        elif self.settings.stop_at and failures >= self.settings.stop_at:
+            self.gave_up = f"stopped after {failures} failures, as asked"
+        elif self._failing_seconds > GIVE_UP_SECONDS and not self.settings.is_full:
+            self.gave_up = f"given up after {failures} failures; `--full` plays all"
+        return bool(self.gave_up)
 
     def _judge(self, case: Case) -> Outcome:
         outcome = self._play(case)
@@ -65,7 +82,10 @@ class Runner:
                 if outcome.verdict != verdicts.INCONCLUSIVE:
                     break
         if outcome.verdict == verdicts.FAIL:
-            return self._confirmed(case, outcome)
+            began_at = time.monotonic()
+            if self._failing_seconds < PATIENCE_SECONDS and not self._is_hopeless:
+                outcome = self._confirmed(case, outcome)
+            self._failing_seconds += outcome.seconds + time.monotonic() - began_at
         return outcome
 
     def _confirmed(self, case: Case, outcome: Outcome) -> Outcome:
@@ -89,6 +109,7 @@ class Runner:
             case.play(scene)
         except Breach as breach:
             verdict, clause, text = verdicts.FAIL, breach.clause or case.clauses[0], breach.text
+            self._is_hopeless = isinstance(breach, NotReady)
             if not isinstance(breach, Ended) and not catalog()[clause].is_duty:
                 verdict = verdicts.WARN
         except Unsupported as reason:

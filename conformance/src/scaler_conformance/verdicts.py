@@ -45,6 +45,10 @@ class Ended(Breach):
     """The process under test is gone."""
 
 
+class NotReady(Ended):
+    """It could not be started, or did not answer in time: nothing else can be played."""
+
+
 class Disturbed(Exception):
     """Time passed in a way that makes a measurement worth nothing."""
 

@@ -71,7 +71,7 @@ def a_refusal_says_what_to_do_and_names_a_clause(scene: Scene) -> None:
     kind = "results" if scene.role == "storage" else "put"
     sample = samples()[kind]
     seq = peer.send(kind, payload=sample.payload[0], **sample.body)
-    error = peer.expect_error(CODES.NOT_ALLOWED, ref_seq=seq, fatal=False, clause="HSK-13")
+    error = peer.expect_error(CODES.NOT_ALLOWED, ref_seq=seq, fatal=False, clause="ERR-8")
     scene.check(bool(error["text"].strip()), "the text of the Error is empty", "ERR-1")
 
 

@@ -41,9 +41,14 @@ def no_common_version_is_rejected_with_the_servers_range(scene: Scene) -> None:
 
 @case("HSK-3")
 def the_highest_common_version_is_chosen(scene: Scene) -> None:
-    for lowest, highest in ((0, 1), (1, 1), (0, 65_535), (1, 9)):
+    stranger = scene.peer(is_open=False)
+    stranger.dial(versionMin=65_535, versionMax=65_535)
+    own = stranger.expect_reject(CODES.VERSION_MISMATCH)["versionMax"]
+    for lowest, highest in ((0, 1), (1, 1), (0, 65_534), (1, 9)):
         peer = scene.peer(versionMin=lowest, versionMax=highest)
         version = peer.welcome["version"]
+        best = min(highest, own)
+        scene.equal(version, best, f"the version of the Welcome, offered {lowest}..{highest} and knowing up to {own},")
         scene.check(lowest <= version <= highest, f"the Welcome says version {version}, offered {lowest}..{highest}")
         scene.check(version >= 1, f"the Welcome says version {version}, and 1 is common to both")
 
@@ -105,7 +110,7 @@ def bye_and_error_of_a_stranger_are_not_answered(scene: Scene) -> None:
     peer.send_message(Message("error", {"code": 60_001, "text": "a stranger complains"}))
     peer.send_message(Message("error", {"code": 60_001, "fatal": True}))
     peer.say_hello()
-    peer.expect_welcome()
+    peer.expect_welcome("ERR-4")
     peer.fence()
     peer.expect_nothing("Bye and Error of a socket without a session get no answer")
 
@@ -118,6 +123,7 @@ def a_higher_incarnation_is_a_new_life_whatever_resume_says(scene: Scene) -> Non
     assert old is not None
     resume = {"sessionId": session, "receivedSeq": peer.received_seq}
     peer.is_open = False
+    peer.about = "HSK-7"
     peer.dial(incarnation=2, resume=resume)
     welcome = peer.expect_welcome("HSK-7")
     scene.equal(welcome["resumed"], False, "resumed in the Welcome of a new life", "HSK-7")

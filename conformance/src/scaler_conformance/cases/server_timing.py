@@ -35,6 +35,15 @@ def a_silent_peer_is_lost_when_its_lease_expires(scene: Scene) -> None:
     talking.expect_nothing("a peer that talks is not lost", "LIV-5")
 
 
+@case("HSK-16")
+def everybody_has_the_timers_of_his_own_welcome(scene: Scene) -> None:
+    """Two are silent; the one with the short lease is lost, and the other is not."""
+    patient, hasty = silent(scene, leaseSeconds=20.0), silent(scene)
+    hasty.expect_error(CODES.LEASE_EXPIRED, seconds=3.0, clause="HSK-16")
+    patient.fence(clause="HSK-16")
+    patient.expect_nothing("its lease is 20 s", "HSK-16")
+
+
 @case("LIV-5", "HSK-16")
 def a_peer_that_says_anything_lives(scene: Scene) -> None:
     """Pongs that nobody asked for, a little oftener than the lease: any message is a sign of life."""

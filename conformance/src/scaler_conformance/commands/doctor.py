@@ -12,8 +12,9 @@ from typing import Any
 from scaler_conformance import manifest
 from scaler_conformance.arena import Arena
 from scaler_conformance.manifest import Manifest, RoleEntry
+from scaler_conformance.play.testee import TesteeError
 from scaler_conformance.scene import Scene, Settings
-from scaler_conformance.verdicts import Breach
+from scaler_conformance.verdicts import Breach, Unsupported
 
 from .init import MANIFEST
 
@@ -76,5 +77,26 @@ def _software(welcome: Any) -> str:
     return " ".join(filter(None, (software["name"], software["version"], software["language"]))) or "nothing"
 
 
-#: Roles that are examined in another way than by a Hello.
-CHECKS: dict[str, Callable[[Manifest, RoleEntry], bool]] = {}
+def _dials(port: Manifest, entry: RoleEntry) -> bool:
+    """A worker dials by itself; a testee when it is told to."""
+    arena = Arena(port, entry.role)
+    began_at = time.monotonic()
+    try:
+        arena.start()
+        what = "the testee answers `info`" if entry.role == "client" else "it starts and dials the scheduler"
+        print(f"✓ {entry.role}: {what} after {time.monotonic() - began_at:.1f} s")
+        guest = Scene(arena, Settings()).guest()
+        guest.fence()
+        print(f"✓ {entry.role}: it says Hello, and a Ping gets its Pong; it calls itself {_software(guest.hello.body)}")
+        return True
+    except (Breach, TesteeError, Unsupported) as problem:
+        print(f"✗ {entry.role}: {problem}")
+        for line in arena.log[-8:]:
+            print(f"    its log: {line}")
+        return False
+    finally:
+        arena.close()
+
+
+#: Roles that are examined in another way than by a Hello of ours.
+CHECKS: dict[str, Callable[[Manifest, RoleEntry], bool]] = {"worker": _dials, "client": _dials}

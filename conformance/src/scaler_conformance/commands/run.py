@@ -82,6 +82,8 @@ def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.
         runner = Runner(port, role, progress.told, known=excuses, settings=settings)
         outcomes += runner.run(cases)
         progress.end()
+        if runner.gave_up:
+            print(f"{role}: {runner.gave_up}")
     for entry in known.stale(excuses, outcomes) if not chosen.case and not chosen.layer and not chosen.role else ():
         raise ManifestError(f"{known.FILE}: {entry.case!r} fits no case that was played; remove the entry")
     report = Report(port, tuple(outcomes), time.monotonic() - began_at, seed=chosen.seed, is_full=chosen.full)

@@ -42,11 +42,17 @@ class Conversation(ABC):
         self.acknowledges = True
         self.shows_life = True
         self.checks_laws = True
+        #: the clause that a case is about: a law that is broken meanwhile is that clause's
+        self.about = ""
         self.begin_session()
 
     def begin_session(self) -> None:
         self.sent_seq = 0
         self.received_seq = 0
+        #: the highest number that was ever sent, whether or not it was counted
+        self.said_seq = 0
+        #: whose law the order of numbers is: after a resume it is that of sending again
+        self.law_of_numbers = "SES-1"
         #: the highest number that the other side has acknowledged
         self.acknowledged_seq = 0
         #: the highest ack that the other side was told: it may have forgotten what is below
@@ -106,6 +112,7 @@ class Conversation(ABC):
     def send_frames(self, frames: list[bytes], message: Message) -> None:
         self.transcript.message(self.name, "send", _as_received(message, frames), frames)
         self.told_ack = max(self.told_ack, message.ack)
+        self.said_seq = max(self.said_seq, message.seq)
         self.transmit(frames)
         self.last_sent_at = time.monotonic()
 
@@ -149,19 +156,27 @@ class Conversation(ABC):
             self.acknowledge()
 
     def _check_laws(self, message: Message) -> None:
+        try:
+            self._check_numbers(message)
+        except Breach as breach:
+            raise Breach(breach.text, self.about or breach.clause) from None
+        if message.kind not in COMMON and message.kind not in self.may_receive():
+            said = self.transcript.describe(message)
+            raise Breach(f"{said} was sent to {self.name}, whose role may not receive it", "HSK-13")
+
+    def _check_numbers(self, message: Message) -> None:
         is_outside = message.kind in _OUTSIDE or (message.kind == "error" and (message["fatal"] or not self.is_open))
         said = self.transcript.describe(message)
         if is_outside and message.seq:
             clause = "ERR-9" if message.kind == "error" else "SES-1"
             raise Breach(f"{said} has seq {message.seq}; it stands outside the sequence and has 0", clause)
         if not is_outside and self.is_open and message.seq not in range(1, self.received_seq + 2):
-            clause = "ERR-9" if message.kind == "error" and not message.seq else "SES-1"
+            clause = "ERR-9" if message.kind == "error" and not message.seq else self.law_of_numbers
             expected = self.received_seq + 1
             raise Breach(f"{said} has seq {message.seq}; the next of this session is {expected}", clause)
-        if message.ack > self.sent_seq:
-            raise Breach(f"{said} acknowledges {message.ack}, and {self.sent_seq} was the last sent", "SES-3")
-        if message.kind not in COMMON and message.kind not in self.may_receive():
-            raise Breach(f"{said} was sent to {self.name}, whose role may not receive it", "HSK-13")
+        last = max(self.sent_seq, self.said_seq)
+        if message.ack > last:
+            raise Breach(f"{said} acknowledges {message.ack}, and {last} was the last sent", "SES-3")
 
     # ------------------------------------------------------------ looking
 
@@ -227,10 +242,10 @@ class Conversation(ABC):
         names = " or ".join(map(code_name, codes))
         if error.kind == "reject" or error["code"] not in codes:
             raise Breach(f"{self.name} was sent {said}; expected Error {names}", clause)
-        if ref_seq is not None and error["refSeq"] != ref_seq:
-            raise Breach(f"{self.name} was sent {said}; its refSeq must be {ref_seq}", "ERR-1")
         if fatal is not None and error["fatal"] != fatal:
             raise Breach(f"{self.name} was sent {said}; it must{'' if fatal else ' not'} be fatal", clause)
+        if ref_seq is not None and error["refSeq"] != ref_seq:
+            raise Breach(f"{self.name} was sent {said}; its refSeq must be {ref_seq}", "ERR-1")
         return error
 
     def expect_nothing(self, why: str = "", clause: str = "") -> None:

@@ -102,6 +102,7 @@ class Dialer(Conversation):
         if message.kind == "welcome" and not self.is_open:
             if message["resumed"]:
                 self.is_open = True
+                self.law_of_numbers = "SES-18"
                 self.send_again(message["receivedSeq"])
             else:
                 self.begin_session()
@@ -157,7 +158,7 @@ class Dialer(Conversation):
         return answer
 
     def expect_reject(self, code: int, clause: str = "", seconds: float = ANSWER_SECONDS) -> Message:
-        answer = self.expect("welcome", "reject", "error", clause=clause, seconds=seconds)
+        answer = self.expect("welcome", "reject", "error", clause="HSK-10", seconds=seconds)
         if answer.kind != "reject" or answer["code"] != code:
             said = self.transcript.describe(answer)
             raise Breach(f"{self.name} was sent {said} and expected Reject {code_name(code)}", clause)

@@ -42,7 +42,6 @@ def frames_of(folder: Path) -> list[bytes]:
 
 def forbidden_kinds(server: str, role: str) -> list[str]:
     """Kinds of version 1 that this role may not send to this server."""
-    known = {
-        kind for table in rights().values() for kinds in table.values() for both in kinds.values() for kind in both
-    }
+    cells = (cell for table in rights().values() for both in table.values() for cell in both.values())
+    known = {kind for cell in cells for kind in cell}
     return sorted((known & samples().keys()) - set(may_send(server, role)))
