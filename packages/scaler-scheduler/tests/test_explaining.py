@@ -41,7 +41,9 @@ def test_the_task_that_none_of_the_workers_could_take(story: Story) -> None:
     story.worker("small", capabilities={"gpu": 1})
     story.submit("c", ["a"])
     story.submit("c", ["g1", "g2"], capabilities=GPU)
-    assert ask(story, "g2") == Explanation(0, task("g2"), "queued", ahead_count=1, worker_count=2, attempt=1)
+    assert ask(story, "g2") == Explanation(
+        0, task("g2"), "queued", ahead_count=1, worker_count=2, attempt=1, capabilities=(Capability("gpu", 2),)
+    )
     assert ask(story).task_id == task("g1")
     story.worker("large", capabilities={"gpu": 2})
     assert ask(story) == Explanation(0, worker_count=3)

@@ -7,8 +7,6 @@ import logging
 import time
 from dataclasses import replace
 
-import psutil
-
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.codes import (
     PROTOCOL_VERSION_MAX,
@@ -20,7 +18,7 @@ from scaler_protocol.codes import (
     ROLE_WORKER,
 )
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import ClusterStatus, Count, Hello, ObjectReply
+from scaler_protocol.messages import Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import (
     Complained,
@@ -38,8 +36,10 @@ from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpo
 from scaler_scheduler.config import Config
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
+    FEATURE_SAMPLES,
     Action,
     Disconnect,
+    PublishLog,
     SchedulerCore,
     Send,
     SendStatus,
@@ -50,6 +50,7 @@ from scaler_scheduler.core import (
     StorageReplied,
 )
 from scaler_scheduler.monitor_socket import MonitorSocket
+from scaler_scheduler.publishing import Identity, Publisher
 from scaler_scheduler.storage_process import StorageProcess, answers
 from scaler_scheduler.webhook_process import WebhookProcess
 
@@ -78,15 +79,21 @@ class SchedulerService:
         self._webhook_process: WebhookProcess | None = None
         self._storage_is_open = asyncio.Event()
         self._storage_trouble = ""
-        self._sequence = 0
-        self._started_at = time.monotonic()
-        self._process = psutil.Process()
         try:
             self._router = RouterEndpoint(config.address, self._session_server())
             self._storage = DealerEndpoint(config.storage_address, self._storage_dialer())
             self._monitor = MonitorSocket(config.monitor_address)
         except AddressError as error:
             raise StartupError(str(error)) from None
+        identity = Identity(self._server_id, self._software, config.storage_address, config.status_seconds)
+        self._publisher = Publisher(
+            identity,
+            self._core,
+            self._monitor,
+            self._router,
+            self._storage,
+            settle=lambda: self._on_peers([], time.monotonic()),
+        )
         self._driver = AsyncioDriver(self._router, self._on_peers, next_deadline=self._core.next_deadline)
         self._driver.add(self._storage, self._on_storage)
 
@@ -99,6 +106,7 @@ class SchedulerService:
             welcome=self._welcome,
             software=self._software,
             timers=self._config.worker_timers,
+            features=(FEATURE_SAMPLES,),
         )
 
     def _storage_dialer(self) -> SessionDialer:
@@ -133,7 +141,7 @@ class SchedulerService:
                 self._webhook_process = WebhookProcess(self._config, self._router.address)
             await self._until_storage_is_open()
             while not await self._stopped_within(self._config.status_seconds):
-                self._publish_status()
+                self._publisher.tick()
                 if self._webhook_process is not None:
                     self._webhook_process.check()
         finally:
@@ -193,7 +201,9 @@ class SchedulerService:
                 self._router.disconnect(action.peer_id, action.code, action.text)
                 self._driver.wake()  # its Lost waits for the next poll
             elif type(action) is SendStatus:
-                self._router.send(action.peer_id, replace(self._status(now), request_id=action.request_id))
+                self._router.send(action.peer_id, replace(self._publisher.status(now), request_id=action.request_id))
+            elif type(action) is PublishLog:
+                self._publisher.publish_log(action.message)
             elif type(action) is Stop:
                 logging.info("Scheduler: a client asked for the end of the cluster")
                 self._stop.set()
@@ -202,6 +212,8 @@ class SchedulerService:
         for event in events:
             if isinstance(event, Received) and isinstance(event.message, ObjectReply):
                 self._core.handle(StorageReplied(event.message.request_id), now)
+            elif isinstance(event, Received) and isinstance(event.message, StorageStatus):
+                self._publisher.storage_status = event.message
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
                 self._storage_trouble = ""
@@ -235,28 +247,3 @@ class SchedulerService:
             logging.log(level, "Scheduler: peer %s %s: %s", event.peer_id.hex()[:8], how, event.text or "goodbye")
         elif isinstance(event, Complained):
             logging.warning("Scheduler: peer %s complains: %s (%s)", event.peer_id.hex()[:8], event.text, event.clause)
-
-    # ------------------------------------------------------------ status
-
-    def _publish_status(self) -> None:
-        if self._monitor.has_listeners():
-            self._sequence += 1
-            self._monitor.publish(replace(self._status(time.monotonic()), sequence=self._sequence))
-
-    def _status(self, now: float) -> ClusterStatus:
-        snapshot = self._core.snapshot(now)
-        return replace(
-            snapshot,
-            server_id=self._server_id,
-            uptime_seconds=now - self._started_at,
-            cpu=self._process.cpu_percent() / 100,
-            rss_bytes=self._process.memory_info().rss,
-            host_free_bytes=psutil.virtual_memory().available,
-            sent_counts=_counts(self._router.sent_counts),
-            received_counts=_counts(self._router.received_counts),
-            rejected_count=snapshot.rejected_count + self._router.rejected_count,
-        )
-
-
-def _counts(counts: dict[str, int]) -> tuple[Count, ...]:
-    return tuple(Count(name, value) for name, value in sorted(counts.items()))

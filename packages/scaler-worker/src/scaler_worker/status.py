@@ -18,11 +18,13 @@ class StatusReader:
         self._agent = psutil.Process()
         self._processors: dict[int, psutil.Process] = {}
 
-    def read(self, core: AgentCore) -> WorkerStatus:
+    def read(self, core: AgentCore, lag_seconds: float, now: float) -> WorkerStatus:
         processors = tuple(self._processor(p) for p in core.tables.processors.values() if p.process_id)
         alive = {processor.process_id for processor in processors}
         self._processors = {pid: handle for pid, handle in self._processors.items() if pid in alive}
         cpu, rss_bytes = _usage(self._agent)
+        sampler = core.tables.sampler
+        ended_count, samples = sampler.take(now) if sampler is not None else (0, b"")
         return WorkerStatus(
             agent_cpu=cpu,
             agent_rss_bytes=rss_bytes,
@@ -30,6 +32,9 @@ class StatusReader:
             queued_count=len(core.tables.queue),
             blocked_count=sum(p.is_waiting for p in core.tables.processors.values()),
             processors=processors,
+            lag_seconds=lag_seconds,
+            ended_count=ended_count,
+            samples=samples,
         )
 
     def _processor(self, processor: Processor) -> ProcessorStatus:

@@ -259,6 +259,10 @@ class SessionDialer:
         """Of the last message that `send` took into the session: what a `Complained` about it will name."""
         return self._channel.sent_seq
 
+    @property
+    def acknowledged_seq(self) -> int:
+        return self._channel.acknowledged_seq
+
     def settle(self, now: float) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
         if self._state is State.OPEN:

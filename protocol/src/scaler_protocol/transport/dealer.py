@@ -100,6 +100,15 @@ class DealerEndpoint:
         return self._dialer.backlog_bytes
 
     @property
+    def sent_seq(self) -> int:
+        """Of the last message of this session that was sent, and of the last that the server has acknowledged."""
+        return self._dialer.sent_seq
+
+    @property
+    def acknowledged_seq(self) -> int:
+        return self._dialer.acknowledged_seq
+
+    @property
     def sent_counts(self) -> dict[str, int]:
         return {kind.__name__: count for kind, count in self._dialer.sent.items()}
 

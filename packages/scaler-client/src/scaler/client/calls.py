@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.client.connection import Connection
-from scaler.client.core.events import Submitted
+from scaler.client.core.events import Named, Submitted
 from scaler.client.core.records import Collector, Submission
 from scaler.client.deferred import Deferred
 from scaler.client.functions import FunctionMemory
@@ -246,6 +246,7 @@ class Calls:
         if size >= LARGE_BYTES:
             self.warn_large(f"the function {_name_of(function)}", size)
         object_id = self.connection.storage.put_function(pieces)
+        self.connection.post(Named(object_id, _name_of(function)), is_batch=True)
         with self._lock:
             self._memory.remember(function, object_id)
         return object_id

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.client.calls import Calls
-from scaler.client.core.events import Submitted
+from scaler.client.core.events import Named, Submitted
 from scaler.client.future import ScalerFuture
 from scaler.client.options import CallOptions
 from scaler.client.parts import Part
@@ -53,7 +53,9 @@ class NamedCalls:
     def _function_id(self, name: str) -> ObjectId:
         known = self._functions.get(name)
         if known is None:
-            known = self._functions[name] = self.calls.connection.storage.put_function([PREFIX + name.encode()])
+            connection = self.calls.connection
+            known = self._functions[name] = connection.storage.put_function([PREFIX + name.encode()])
+            connection.post(Named(known, name), is_batch=True)
         return known
 
     def _header(self, options: CallOptions) -> TaskHeader:

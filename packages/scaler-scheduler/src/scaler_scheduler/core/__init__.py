@@ -1,8 +1,9 @@
 """The scheduler's decisions: pure, without sockets, clocks or threads."""
 
-from scaler_scheduler.core.actions import Action, Disconnect, Send, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Disconnect, PublishLog, Send, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.core import (
     ALLOWED_MESSAGES,
+    FEATURE_SAMPLES,
     Event,
     SchedulerCore,
     Settled,
@@ -13,10 +14,12 @@ from scaler_scheduler.core.tables import Policy
 
 __all__ = [
     "ALLOWED_MESSAGES",
+    "FEATURE_SAMPLES",
     "Action",
     "Disconnect",
     "Event",
     "Policy",
+    "PublishLog",
     "SchedulerCore",
     "Send",
     "SendStatus",

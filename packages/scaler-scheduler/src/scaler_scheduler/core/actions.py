@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import Message
+from scaler_protocol.messages import Message, TaskLog
 
 
 class Send(NamedTuple):
@@ -41,10 +41,17 @@ class SendStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishLog:
+    """A task has printed something, and somebody watches such lines (MON-8)."""
+
+    message: TaskLog
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """A client asked for the end of the cluster and was allowed to: say Bye to everybody and exit."""
 
     grace_seconds: float
 
 
-Action = Send | SendToStorage | Disconnect | SendStatus | Stop
+Action = Send | SendToStorage | Disconnect | SendStatus | PublishLog | Stop

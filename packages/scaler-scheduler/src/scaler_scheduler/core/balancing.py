@@ -39,6 +39,7 @@ class Balancer:
             self._found_count = 0
             for worker, ids in found:
                 worker.recalling.update(ids)
+                self._tables.recalled_count += len(ids)
                 self._tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
 
 

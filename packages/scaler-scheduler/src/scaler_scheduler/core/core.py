@@ -17,8 +17,10 @@ from scaler_protocol.messages import (
     ClusterStatus,
     Credit,
     Explain,
+    GraphShapes,
     ManagerStatus,
     Message,
+    NameFunctions,
     Results,
     Returned,
     Shutdown,
@@ -26,6 +28,7 @@ from scaler_protocol.messages import (
     SnapshotRequest,
     Submit,
     TaskLog,
+    TaskSamples,
     WorkerStatus,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
@@ -37,21 +40,26 @@ from scaler_scheduler.core import (
     membership,
     monitor,
     placement,
+    shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Disconnect, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Disconnect, PublishLog, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.explaining import Explainer
+from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
 #: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
-    ROLE_CLIENT: frozenset({Submit, Cancel, Explain, Shutdown}),
+    ROLE_CLIENT: frozenset({Submit, Cancel, Explain, Shutdown, NameFunctions}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
-    ROLE_MONITOR: frozenset({SnapshotRequest}),
+    ROLE_MONITOR: frozenset({SnapshotRequest, Explain}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
 }
+
+
+FEATURE_SAMPLES = "samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,8 @@ class SchedulerCore:
         self._balancer = balancing.Balancer(self.tables)
         self._explainer = Explainer(self.tables)
         self._scaler = Scaler(self.tables)
+        self._sampler = Sampler(self.tables)
+        self._is_log_watched = False
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
             Received: self._received,  # type: ignore[dict-item]
@@ -94,6 +104,7 @@ class SchedulerCore:
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
             Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
             Shutdown: self._shutdown,  # type: ignore[dict-item]
+            NameFunctions: lambda client, seq, message: self.tables.function_names.learn(message),  # type: ignore[arg-type]
         }
         self._from_worker: dict[type, Callable[[Worker, Message], None]] = {
             Results: lambda worker, message: completion.results(self.tables, worker, message),  # type: ignore[arg-type]
@@ -113,7 +124,19 @@ class SchedulerCore:
         return min((at for at in (self._balancer.look_at, self._scaler.look_at) if at is not None), default=None)
 
     def snapshot(self, now: float) -> ClusterStatus:
-        return monitor.snapshot(self.tables, now)
+        return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
+
+    def watch(self, *, tasks: bool, logs: bool) -> None:
+        """Whether anybody watches tasks, or what they print; said again now and then. Settle afterwards."""
+        self._sampler.want(tasks)
+        self._is_log_watched = logs
+
+    def task_samples(self, now: float) -> TaskSamples:
+        """Those that have come since the last time."""
+        return self._sampler.publication(now)
+
+    def graph_shapes(self) -> GraphShapes:
+        return shapes.shapes(self.tables)
 
     # ------------------------------------------------------------ sessions
 
@@ -122,6 +145,7 @@ class SchedulerCore:
             membership.client_joined(self.tables, event.peer_id, event.hello)
         elif event.hello.role == ROLE_WORKER:
             worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
+            worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
             self._scaler.manager_joined(event.peer_id, event.hello)
@@ -163,6 +187,8 @@ class SchedulerCore:
             self._from_client[type(message)](client, event.seq, message)
         elif isinstance(message, SnapshotRequest):
             self.tables.act(SendStatus(event.peer_id, message.request_id))
+        elif isinstance(message, Explain):
+            self._explainer.ask_about_all(event.peer_id, message)
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
 
@@ -184,8 +210,12 @@ class SchedulerCore:
         chunk = worker.held.get(message.task_id)
         if chunk is not None and message.task_id not in self.tables.abandoned:
             self.tables.tell(chunk.client.peer_id, message)
+            if self._is_log_watched:
+                self.tables.act(PublishLog(message))
 
     def _worker_status(self, worker: Worker, message: WorkerStatus) -> None:
+        if message.ended_count or message.samples:
+            message = self._sampler.take(worker, message)
         worker.status, worker.status_at = message, worker.heard_at
 
     # ------------------------------------------------------------ placing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import Requirement
@@ -18,28 +18,40 @@ class Explainer:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._questions: list[tuple[Client, Explain]] = []
+        self._questions: list[tuple[PeerId, Client | None, Explain]] = []
 
     def ask(self, client: Client, question: Explain) -> None:
-        self._questions.append((client, question))
+        self._questions.append((client.peer_id, client, question))
+
+    def ask_about_all(self, monitor: PeerId, question: Explain) -> None:
+        """Whoever watches sees the tasks of every client. (MON-15)"""
+        self._questions.append((monitor, None, question))
 
     def settle(self, now: float) -> None:
         if not self._questions:
             return
         questions, self._questions = self._questions, []
-        for client, question in questions:
-            if not client.is_gone:
-                self._tables.tell(client.peer_id, explanation(self._tables, client, question, now))
+        for peer_id, client, question in questions:
+            if client is None or not client.is_gone:
+                self._tables.tell(peer_id, explanation(self._tables, client, question, now))
 
 
-def explanation(tables: Tables, client: Client, question: Explain, now: float) -> Explanation:
+def explanation(tables: Tables, client: Client | None, question: Explain, now: float) -> Explanation:
     task_id = question.task_id or _hopeless(tables, client)
     answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
-    if not task_id or task_id not in tables.where or tables.chunk_of(task_id).client is not client:
+    if not task_id or task_id not in tables.where:
         return answer
     chunk = tables.chunk_of(task_id)
+    if client is not None and chunk.client is not client:
+        return answer
     able = _able(tables, chunk)
-    answer = replace(answer, able_count=len(able), attempt=tables.attempt(task_id))
+    answer = replace(
+        answer,
+        able_count=len(able),
+        attempt=tables.attempt(task_id),
+        capabilities=chunk.header.capabilities,
+        function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),
+    )
     place = tables.where[task_id]
     if isinstance(place, Worker):
         return _held(tables, answer, place, now)
@@ -81,11 +93,13 @@ def _shares(able: list[Worker], requirement: Requirement) -> bool:
     return any(worker.can_ever_run(requirement) for worker in able)
 
 
-def _hopeless(tables: Tables, client: Client) -> TaskId | None:
-    """The first queued task of this client that nobody who is connected could ever take."""
+def _hopeless(tables: Tables, client: Client | None) -> TaskId | None:
+    """The first queued task of this client, or of any, that nobody who is connected could ever take."""
+    owners = list(tables.clients) if client is None else [client.peer_id]
     for ready in tables.ready.by_urgency():
         if not _shares(list(tables.workers.values()), ready.key.requirement):
-            first = ready.first_of(client.peer_id)
-            if first is not None:
-                return first
+            for owner in owners:
+                first = ready.first_of(owner)
+                if first is not None:
+                    return first
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import PeerId, TaskId, result_object_id
+from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Hello, Limits, Returned, TaskError
 from scaler_scheduler.core import cancellation, endings
 from scaler_scheduler.core.actions import SendToStorage
@@ -96,5 +96,6 @@ def returned(tables: Tables, worker: Worker, message: Returned) -> None:
             tables.move(State.DISPATCHED, Move.GIVE_BACK)
             tables.requeue(task_id, chunk)
     if message.is_recall_answer:
+        tables.returned_count += len(message.ids) // ID_BYTES
         worker.recalling.clear()
     worker.load_changed()

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
-from scaler_protocol.messages import Capability, ClientEntry, ClusterStatus, Count, WorkerEntry
+from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
+from scaler_protocol.messages import (
+    Capability,
+    ClientEntry,
+    ClusterStatus,
+    Count,
+    ManagerEntry,
+    WaitingClass,
+    WorkerEntry,
+)
+from scaler_scheduler.core.ready import ClassKey
+from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
 from scaler_scheduler.core.tables import Tables
 
 #: The status stays one small message however many functions are in use.
 FUNCTIONS_LIMIT = 100
+CLASSES_LIMIT = 20
+#: So many batches are looked at to count functions: a million calls, each a batch of its own, would take half a second.
+CHUNKS_LIMIT = 5_000
 
 
-def snapshot(tables: Tables, now: float) -> ClusterStatus:
+def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> ClusterStatus:
     """The part of a ClusterStatus that the core knows; the shell adds processor time, memory and message counts."""
+    functions = _functions(tables)
     return ClusterStatus(
         task_counts=tuple(Count(state.value, tables.counts[state]) for state in (*UNFINISHED, *FINISHED)),
-        function_counts=tuple(_functions(tables)),
+        function_counts=tuple(Count(function_id.hex(), tasks) for function_id, tasks in functions.items()),
+        function_names=tables.function_names.of_all(functions),
         clients=tuple(ClientEntry(c.peer_id, c.software, c.unfinished_count) for c in tables.clients.values()),
         workers=tuple(_workers(tables, now)),
         rejected_count=tables.refused_count,
+        waiting_classes=tuple(islice(_waiting_classes(tables), CLASSES_LIMIT)),
+        managers=tuple(_manager(manager) for manager in managers),
+        recalled_count=tables.recalled_count,
+        returned_count=tables.returned_count,
     )
 
 
@@ -34,15 +55,58 @@ def _workers(tables: Tables, now: float) -> Iterable[WorkerEntry]:
             credit_limit=worker.limit,
             held_count=len(worker.held),
             completed_count=worker.completed_count,
+            lag_seconds=worker.status.lag_seconds,
             silent_seconds=max(0.0, now - worker.heard_at),
             status=worker.status,
+            unit_id=worker.unit_id,
+            manager_id=worker.manager_id,
         )
 
 
-def _functions(tables: Tables) -> Iterable[Count]:
-    """Unfinished tasks by function. A chunk of one function is counted whole; others by their first function."""
+def _functions(tables: Tables) -> dict[bytes, int]:
+    """Unfinished tasks by function, the most frequent first. A chunk of one function is counted whole; others by their
+    first function. What is left out or was not looked at stands under no id. (MON-14)"""
     counts: Counter[bytes] = Counter()
+    left = CHUNKS_LIMIT
     for client in tables.clients.values():
-        for chunk in client.chunks:
+        for chunk in islice(client.chunks, left):
+            left -= 1
             counts[chunk.function_id(0)] += chunk.unfinished
-    return (Count(function_id.hex(), tasks) for function_id, tasks in counts.most_common(FUNCTIONS_LIMIT))
+    found = dict(counts.most_common(FUNCTIONS_LIMIT))
+    others = sum(tables.counts[state] for state in UNFINISHED) - sum(found.values())
+    return found | {b"": others} if others > 0 else found
+
+
+def _waiting_classes(tables: Tables) -> Iterable[WaitingClass]:
+    for ready in tables.ready.by_urgency():
+        yield WaitingClass(
+            capabilities=ready.key.requirement,
+            priority=-ready.key.negative_priority,
+            depth=-ready.key.negative_depth,
+            task_count=ready.count,
+            able_count=_able_count(tables, ready.key),
+        )
+
+
+def _able_count(tables: Tables, key: ClassKey) -> int:
+    index = tables.load_indexes.get((key.requirement, key.is_nested))
+    if index is not None:
+        return len(index.members)
+    return sum(worker.can_ever_run(key.requirement) for worker in tables.workers.values())
+
+
+def _manager(manager: Manager) -> ManagerEntry:
+    status = manager.status
+    states = Counter(unit.state for unit in status.units) if status is not None else Counter[int]()
+    return ManagerEntry(
+        manager_id=manager.manager_id,
+        name=manager.name,
+        capabilities=tuple(Capability(name, amount) for name, amount in manager.capabilities.items()),
+        workers_per_unit=manager.workers_per_unit,
+        target_count=manager.goal,
+        max_workers=status.max_workers if status is not None else 0,
+        starting_count=states[UNIT_STARTING],
+        running_count=states[UNIT_RUNNING],
+        stopping_count=states[UNIT_STOPPING],
+        trouble=status.trouble if status is not None else "",
+    )

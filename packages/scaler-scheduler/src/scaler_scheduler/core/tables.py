@@ -22,6 +22,7 @@ from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.gone_owners import GoneOwners
+from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, merge, pack
 from scaler_scheduler.core.scaling.policies import Scaling
@@ -99,6 +100,10 @@ class Tables:
         self.arrived: list[Chunk] = []
         self.gone_owners = GoneOwners()
         self.counts: Counter[State] = Counter()
+        self.function_names = FunctionNames()
+        #: tasks that workers were asked to give back, and that they gave back (SCH-20)
+        self.recalled_count = 0
+        self.returned_count = 0
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}

@@ -25,11 +25,13 @@ class Worker:
         "is_retired",
         "limit",
         "manager_id",
+        "may_sample",
         "name",
         "nested_reserve",
         "payload_limit",
         "peer_id",
         "recalling",
+        "sample_limit",
         "software",
         "status",
         "status_at",
@@ -62,6 +64,9 @@ class Worker:
         #: who started it, and as part of what (MGR-8)
         self.manager_id = offer.manager_id
         self.unit_id = offer.unit_id
+        #: its session has the feature, and how many samples it was asked for (MON-10)
+        self.may_sample = False
+        self.sample_limit = 0
         #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
         self.is_retired = False
 

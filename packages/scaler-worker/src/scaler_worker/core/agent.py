@@ -28,6 +28,7 @@ from scaler_protocol.messages import (
     Message,
     Recall,
     Returned,
+    SampleTasks,
     Shutdown,
     TaskLog,
 )
@@ -36,6 +37,7 @@ from scaler_worker.core import deadlines, events, handing, stopping, suspension
 from scaler_worker.core.actions import Action, Finish, Log, Resume, Send
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
+from scaler_worker.core.sampling import Sampler
 from scaler_worker.core.tables import Settings, Tables
 
 
@@ -63,6 +65,7 @@ class AgentCore:
             Recall: self._on_recall,
             Cancel: self._on_cancel,
             Shutdown: self._on_drain,
+            SampleTasks: self._on_sample_tasks,
         }
 
     def handle(self, event: events.Event, now: float) -> list[Action]:
@@ -105,6 +108,7 @@ class AgentCore:
         """The scheduler gives our tasks to others: going on with them would only run them twice (WRK-10)."""
         tables = self.tables
         tables.is_connected = False
+        tables.sampler = None
         tables.tasks.clear()
         tables.queue.clear()
         tables.results.clear()
@@ -151,6 +155,9 @@ class AgentCore:
         for task_id in dict.fromkeys(split_ids(cancel.ids)):  # each is answered once (CAN-1)
             stopping.cancel(self.tables, TaskId(task_id), cancel.grace_seconds, now)
 
+    def _on_sample_tasks(self, message: SampleTasks, now: float) -> None:
+        self.tables.sampler = Sampler(message.sample_limit) if message.sample_limit else None
+
     def _on_drain(self, event: events.DrainRequested | Shutdown, now: float) -> None:
         """Hand back what has not begun, finish what has (WRK-11)."""
         tables = self.tables
@@ -183,6 +190,8 @@ class AgentCore:
         slice_, tasks = processor.slice, tables.tasks
         add_duration, add_result = tables.durations.add, tables.results.append
         busy_seconds = 0.0
+        if tables.sampler is not None:
+            tables.sampler.note(processor, event.ends, now)
         for number, status, kind, seconds, value, profile in event.ends:
             if not slice_ or slice_[0].number != number:
                 # After Lost its slice is gone, and what it still reports is of no use to anybody.
@@ -285,7 +294,12 @@ class AgentCore:
         self._take_back(processor)
         if processor.slice:
             was_killed = before is State.STOPPING and not processor.is_broken
-            self._end_with_processor(processor.slice.popleft(), event, was_killed)
+            task = processor.slice.popleft()
+            is_returned = was_killed and task.stop is None and not tables.is_draining
+            if tables.sampler is not None and not is_returned:
+                status = task.stop.status if task.stop is not None else STATUS_PROCESSOR_DIED
+                tables.sampler.note_death(processor, task, status, now)
+            self._end_with_processor(task, event, was_killed)
 
     def _end_with_processor(self, task: Task, event: events.ProcessorExited, was_killed: bool) -> None:
         tables = self.tables

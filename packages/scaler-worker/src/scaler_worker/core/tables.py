@@ -13,6 +13,7 @@ from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
 from scaler_worker.core.actions import Action
 from scaler_worker.core.processors import Processor, State
+from scaler_worker.core.sampling import Sampler
 
 _RUNNING = State.RUNNING
 """Looked up once: what is asked in every round is asked with few steps."""
@@ -44,6 +45,7 @@ class Tables:
     sent_credit: int = 0
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
+    sampler: Sampler | None = None  #: set while somebody watches tasks (MON-11)
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
 

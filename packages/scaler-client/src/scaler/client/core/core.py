@@ -16,6 +16,7 @@ from typing import Any
 
 from scaler.client.core import events
 from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
+from scaler.client.core.names import Names
 from scaler.client.core.outbox import Outbox
 from scaler.client.core.printed import prefixed
 from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result_objects
@@ -53,6 +54,7 @@ class ClientCore:
         self._timeout_seconds = timeout_seconds
         self._table = Table()
         self._outbox = Outbox()
+        self._names = Names()
         #: tasks whose Cancel is sent, and until when its answer is waited for; all are pending
         self._canceling: dict[TaskId, float] = {}
         self._limits = Limits()
@@ -75,6 +77,7 @@ class ClientCore:
             events.ShutdownRequested: self._on_shutdown_requested,
             events.Left: self._on_left,
             events.Asked: self._on_asked,
+            events.Named: self._on_named,
             events.Numbered: self._on_numbered,
             events.Unneeded: self._on_unneeded,
             events.Flush: self._on_flush,
@@ -207,7 +210,14 @@ class ClientCore:
     def _on_flush(self, event: events.Flush, now: float) -> list[Action]:
         if not self._is_open:
             return []
-        return [Send(message) for message in self._outbox.take(self._limits, self._table.pending)]
+        actions: list[Action] = [Send(message) for message in self._outbox.take(self._limits, self._table.pending)]
+        if self._names:
+            actions.append(Send(self._names.take()))
+        return actions
+
+    def _on_named(self, event: events.Named, now: float) -> list[Action]:
+        self._names.add(event.function_id, event.name)
+        return []
 
     def _on_ticked(self, event: events.Ticked, now: float) -> list[Action]:
         if self._give_up_at is not None and now >= self._give_up_at:
@@ -232,6 +242,7 @@ class ClientCore:
         """Nothing sent in this session counts any more: everything pending will be sent again. (CLI-8)"""
         self._is_open = False
         self._numbered.clear()
+        self._names.forget_session()
         actions: list[Action] = [Redial()]
         self._is_dialing = True
         if self._awaits_shutdown:

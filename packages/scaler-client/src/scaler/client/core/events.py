@@ -65,6 +65,13 @@ class Asked(NamedTuple):
     task_id: TaskId
 
 
+class Named(NamedTuple):
+    """What people call this function. It travels with what is sent next. (MON-13)"""
+
+    function_id: ObjectId
+    name: str
+
+
 class Numbered(NamedTuple):
     """A Submit has this place in the session. Only a refusal of it asks for that. (CLI-10)"""
 
@@ -87,7 +94,7 @@ class Ticked(NamedTuple):
     """It is `next_deadline()` or later."""
 
 
-Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked
+Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
 ProgramEvent = Wish | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 

@@ -143,6 +143,7 @@ class Scaler:
             ids = [task_id for task_id in worker.held if task_id not in self._tables.canceling]
             if ids and not worker.recalling:
                 worker.recalling.update(ids)
+                self._tables.recalled_count += len(ids)
                 self._tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
 
     def _revive(self, workers: list[Worker]) -> None:

@@ -1,0 +1,69 @@
+"""Samples of tasks, from the workers to those who watch (MON-10, MON-11).
+
+Rows are joined as bytes: a task that is shown costs the scheduler some nanoseconds, one that is not nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler_protocol.codec.checks import SAMPLE_BYTES
+from scaler_protocol.ids import ID_BYTES, PeerId
+from scaler_protocol.messages import SampleBlock, SampleTasks, TaskSamples, WorkerStatus
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+SAMPLES_PER_SECOND = 2_000
+"""Of all workers together: more than anybody sees on a screen, and some hundred kilobytes a second for each watcher."""
+HEARTBEAT_SECONDS = 2.0
+"""How often a WorkerStatus comes, about."""
+WORKER_LIMIT = 1_000
+BLOCKS_LIMIT = 4_096
+"""Nobody may fill our memory between two publications."""
+
+
+class Sampler:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self.is_wanted = False
+        self._blocks: list[tuple[float, PeerId, str, int, bytes]] = []
+
+    def want(self, is_wanted: bool) -> None:
+        """Called now and then: whether anybody watches, and how many workers share the samples, changes."""
+        if not is_wanted and not self.is_wanted:
+            return
+        self.is_wanted = is_wanted
+        self._blocks = self._blocks if is_wanted else []
+        limit = self._fair_limit() if is_wanted else 0
+        for worker in self._tables.workers.values():
+            if worker.may_sample and _differs(worker.sample_limit, limit):
+                worker.sample_limit = limit
+                self._tables.tell(worker.peer_id, SampleTasks(limit))
+
+    def _fair_limit(self) -> int:
+        share = SAMPLES_PER_SECOND * HEARTBEAT_SECONDS / max(1, len(self._tables.workers))
+        return max(1, min(WORKER_LIMIT, int(share)))
+
+    def take(self, worker: Worker, status: WorkerStatus) -> WorkerStatus:
+        """The status without its samples; they wait here for the next publication."""
+        if self.is_wanted and len(self._blocks) < BLOCKS_LIMIT:
+            rows = status.samples[: SAMPLE_BYTES * worker.sample_limit]
+            self._blocks.append((worker.heard_at, worker.peer_id, worker.name, status.ended_count, rows))
+        return replace(status, ended_count=0, samples=b"")
+
+    def publication(self, now: float) -> TaskSamples:
+        blocks, self._blocks = self._blocks, []
+        functions = {
+            rows[at + ID_BYTES : at + 2 * ID_BYTES] for *_, rows in blocks for at in range(0, len(rows), SAMPLE_BYTES)
+        }
+        return TaskSamples(
+            blocks=tuple(
+                SampleBlock(peer_id, name, max(0.0, now - at), count, rows) for at, peer_id, name, count, rows in blocks
+            ),
+            function_names=self._tables.function_names.of_all(sorted(functions)),
+        )
+
+
+def _differs(told: int, limit: int) -> bool:
+    """Worth a message: somebody begins or stops watching, or the number of workers is another than it was."""
+    return told != limit and (not told or not limit or not 0.5 <= told / limit <= 2)

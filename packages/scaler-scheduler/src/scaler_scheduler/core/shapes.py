@@ -1,0 +1,67 @@
+"""Graphs that run, for those who watch (MON-12): a plain query, bounded, nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from scaler_protocol.columns import join_u16
+from scaler_protocol.ids import GraphId, TaskId
+from scaler_protocol.messages import GraphShape, GraphShapes
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
+
+GRAPHS_LIMIT = 8
+TASKS_LIMIT = 1_000
+"""Of all graphs together. A picture of more is a grey cloud."""
+CHUNKS_LIMIT = 5_000
+"""So many batches are looked at for graphs."""
+
+WAITING, QUEUED, DISPATCHED, CANCELING, ENDED = range(5)
+
+
+def shapes(tables: Tables) -> GraphShapes:
+    found: dict[GraphId, list[Chunk]] = {}
+    left = CHUNKS_LIMIT
+    for client in tables.clients.values():
+        for chunk in islice(client.chunks, left):
+            left -= 1
+            graph_id = chunk.header.graph_id
+            if graph_id and (graph_id in found or len(found) < GRAPHS_LIMIT):
+                found.setdefault(graph_id, []).append(chunk)
+    share = TASKS_LIMIT // max(1, len(found))
+    return GraphShapes(graphs=tuple(_shape(tables, graph_id, chunks, share) for graph_id, chunks in found.items()))
+
+
+def _shape(tables: Tables, graph_id: GraphId, chunks: list[Chunk], limit: int) -> GraphShape:
+    nodes = list(islice(_nodes(chunks), limit))
+    place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
+    needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
+    functions = [chunk.function_id(index) for chunk, index in nodes]
+    client: Client = chunks[0].client
+    return GraphShape(
+        graph_id=graph_id,
+        client_id=client.peer_id,
+        task_count=sum(len(chunk.ids) for chunk in chunks),
+        unfinished_count=sum(chunk.unfinished for chunk in chunks),
+        ids=b"".join(place),
+        states=bytes(_state(tables, task_id) for task_id in place),
+        functions=b"".join(functions),
+        dependency_counts=join_u16([len(own) for own in needs]),
+        dependencies=join_u16([one for own in needs for one in own]),
+        function_names=tables.function_names.of_all(dict.fromkeys(functions)),
+    )
+
+
+def _nodes(chunks: Iterable[Chunk]) -> Iterable[tuple[Chunk, int]]:
+    return ((chunk, index) for chunk in chunks for index in range(len(chunk.ids)))
+
+
+def _state(tables: Tables, task_id: TaskId) -> int:
+    where = tables.where.get(task_id)
+    if where is None:
+        return ENDED
+    if isinstance(where, Worker):
+        return CANCELING if task_id in tables.canceling else DISPATCHED
+    return WAITING if task_id in tables.dependencies.waiting else QUEUED

@@ -1,0 +1,130 @@
+"""What is told to those who watch: when, on which topic, and at what cost (MON).
+
+Nothing is made for a topic without subscribers. What a publication costs is measured, and the next one comes the later
+the more it was, so that a large cluster takes a bounded share of the scheduler's time (MON-9).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import psutil
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, StorageStatusRequest, TaskLog
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
+from scaler_scheduler.core import SchedulerCore
+from scaler_scheduler.monitor_socket import GRAPHS, LOGS, STATUS, TASKS, MonitorSocket
+
+COST_SHARE = 0.015
+"""Of the scheduler's time, at most, for publications."""
+LONGEST_SECONDS = 30.0
+LOGS_PER_INTERVAL = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What never changes of a scheduler."""
+
+    server_id: PeerId
+    software: Software
+    storage_address: str
+    status_seconds: float
+
+
+class Publisher:
+    def __init__(
+        self,
+        identity: Identity,
+        core: SchedulerCore,
+        monitor: MonitorSocket,
+        router: RouterEndpoint,
+        storage: DealerEndpoint,
+        settle: Callable[[], None],
+    ) -> None:
+        self._identity = identity
+        self._core = core
+        self._monitor = monitor
+        self._router = router
+        self._storage = storage
+        self._settle = settle
+        self._process = psutil.Process()
+        self._started_at = time.monotonic()
+        self._sequences = dict.fromkeys((STATUS, TASKS, GRAPHS), 0)
+        self._interval_seconds = identity.status_seconds
+        self._due_at = 0.0
+        self._logs_left = LOGS_PER_INTERVAL
+        self.storage_status = StorageStatus(0)
+
+    def tick(self) -> None:
+        """Every `status_seconds`."""
+        topics = self._monitor.topics()
+        self._core.watch(tasks=TASKS in topics, logs=LOGS in topics)
+        self._settle()
+        self._logs_left = LOGS_PER_INTERVAL
+        now = time.monotonic()
+        if not topics or now < self._due_at:
+            return
+        begun = time.thread_time()
+        self._publish(topics, now)
+        cost_seconds = time.thread_time() - begun
+        self._interval_seconds = min(LONGEST_SECONDS, max(self._identity.status_seconds, cost_seconds / COST_SHARE))
+        # A hair less: ticks are not exact, and one that comes early must not be passed over for a whole interval.
+        self._due_at = now + 0.9 * self._interval_seconds
+        if self._storage.is_open:
+            self._storage.send(StorageStatusRequest(0))
+
+    def _publish(self, topics: frozenset[bytes], now: float) -> None:
+        server_id = self._identity.server_id
+        if STATUS in topics:
+            self._monitor.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
+        if TASKS in topics:
+            samples = self._core.task_samples(now)
+            uptime_seconds = now - self._started_at
+            self._monitor.publish(
+                TASKS,
+                replace(samples, sequence=self._next(TASKS), server_id=server_id, uptime_seconds=uptime_seconds),
+            )
+        if GRAPHS in topics:
+            shapes = self._core.graph_shapes()
+            self._monitor.publish(GRAPHS, replace(shapes, sequence=self._next(GRAPHS), server_id=server_id))
+
+    def publish_log(self, message: TaskLog) -> None:
+        """A task that prints without end is not shown in full."""
+        if self._logs_left > 0:
+            self._logs_left -= 1
+            self._monitor.publish(LOGS, message)
+
+    def _next(self, topic: bytes) -> int:
+        self._sequences[topic] += 1
+        return self._sequences[topic]
+
+    def status(self, now: float) -> ClusterStatus:
+        """All there is to see. Its sequence is that of the last publication. (MON-3)"""
+        snapshot = self._core.snapshot(now)
+        identity = self._identity
+        return replace(
+            snapshot,
+            sequence=self._sequences[STATUS],
+            server_id=identity.server_id,
+            uptime_seconds=now - self._started_at,
+            cpu=self._process.cpu_percent() / 100,
+            rss_bytes=self._process.memory_info().rss,
+            host_free_bytes=psutil.virtual_memory().available,
+            object_count=self.storage_status.object_count,
+            sent_counts=_counts(self._router.sent_counts),
+            received_counts=_counts(self._router.received_counts),
+            rejected_count=snapshot.rejected_count + self._router.rejected_count,
+            interval_seconds=self._interval_seconds,
+            software=identity.software,
+            scheduler_address=self._router.address,
+            storage_address=identity.storage_address,
+            is_storage_connected=self._storage.is_open,
+            storage=self.storage_status,
+        )
+
+
+def _counts(counts: dict[str, int]) -> tuple[Count, ...]:
+    return tuple(Count(name, value) for name, value in sorted(counts.items()))

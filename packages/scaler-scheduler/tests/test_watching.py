@@ -1,0 +1,187 @@
+"""What the scheduler tells those who watch, and that it asks nobody for anything while there are none (MON)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.support.scheduler_story import FUNCTION, WELCOME, Story, ids, names, peer, task
+
+from scaler_protocol.codec.checks import SAMPLE_BYTES
+from scaler_protocol.codes import ROLE_WORKER
+from scaler_protocol.columns import split_u16
+from scaler_protocol.messages import (
+    Capability,
+    Count,
+    Explain,
+    Explanation,
+    FunctionName,
+    Hello,
+    NameFunctions,
+    Recall,
+    SampleTasks,
+    TaskLog,
+    WaitingClass,
+    WorkerOffer,
+    WorkerStatus,
+)
+from scaler_protocol.session import Opened
+from scaler_scheduler.core import Policy, PublishLog, Send, monitor, names as naming, sampling, shapes
+
+ROW = task("a") + FUNCTION + bytes(SAMPLE_BYTES - 32)
+
+
+def sampling_worker(story: Story, name: str) -> None:
+    hello = Hello(1, 1, ROLE_WORKER, peer(name), worker=WorkerOffer(name, (), 10, 1))
+    story.handle(Opened(peer(name), hello, replace(WELCOME, features=("samples",))))
+
+
+def asked(story: Story) -> list[tuple[bytes, int]]:
+    sent = [one for one in story.actions() if isinstance(one, Send) and isinstance(one.message, SampleTasks)]
+    return [(one.peer_id, one.message.sample_limit) for one in sent]  # type: ignore[union-attr]
+
+
+def test_workers_are_asked_for_samples_only_while_somebody_watches() -> None:
+    story = Story()
+    story.worker("plain")
+    sampling_worker(story, "w")
+    story.core.watch(tasks=False, logs=False)
+    assert asked(story) == []
+    story.core.watch(tasks=True, logs=False)
+    assert asked(story) == [(peer("w"), sampling.WORKER_LIMIT)]
+    story.core.watch(tasks=True, logs=False)
+    assert asked(story) == []
+    for number in range(9):
+        sampling_worker(story, f"w{number}")
+    story.core.watch(tasks=True, logs=False)
+    limits = dict(asked(story))
+    assert len(limits) == 10 and len(set(limits.values())) == 1, "all share what is to be had"
+    assert limits[peer("w")] <= sampling.SAMPLES_PER_SECOND * sampling.HEARTBEAT_SECONDS / 10
+    story.core.watch(tasks=False, logs=False)
+    assert {limit for _, limit in asked(story)} == {0}
+
+
+def test_samples_are_handed_on_and_not_kept() -> None:
+    story = Story()
+    story.client("c")
+    sampling_worker(story, "w")
+    story.receive("c", NameFunctions(FUNCTION, ("square",)))
+    story.core.watch(tasks=True, logs=False)
+    story.receive("w", WorkerStatus(queued_count=5, ended_count=70, samples=ROW))
+    story.now += 0.25
+    published = story.core.task_samples(story.now)
+    (block,) = published.blocks
+    assert (block.name, block.ended_count, block.samples, block.age_seconds) == ("w", 70, ROW, 0.25)
+    assert published.function_names == (FunctionName(FUNCTION, "square"),)
+    assert story.core.tables.workers[peer("w")].status == WorkerStatus(queued_count=5)
+    assert story.core.task_samples(story.now).blocks == ()
+
+
+def test_samples_that_nobody_asked_for_are_dropped() -> None:
+    story = Story()
+    sampling_worker(story, "w")
+    story.receive("w", WorkerStatus(ended_count=70, samples=ROW))
+    story.core.watch(tasks=True, logs=False)
+    assert story.core.task_samples(story.now).blocks == ()
+    limit = dict(asked(story))[peer("w")]
+    story.receive("w", WorkerStatus(ended_count=1, samples=ROW * (limit + 1)))
+    (block,) = story.core.task_samples(story.now).blocks
+    assert len(block.samples) == SAMPLE_BYTES * limit
+
+
+def test_a_graph_has_the_states_of_its_tasks() -> None:
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=2)
+    story.submit_graph("c", {"a": (), "b": (), "c": ("a", "b"), "d": ("c",)})
+    story.actions()
+    story.results("w", ["a"])
+    (shape,) = story.core.graph_shapes().graphs
+    assert (shape.client_id, shape.graph_id, shape.task_count, shape.unfinished_count) == (
+        peer("c"), task("graph"), 4, 3,
+    )  # fmt: skip
+    states = dict(zip(names(shape.ids), shape.states, strict=True))
+    assert states == {"a": shapes.ENDED, "b": shapes.DISPATCHED, "c": shapes.WAITING, "d": shapes.WAITING}
+    assert split_u16(shape.dependency_counts) == (0, 0, 2, 1)
+    assert split_u16(shape.dependencies) == (0, 1, 2)
+
+
+def test_a_large_graph_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "TASKS_LIMIT", 3)
+    story = Story()
+    story.client("c")
+    story.submit_graph("c", {"a": (), "b": (), "c": ("a", "b"), "d": ("c",)})
+    (shape,) = story.core.graph_shapes().graphs
+    assert shape.task_count == 4 and names(shape.ids) == ["a", "b", "c"]
+    assert len(shape.states) == 3 and sum(split_u16(shape.dependency_counts)) == 2
+
+
+def test_functions_that_were_not_looked_at_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "CHUNKS_LIMIT", 1)
+    story = Story()
+    story.client("c")
+    story.submit("c", ["a"])
+    story.submit("c", ["b", "d"])
+    assert story.core.snapshot(story.now).function_counts == (Count(FUNCTION.hex(), 1), Count("", 2))
+
+
+def test_what_waits_for_what() -> None:
+    story = Story(Policy(uses_capabilities=True))
+    story.client("c")
+    story.worker("w", credit=0)
+    gpu = (Capability("gpu", 1),)
+    story.submit("c", ["a", "b"])
+    story.submit("c", ["g"], priority=3, capabilities=gpu)
+    classes = story.core.snapshot(story.now).waiting_classes
+    assert classes == (WaitingClass(gpu, 3, 0, 1, 0), WaitingClass((), 0, 0, 2, 1))
+
+
+def test_a_monitor_may_ask_about_any_task() -> None:
+    story = Story(Policy(uses_capabilities=True))
+    story.client("c")
+    story.submit("c", ["a"], capabilities=(Capability("gpu"),))
+    story.receive("c", NameFunctions(FUNCTION, ("square",)))
+    story.actions()
+    story.receive("m", Explain(1, task("a")))
+    story.receive("m", Explain(2))
+    answers = [one.message for one in story.actions() if isinstance(one, Send) and one.peer_id == peer("m")]
+    assert [(one.request_id, one.task_id, one.state) for one in answers if isinstance(one, Explanation)] == [
+        (1, task("a"), "queued"),
+        (2, task("a"), "queued"),
+    ]
+    assert answers[0].function_name == "square" and answers[0].capabilities == (Capability("gpu"),)  # type: ignore[union-attr]
+
+
+def test_what_tasks_print_is_published_only_while_somebody_watches() -> None:
+    story = Story()
+    story.client("c")
+    story.worker("w")
+    story.submit("c", ["a"])
+    story.actions()
+    log = TaskLog(task("a"), 1, "hello", "w")
+    story.receive("w", log)
+    assert PublishLog(log) not in story.actions()
+    story.core.watch(tasks=False, logs=True)
+    story.receive("w", log)
+    assert PublishLog(log) in story.actions()
+
+
+def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "NAMES_LIMIT", 2)
+    known = naming.FunctionNames()
+    known.learn(NameFunctions(ids("abc"), ("a", "b", "x" * 500)))
+    assert [known.of(task(one)) for one in "abc"] == ["", "b", "x" * naming.NAME_CHARACTERS]
+
+
+def test_balancing_is_counted() -> None:
+    story = Story(Policy(load_balance_seconds=1, load_balance_trigger_times=1))
+    story.client("c")
+    story.worker("w", credit=10)
+    story.submit("c", range(8))
+    story.actions()
+    story.worker("idle")
+    story.actions()
+    story.now += 1.1
+    recalled = [one.message for one in story.actions() if isinstance(one, Send) and isinstance(one.message, Recall)]
+    assert recalled
+    assert story.core.snapshot(story.now).recalled_count == sum(len(one.ids) // 16 for one in recalled)
