@@ -1,4 +1,4 @@
-"""What a mutant is, and the list of all. A mutant is a wrong line or two in a role of ours, bound to the clause it breaks.
+"""What a mutant is, and the list of all. A mutant is a wrong line or two in a role of ours, bound to a clause.
 
 They are written as small diffs in the text files beside this module:
 
