@@ -3,7 +3,7 @@
 import * as codes from "../build/schema/constants.js";
 import { TaskError, type TaskHeader } from "../build/schema/tasks.js";
 import { type Bytes, fromHex, type Id, idBytes, idColumn, joined, numberColumn, numbersOf, toHex } from "./bytes.js";
-import { type Columns, type Fill, type Limits, listItemsMax, put, Refusal, rootOf } from "./envelope.js";
+import { type Columns, type Fill, isWhole, type Limits, listItemsMax, put, Refusal, rootOf } from "./envelope.js";
 
 /** What all calls of one batch have in common. */
 export interface CallOptions {
@@ -138,7 +138,7 @@ const codesOfStatuses = [0, codes.taskRaised, codes.taskCanceled, codes.workerLo
 export function readFailure(encoded: Bytes, status: number): Failure {
   const message = status === codes.statusCanceled ? "" : "the reason was not given, or cannot be read";
   const unknown = { code: codesOfStatuses[status] ?? 0, type: "", message, text: "", exitCode: 0, workers: [] };
-  if (encoded.length === 0) return unknown;
+  if (!isWhole(encoded)) return unknown;
   try {
     const error = rootOf(encoded).getRoot(TaskError);
     const { code, typeName: type, exitCode, workers: list } = error;

@@ -158,7 +158,7 @@ const readers: Readonly<Record<number, (body: Body, payload: Bytes) => Said>> = 
 };
 
 /** The segments fill the frame, neither more nor less (FRM-6, FRM-7). */
-function isWhole(frame: Bytes): boolean {
+export function isWhole(frame: Bytes): boolean {
   if (frame.length < 8) return false;
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
   const count = view.getUint32(0, true) + 1;

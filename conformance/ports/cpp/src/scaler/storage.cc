@@ -43,6 +43,13 @@ void ObjectStore::release(const Id& owner, const std::vector<Id>& objects) {
     advance();
 }
 
+void ObjectStore::abandon(const Id& owner, const Id& object) {
+    for (auto at = uploads_.begin(); at != uploads_.end();) {
+        at = at->second.object == object ? uploads_.erase(at) : std::next(at);
+    }
+    release(owner, {object});
+}
+
 void ObjectStore::leave() {
     advance();
     if (isInUse()) link_.leave(OK, "");

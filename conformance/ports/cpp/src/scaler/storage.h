@@ -26,6 +26,8 @@ public:
     void put(const Id& object, const Id& owner, std::shared_ptr<const Bytes> value, Stored stored);
     void get(const Id& object, Seconds wait, Fetched fetched);
     void release(const Id& owner, const std::vector<Id>& objects);
+    // As `release`, and whatever of them is still on its way there is not sent to its end; nobody is told.
+    void abandon(const Id& owner, const Id& object);
     void leave();
     // Called when another life of the storage answers: all objects are gone (CLI-13).
     void whenRestarted(std::function<void()> restarted) { restarted_ = std::move(restarted); }

@@ -113,11 +113,14 @@ void Agent::onLost(const Lost& lost) {
     }
 }
 
-// The scheduler has given them to others, or has itself forgotten them (WRK-10). What they have stored is found by
-// nobody any more (OWN-8): that of uploads under way is released when they are done.
+// The scheduler has given them to others, or has itself forgotten them (WRK-10). What they have stored, and nobody was
+// told of, would be found by nobody any more (OWN-8).
 void Agent::forgetAll() {
     for (auto& [number, held] : held_) {
         if (held.processor) processors_.kill(*held.processor);
+        if (held.state == State::storing) {
+            store_.abandon(held.task.header->client, resultObjectId(held.task.id, held.task.attempt));
+        }
     }
     held_.clear();
     numbers_.clear();

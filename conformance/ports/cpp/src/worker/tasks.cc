@@ -208,10 +208,8 @@ void Agent::store(Number number, Held& held, Result result, Bytes value) {
     result.kind = KIND_OBJECT;
     result.value = resultObjectId(held.task.id, held.task.attempt);
     Id owner = held.task.header->client;
-    Id object = result.value;
     auto shared = std::make_shared<const Bytes>(std::move(value));
-    store_.put(object, owner, shared, [=](uint16_t code, const std::string& text) {
-        if (held_.find(number) == held_.end()) return store_.release(owner, {object});  // OWN-8
+    store_.put(result.value, owner, shared, [this, number, result](uint16_t code, const std::string& text) {
         if (code == OK) return report(number, result);
         reportFailure(number, STATUS_FAILED, failureOf(code, "the return value could not be stored: " + text));
     });
