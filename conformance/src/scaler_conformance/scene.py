@@ -20,7 +20,7 @@ from .play.scheduler import ClientGuest, SchedulerHost, WorkerGuest
 from .play.storage import StorageHost
 from .play.testee import Testee, connect
 from .transcript import Transcript
-from .verdicts import Breach, Ended, Unsupported
+from .verdicts import Breach, Unsupported
 from .wire import CODES
 
 Peer = TypeVar("Peer", bound=Dialer)
@@ -226,7 +226,7 @@ class Scene:
                 self.testee.reset()
             if self.role == "worker":
                 self._worker_is_idle()
-        except (Breach, Ended):
+        except (Breach, Unsupported):
             return False
         finally:
             for peer in self.peers:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 LINE_BYTES = 64 << 20
+#: Never unsupported.
+CORE_OPS = frozenset({"info", "connect", "close", "submit", "map", "cancel"})
 SHOWN = 160
 
 
@@ -38,6 +40,7 @@ class Testee:
         self._ids = 0
         self._lines: deque[bytes] = deque()
         self._answers: dict[int, dict[str, Any]] = {}
+        self._ops: dict[int, str] = {}
         self.events: list[dict[str, Any]] = []
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -53,6 +56,7 @@ class Testee:
     def tell(self, op: str, **arguments: Any) -> int:
         """Write a command; its number."""
         self._ids += 1
+        self._ops[self._ids] = op
         line = json.dumps({"id": self._ids, "op": op, **arguments})
         self.transcript.note("testee", f"is told {line[:SHOWN]}")
         stream = self._subject.process.stdin
@@ -95,8 +99,11 @@ class Testee:
         if not self._pump.until(is_there, seconds):
             raise Ended(f"the testee did not answer command {number} within {seconds:g} s")
         content = self._answers.pop(number)
+        op = self._ops.pop(number)
         if content.get("unsupported"):
-            raise Unsupported("the testee does not know this command")
+            if op in CORE_OPS:
+                raise Breach(f"the testee calls `{op}` unsupported, which is what every client is for")
+            raise Unsupported(f"the testee does not know the command `{op}`")
         if "ok" in content:
             return dict(content["ok"])
         error = content.get("error")

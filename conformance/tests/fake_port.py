@@ -1,0 +1,90 @@
+"""Ports that are none, to see that the suite says so: `python fake_port.py BEHAVIOUR ADDRESS`."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+
+import zmq
+
+
+def silent(address: str) -> None:
+    """Listens and never answers."""
+    _router(address)
+    threading.Event().wait()
+
+
+def deaf(_: str) -> None:
+    """Does not even listen."""
+    threading.Event().wait()
+
+
+def ends(_: str) -> None:
+    print("fatal: this port has no configuration", file=sys.stderr)
+    sys.exit(3)
+
+
+def echoes(address: str) -> None:
+    """Sends everything back as it came."""
+    router = _router(address)
+    while True:
+        router.send_multipart(router.recv_multipart())
+
+
+def garbage(address: str) -> None:
+    router = _router(address)
+    while True:
+        routing_id, *_ = router.recv_multipart()
+        router.send_multipart([routing_id, os.urandom(64)])
+
+
+def crashes(address: str) -> None:
+    """Ends with the first message that comes."""
+    _router(address).recv_multipart()
+    os._exit(11)
+
+
+def noisy(_: str) -> None:
+    """Writes to stdout what is no JSON, and much of it, without an end of line."""
+    while True:
+        sys.stdout.write("x" * 100_000)
+        sys.stdout.flush()
+        time.sleep(0.01)
+
+
+def liar(_: str) -> None:
+    """Claims everything in `info`, and then can do nothing."""
+    for line in sys.stdin:
+        command = json.loads(line)
+        everything = {"adapter": 1, "name": "liar", "roles": ["client"], "features": ["memfd", "object-teleport"]}
+        answer = {"ok": everything} if command["op"] == "info" else {"unsupported": True}
+        print(json.dumps({"id": command["id"], **answer}), flush=True)
+
+
+def chatty(_: str) -> None:
+    """Logs to stdout between the answers."""
+    for line in sys.stdin:
+        print("DEBUG: a command has come", flush=True)
+        print(json.dumps({"id": json.loads(line)["id"], "ok": {}}), flush=True)
+
+
+def moody(_: str) -> None:
+    """Answers some commands, and then ends."""
+    for line in sys.stdin:
+        if random.random() < 0.4:
+            sys.exit(1)
+        print(json.dumps({"id": json.loads(line)["id"], "ok": {}}), flush=True)
+
+
+def _router(address: str) -> zmq.Socket[bytes]:
+    router: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    router.bind(address)
+    return router
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else "")
