@@ -1,0 +1,1 @@
+"""scaler_explain: why a task waits, for those who have only its id."""

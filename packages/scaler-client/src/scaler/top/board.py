@@ -1,0 +1,111 @@
+"""What there is to show of one status, before it is known how large the screen is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from scaler.monitoring import ClusterState
+from scaler.top.columns import COLUMNS, WorkerRow, row_of
+from scaler.top.formats import byte_text, count_text, cpu_text, name_text, plain
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count
+
+OTHER_FUNCTIONS = "(other)"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, with names and values below it."""
+
+    title: str
+    entries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    #: sections that stand above each other, from left to right
+    blocks: tuple[tuple[Section, ...], ...]
+    #: right of the table of workers, where there is room
+    panes: tuple[Section, ...]
+    total: str
+    #: what is wrong, for people; empty while all is well
+    trouble: str
+    rows: tuple[WorkerRow, ...]
+
+    @cached_property
+    def cells(self) -> dict[str, list[str]]:
+        """The texts of each column: made once, however often they are sorted and scrolled."""
+        return {column.title: [column.text(row) for row in self.rows] for column in COLUMNS}
+
+
+def board_of(state: ClusterState) -> Board:
+    status = state.status or ClusterStatus()
+    managers = {manager.manager_id: plain(manager.name) for manager in status.managers}
+    rows = tuple(row_of(worker, _manager_of(worker.manager_id, worker.unit_id, managers)) for worker in status.workers)
+    scheduler = Section(
+        "scheduler",
+        (
+            ("cpu", cpu_text(status.cpu)),
+            ("rss", byte_text(status.rss_bytes)),
+            ("rss_free", byte_text(status.host_free_bytes)),
+        ),
+    )
+    objects = Section(
+        "object_manager",
+        (("num_of_objs", count_text(status.storage.object_count)), ("memory", byte_text(status.storage.memory_bytes))),
+    )
+    return Board(
+        blocks=(
+            (scheduler, objects),
+            (Section("task_manager", tuple((plain(one.name), count_text(one.value)) for one in status.task_counts)),),
+            (Section("scheduler_sent", _most_first(status.sent_counts)),),
+            (Section("scheduler_received", _most_first(status.received_counts)),),
+        ),
+        panes=(
+            Section("client_manager", _most_first(Count(client_name(one), one.task_count) for one in status.clients)),
+            Section("func_to_num_tasks", _most_first(function_counts(status))),
+        ),
+        total=_total(status, rows),
+        trouble=plain(state.text),
+        rows=rows,
+    )
+
+
+def client_name(client: ClientEntry) -> str:
+    """Clients have no name of their own; a host and a process are more to people than an id."""
+    software = client.software
+    return f"{software.process_id}|{software.host}" if software.host else client.peer_id.hex()
+
+
+def function_counts(status: ClusterStatus) -> list[Count]:
+    """Unfinished tasks of each function, by what people call it where that is known."""
+    names = {one.function_id.hex(): one.name for one in status.function_names}
+    return [Count(names.get(one.name) or one.name or OTHER_FUNCTIONS, one.value) for one in status.function_counts]
+
+
+def _most_first(counts: Iterable[Count]) -> tuple[tuple[str, str], ...]:
+    ordered = sorted(counts, key=lambda one: (-one.value, one.name))
+    return tuple((name_text(one.name), count_text(one.value)) for one in ordered)
+
+
+def _manager_of(manager_id: PeerId, unit_id: str, managers: dict[PeerId, str]) -> str:
+    if manager_id == NO_PEER:
+        return plain(unit_id)
+    name = managers.get(manager_id) or manager_id.hex()[:8]
+    return f"{name}/{plain(unit_id)}" if unit_id else name
+
+
+def _total(status: ClusterStatus, rows: tuple[WorkerRow, ...]) -> str:
+    workers = f"{len(rows):,} worker(s)"
+    silent = sum(row.is_silent for row in rows)
+    parts = [
+        f"Total {len(status.managers):,} worker manager(s) with {workers}" if status.managers else f"Total {workers}"
+    ]
+    pending = sum(manager.starting_count * manager.workers_per_unit for manager in status.managers)
+    if pending:
+        parts.append(f"{pending:,} pending")
+    if silent:
+        parts.append(f"{silent:,} silent")
+    return ", ".join(parts)

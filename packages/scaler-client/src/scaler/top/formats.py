@@ -1,0 +1,69 @@
+"""Numbers and names as they are shown. Names are foreign text: nothing in them reaches the terminal unseen. (MON-7)"""
+
+from __future__ import annotations
+
+from unicodedata import combining, east_asian_width
+
+NAME_COLUMNS = 24
+_UNITS = ("k", "m", "g", "t", "p")
+
+
+def byte_text(count: int) -> str:
+    """28.4m, 1.2g; 0 for nothing."""
+    if not count:
+        return "0"
+    size = float(count)
+    for unit in _UNITS:
+        size /= 1024
+        if size < 999.95 or unit == _UNITS[-1]:
+            break
+    return f"{size:.1f}{unit}"
+
+
+def count_text(count: int) -> str:
+    return f"{count:,}"
+
+
+def cpu_text(share: float) -> str:
+    """Of one core, so eight busy ones are 800.0%."""
+    return f"{100 * share:.1f}%"
+
+
+def lag_text(seconds: float) -> str:
+    """0.7ms, 12ms, 1.5s. Nothing was measured yet: a dash."""
+    if seconds <= 0:
+        return "-"
+    if seconds >= 1:
+        return f"{seconds:.1f}s"
+    milliseconds = f"{1000 * seconds:.1f}"
+    return milliseconds.removesuffix(".0") + "ms"
+
+
+def plain(text: str) -> str:
+    """Without what moves a terminal's cursor, changes its colours, or turns its direction of writing."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def columns_of(text: str) -> int:
+    """How wide it is in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def cut(text: str, columns: int, mark: str = "+") -> str:
+    """The beginning, and a mark when that is not all. The mark comes on top."""
+    if columns_of(text) <= columns:
+        return text
+    while columns_of(text) > columns:
+        text = text[:columns] if len(text) > columns else text[:-1]
+    return text + mark
+
+
+def name_text(name: str) -> str:
+    return cut(plain(name), NAME_COLUMNS)
+
+
+def padded(text: str, columns: int, *, is_right: bool = True) -> str:
+    gap = " " * (columns - columns_of(text))
+    return gap + text if is_right else text + gap

@@ -1,0 +1,111 @@
+"""For scripts: the whole state once, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from scaler.monitoring import ClusterState
+from scaler.top.board import board_of, client_name, function_counts
+from scaler.top.columns import row_of
+from scaler.top.screen import View, draw, text_of
+from scaler_protocol.messages import ClusterStatus, Count, ManagerEntry, WorkerEntry
+
+UNBOUNDED_COLUMNS = 1000
+
+
+def as_text(state: ClusterState, width: int | None = None) -> str:
+    """The screen, as long as it needs to be. Without a width nothing is left out."""
+    board = board_of(state)
+    if width is None:
+        lines = draw(board, View(), UNBOUNDED_COLUMNS).lines
+        width = max((len(text_of(line)) for line in lines if line[0][0] != "rule"), default=1)
+    return "\n".join(text_of(line) for line in draw(board, View(), width).lines)
+
+
+def as_json(state: ClusterState) -> str:
+    """One object on one line. Keys are only ever added; seconds, bytes and shares of one core are plain numbers."""
+    return json.dumps(_summary(state.status or ClusterStatus()), ensure_ascii=True)
+
+
+def _summary(status: ClusterStatus) -> dict[str, Any]:
+    return {
+        "scheduler": {
+            "id": status.server_id.hex(),
+            "address": status.scheduler_address,
+            "version": status.software.version,
+            "uptime_seconds": round(status.uptime_seconds, 3),
+            "cpu": round(status.cpu, 4),
+            "rss_bytes": status.rss_bytes,
+            "host_free_bytes": status.host_free_bytes,
+        },
+        "storage": {
+            "address": status.storage_address,
+            "is_connected": status.is_storage_connected,
+            "object_count": status.storage.object_count,
+            "memory_bytes": status.storage.memory_bytes,
+        },
+        "tasks": _counts(status.task_counts),
+        "functions": [{"name": one.name, "task_count": one.value} for one in function_counts(status)],
+        "sent": _counts(status.sent_counts),
+        "received": _counts(status.received_counts),
+        "clients": [
+            {"id": one.peer_id.hex(), "name": client_name(one), "task_count": one.task_count} for one in status.clients
+        ],
+        "managers": [_manager(one) for one in status.managers],
+        "workers": [_worker(one) for one in status.workers],
+    }
+
+
+def _counts(counts: tuple[Count, ...]) -> dict[str, int]:
+    return {one.name: one.value for one in counts}
+
+
+def _manager(manager: ManagerEntry) -> dict[str, Any]:
+    return {
+        "id": manager.manager_id.hex(),
+        "name": manager.name,
+        "target_count": manager.target_count,
+        "max_workers": manager.max_workers,
+        "workers_per_unit": manager.workers_per_unit,
+        "starting_count": manager.starting_count,
+        "running_count": manager.running_count,
+        "stopping_count": manager.stopping_count,
+        "trouble": manager.trouble,
+    }
+
+
+def _worker(worker: WorkerEntry) -> dict[str, Any]:
+    row = row_of(worker)
+    return {
+        "id": worker.peer_id.hex(),
+        "name": row.name,
+        "host": worker.software.host,
+        "capabilities": {one.name: one.amount for one in worker.capabilities},
+        "silent_seconds": round(row.silent_seconds, 3),
+        "agent_cpu": round(row.agent_cpu, 4),
+        "agent_rss_bytes": row.agent_rss_bytes,
+        "cpu": round(row.cpu, 4),
+        "rss_bytes": row.rss_bytes,
+        "host_free_bytes": row.host_free_bytes,
+        "free_count": row.free_count,
+        "sent_count": row.sent_count,
+        "queued_count": row.queued_count,
+        "suspended_count": row.suspended_count,
+        "completed_count": worker.completed_count,
+        "lag_seconds": round(row.lag_seconds, 6),
+        "itl": row.itl,
+        "manager_id": worker.manager_id.hex(),
+        "unit_id": worker.unit_id,
+        "processors": [
+            {
+                "process_id": one.process_id,
+                "state": one.state,
+                "cpu": round(one.cpu, 4),
+                "rss_bytes": one.rss_bytes,
+                "task_id": one.task_id.hex(),
+                "running_seconds": round(one.running_seconds, 3),
+            }
+            for one in worker.status.processors
+        ],
+    }

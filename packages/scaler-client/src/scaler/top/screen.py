@@ -1,0 +1,216 @@
+"""A Board laid out for a width and a height: lines of pieces, each with the name of a style. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from scaler.top.board import Board, Section
+from scaler.top.columns import COLUMNS, Column, Sorting
+from scaler.top.formats import columns_of, cut, padded
+
+Piece = tuple[str, str]  #: style, text
+Line = list[Piece]
+
+DIVIDER = " | "
+OTHER_KEYS = "hide[t] quit[q]"
+_SMALLEST_UPPER = 4
+_RANGE_COLUMNS = 20
+_SMALLEST_TABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the person has chosen."""
+
+    sorting: Sorting = field(default_factory=Sorting)
+    first_row: int = 0
+    is_upper_hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    lines: list[Line]
+    #: how many workers it shows, and how far down the table can be scrolled
+    page_rows: int
+    last_first_row: int
+
+
+def text_of(line: Line) -> str:
+    return "".join(text for _, text in line).rstrip()
+
+
+def draw(board: Board, view: View, width: int, height: int | None = None) -> Screen:
+    """Without a height: everything, as for a file."""
+    columns = _shown_columns(board, view.sorting, width)
+    widths = [_width(board, column, view.sorting) for column in columns]
+    table_width = sum(widths) + len(widths) - 1
+    pane = _stacked(board.panes)
+    has_room = table_width + len(DIVIDER) + _block_width(pane) <= width
+    middle = _middle(board, width, with_others=height is not None)
+    upper_height = None if height is None else max(height // 2, height - len(middle) - len(board.rows) - 1)
+    upper = [] if view.is_upper_hidden else _upper(board, width, upper_height, with_panes=not has_room)
+    top = upper + middle
+    page = len(board.rows) if height is None else max(_SMALLEST_TABLE, height - len(top) - 1)
+    last = max(0, len(board.rows) - page)
+    first = min(view.first_row, last)
+    table = [_header(columns, widths, view.sorting)]
+    table += _rows(board, columns, widths, view.sorting.order(board.rows)[first : first + page])
+    if has_room:
+        table = _beside(table, table_width, _limited(pane, None if height is None else page + 1))
+    if last:
+        top[-1] = [*top[-1], ("legend", f", {first + 1:,}-{min(first + page, len(board.rows)):,}")]
+    return Screen(top + table, page, last)
+
+
+def _middle(board: Board, width: int, *, with_others: bool) -> list[Line]:
+    lines = _lines("legend", _wrapped(legend(with_others=with_others), width))
+    if board.trouble:
+        lines += _lines("trouble", _wrapped(board.trouble.split(), width))
+    return [*lines, [("", "")], [("total", cut(board.total, max(1, width - _RANGE_COLUMNS)))]]
+
+
+def legend(*, with_others: bool) -> list[str]:
+    keys = [f"{column.title}[{column.key}]" for column in COLUMNS if column.key]
+    return ["Shortcuts:", *keys, *(OTHER_KEYS.split() if with_others else ())]
+
+
+# ------------------------------------------------------------------ the upper part
+
+
+def _upper(board: Board, width: int, height: int | None, *, with_panes: bool) -> list[Line]:
+    blocks = [_stacked(block) for block in board.blocks]
+    if with_panes:
+        blocks += [_stacked((pane,)) for pane in board.panes if pane.entries]
+    bands = _bands(blocks, width)
+    limit = None if height is None else max(_SMALLEST_UPPER, height // len(bands) - 1)  # and its rule
+    lines: list[Line] = []
+    for band in bands:
+        shown = [_limited(block, limit) for block in band]
+        widths = [_block_width(block) for block in band]
+        lines += [_joined(list(map(_filled, parts, widths))) for parts in zip_longest(*shown, fillvalue=[])]
+        lines.append([("rule", "-" * width)])
+    return lines
+
+
+def _bands(blocks: list[list[Line]], width: int) -> list[list[list[Line]]]:
+    """Blocks side by side as far as there is room, the others below."""
+    bands: list[list[list[Line]]] = [[]]
+    for block in blocks:
+        taken = sum(_block_width(one) + len(DIVIDER) for one in bands[-1])
+        if bands[-1] and taken + _block_width(block) > width:
+            bands.append([])
+        bands[-1].append(block)
+    return bands
+
+
+def _stacked(sections: Sequence[Section]) -> list[Line]:
+    """The sections above each other, their names and values in common columns."""
+    entries = [entry for section in sections for entry in section.entries]
+    name_width = max((columns_of(name) for name, _ in entries), default=0)
+    value_width = max((columns_of(value) for _, value in entries), default=0)
+    lines: list[Line] = []
+    for index, section in enumerate(sections):
+        lines += [[("", "")]] if index else []
+        lines.append([("title", section.title)])
+        lines += [
+            [("name", padded(name, name_width)), ("", " " + padded(value, value_width))]
+            for name, value in section.entries
+        ]
+    return lines
+
+
+def _limited(block: list[Line], limit: int | None) -> list[Line]:
+    """Where there is no room for all, what is zero goes first."""
+    if limit is None or len(block) <= limit:
+        return block
+    zeros = [line for line in block if line[-1][1].strip() == "0"][limit - len(block) :]
+    block = [line for line in block if line not in zeros]
+    if len(block) <= limit:
+        return block
+    return [*block[: limit - 1], [("legend", f"... {len(block) - limit + 1} more")]]
+
+
+def _block_width(block: list[Line]) -> int:
+    return max((_line_width(line) for line in block), default=0)
+
+
+def _line_width(line: Line) -> int:
+    return sum(columns_of(text) for _, text in line)
+
+
+def _filled(line: Line, width: int) -> Line:
+    return [*line, ("", " " * max(0, width - _line_width(line)))]
+
+
+def _joined(parts: list[Line]) -> Line:
+    line: Line = []
+    for index, part in enumerate(parts):
+        line += [("rule", DIVIDER)] if index else []
+        line += part
+    return line
+
+
+def _wrapped(words: Sequence[str], width: int) -> list[str]:
+    lines = [""]
+    for word in words:
+        if lines[-1] and columns_of(lines[-1]) + 1 + columns_of(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _lines(style: str, texts: Sequence[str]) -> list[Line]:
+    return [[(style, text)] for text in texts]
+
+
+# ------------------------------------------------------------------ the table of workers
+
+
+def _shown_columns(board: Board, sorting: Sorting, width: int) -> list[Column]:
+    """All that there is room for. The one that is sorted by is always there: so its key also brings it into view."""
+    shown = [column for column in COLUMNS if column.title != "manager" or any(row.manager for row in board.rows)]
+    widths = {column.title: _width(board, column, sorting) for column in COLUMNS}
+    while sum(widths[column.title] + 1 for column in shown) - 1 > width:
+        spare = [column for column in shown if column.rank and column.title != sorting.title]
+        if not spare:
+            break
+        shown.remove(max(spare, key=lambda column: column.rank))
+    return shown
+
+
+def _width(board: Board, column: Column, sorting: Sorting) -> int:
+    cells = board.cells[column.title]
+    return max(columns_of(_title(column, sorting)), max(map(columns_of, cells), default=0))
+
+
+def _title(column: Column, sorting: Sorting) -> str:
+    return f"[{column.title}]" if column.title == sorting.title else column.title
+
+
+def _header(columns: list[Column], widths: list[int], sorting: Sorting) -> Line:
+    line: Line = []
+    for column, width in zip(columns, widths, strict=True):
+        style = "sorted" if column.title == sorting.title else "header"
+        text = padded(_title(column, sorting), width, is_right=column.is_right)
+        line += [("header", " "), (style, text)] if line else [(style, text)]
+    return line
+
+
+def _rows(board: Board, columns: list[Column], widths: list[int], order: list[int]) -> list[Line]:
+    cells = [(board.cells[column.title], width, column.is_right) for column, width in zip(columns, widths, strict=True)]
+    return [
+        [
+            (
+                "silent" if board.rows[index].is_silent else "",
+                " ".join(padded(texts[index], width, is_right=is_right) for texts, width, is_right in cells),
+            )
+        ]
+        for index in order
+    ]
+
+
+def _beside(table: list[Line], width: int, pane: list[Line]) -> list[Line]:
+    nothing: Line = []
+    return [_joined([_filled(left, width), right]) for left, right in zip_longest(table, pane, fillvalue=nothing)]

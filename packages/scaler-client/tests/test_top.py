@@ -1,0 +1,185 @@
+"""scaler_top without a terminal: what it shows, for which screen, and in which order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from scaler.monitoring import ClusterState, Condition
+from scaler.top.board import board_of
+from scaler.top.columns import BY_KEY, COLUMNS, Sorting, row_of
+from scaler.top.formats import byte_text, columns_of, cpu_text, lag_text, name_text, plain
+from scaler.top.report import as_json, as_text
+from scaler.top.screen import Screen, View, draw, text_of
+from scaler_protocol.ids import ObjectId, new_peer_id
+from scaler_protocol.messages import (
+    ClientEntry,
+    ClusterStatus,
+    Count,
+    FunctionName,
+    ManagerEntry,
+    ProcessorStatus,
+    Software,
+    StorageStatus,
+    WorkerEntry,
+    WorkerStatus,
+)
+
+MIB = 1 << 20
+FUNCTION = ObjectId(bytes(range(16)))
+
+
+def worker(name: str = "2732890|sd-1e7d-dfba|d26e", **options: object) -> WorkerEntry:
+    """The first line of the table in the documents that the project began with."""
+    processor = ProcessorStatus(process_id=7, state=1, cpu=0.005, rss_bytes=int(113.3 * MIB))
+    status = WorkerStatus(agent_cpu=0.005, agent_rss_bytes=int(111.8 * MIB), processors=(processor,))
+    whole = WorkerEntry(new_peer_id(), name, credit_limit=1000, lag_seconds=0.0007, status=status)
+    return replace(whole, **options)  # type: ignore[arg-type]
+
+
+def status(*workers: WorkerEntry) -> ClusterStatus:
+    return ClusterStatus(
+        server_id=new_peer_id(),
+        cpu=0.03,
+        rss_bytes=int(130.1 * MIB),
+        task_counts=(Count("queued", 0), Count("success", 53_704), Count("failed", 14)),
+        sent_counts=(Count("Pong", 366), Count("Dispatch", 54_660)),
+        received_counts=(Count("Results", 53_794), Count("Submit", 53_764)),
+        function_counts=(Count(FUNCTION.hex(), 9), Count("", 3)),
+        function_names=(FunctionName(FUNCTION, "price"),),
+        clients=(ClientEntry(new_peer_id(), Software(host="desk", process_id=41), 12),),
+        storage=StorageStatus(0, object_count=233),
+        workers=workers,
+    )
+
+
+def live(*workers: WorkerEntry) -> ClusterState:
+    return ClusterState("tcp://127.0.0.1:1", Condition.LIVE, status=status(*workers))
+
+
+def lines(screen: Screen) -> list[str]:
+    return [text_of(line) for line in screen.lines]
+
+
+def shown(state: ClusterState, width: int = 200, height: int | None = None, view: View | None = None) -> str:
+    return "\n".join(lines(draw(board_of(state), view or View(), width, height)))
+
+
+def test_formats() -> None:
+    assert [byte_text(count) for count in (0, 512, int(28.4 * MIB), 1023 * MIB, 3 << 30, 5 << 50, 5 << 60)] == [
+        "0", "0.5k", "28.4m", "1.0g", "3.0g", "5.0p", "5120.0p",
+    ]  # fmt: skip
+    assert [cpu_text(share) for share in (0, 0.005, 8)] == ["0.0%", "0.5%", "800.0%"]
+    assert [lag_text(seconds) for seconds in (0, 0.0007, 0.001, 0.0123, 2)] == ["-", "0.7ms", "1ms", "12.3ms", "2.0s"]
+
+
+def test_foreign_names_are_harmless() -> None:
+    assert plain("w\x1b[2J\r\n\u202etxt") == "w?[2J???txt"
+    assert name_text("a" * 24) == "a" * 24
+    assert name_text("a" * 25) == "a" * 24 + "+"
+    assert name_text("漢" * 13) == "漢" * 12 + "+" and columns_of("漢") == 2
+
+
+def test_the_sections_and_the_line_of_a_worker() -> None:
+    text = shown(live(worker()))
+    assert "2732890|sd-1e7d-dfba|d26e+" not in text, "24 letters are not cut"
+    cells = next(line for line in text.splitlines() if line.startswith("2732890")).partition("|  ")[0].split()
+    assert cells[1:5] == ["0.5%", "111.8m", "0.5%", "113.3m"]
+    assert cells[6:12] == ["1,000", "0", "0", "0", "0.7ms", "100"]
+    for part in (
+        "scheduler ",
+        "rss 130.1m",
+        "num_of_objs",
+        "233",
+        "success 53,704",
+        "Dispatch 54,660",
+        "Submit 53,764",
+    ):
+        assert part in text
+    assert "price" in text and FUNCTION.hex() not in text and "(other)" in text and "41|desk 12" in text
+    assert "Total 1 worker(s)" in text
+    assert all(f"{column.title}[{column.key}]" in text for column in COLUMNS if column.key)
+
+
+def test_letters_of_itl() -> None:
+    def itl(*states: int) -> str:
+        processors = tuple(ProcessorStatus(state=state) for state in states)
+        return row_of(worker(status=WorkerStatus(processors=processors))).itl
+
+    assert [itl(), itl(0), itl(1), itl(2), itl(3), itl(0, 1, 3)] == ["000", "000", "100", "110", "111", "111"]
+
+
+def test_a_silent_worker_says_for_how_long() -> None:
+    screen = draw(board_of(live(worker("w", silent_seconds=5.0), worker("v", silent_seconds=42.4))), View(), 120)
+    silent = [line for line in screen.lines if any(style == "silent" for style, _ in line)]
+    assert [text_of(line).split()[:2] for line in silent] == [["(42s)", "v"]]
+    assert "1 silent" in "\n".join(lines(screen))
+
+
+def test_managers_and_what_they_have_started() -> None:
+    manager = ManagerEntry(new_peer_id(), "slurm", workers_per_unit=4, starting_count=2)
+    state = live(worker("w", manager_id=manager.manager_id, unit_id="job-7"), worker("v"))
+    assert state.status is not None
+    text = shown(replace(state, status=replace(state.status, managers=(manager,))))
+    assert "slurm/job-7" in text and "Total 1 worker manager(s) with 2 worker(s), 8 pending" in text
+    assert " manager" not in shown(live(worker())).splitlines()[-4], "the column is there only when it is of use"
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_a_key_sorts_and_turns_round(key: str) -> None:
+    rows = [
+        row_of(worker("w2", credit_limit=1, held_count=1, lag_seconds=0.2), "m2"),
+        row_of(WorkerEntry(new_peer_id(), "w10", credit_limit=5, lag_seconds=0.1), "m10"),
+        row_of(worker("w9", credit_limit=9, held_count=3, lag_seconds=0.3), "m9"),
+    ]
+    title = BY_KEY[key].title
+    chosen = Sorting("worker" if title != "worker" else "cpu").pressed(key)
+    values = [BY_KEY[key].value(rows[index]) for index in chosen.order(rows)]
+    assert chosen.title == title and values == sorted(values, reverse=BY_KEY[key].is_descending)
+    turned = [BY_KEY[key].value(rows[index]) for index in chosen.pressed(key).order(rows)]
+    assert turned == sorted(values, reverse=not BY_KEY[key].is_descending)
+
+
+def test_the_sorted_column_is_in_brackets_and_in_sight() -> None:
+    state = live(*(worker(f"{number}|{'x' * 40}") for number in range(3)))
+    assert "[cpu]" in shown(state, 80, 24)
+    assert "os_rss_free " not in shown(state, 80, 24).splitlines()[-4]
+    assert "[os_rss_free]" in shown(state, 80, 24, View(Sorting("os_rss_free")))
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 24), (100, 30), (200, 60)])
+@pytest.mark.parametrize("count", [0, 3, 1000])
+def test_it_fits_on_the_screen(width: int, height: int, count: int) -> None:
+    screen = draw(board_of(live(*(worker(f"node-{number:04}") for number in range(count)))), View(), width, height)
+    widest = max(columns_of(text) for text in lines(screen))
+    assert width < 80 or widest <= width, "below 80 columns the terminal cuts"
+    assert width < 80 or len(screen.lines) <= height
+    assert screen.page_rows + screen.last_first_row == max(count, screen.page_rows)
+
+
+def test_scrolling_ends_at_the_last_worker() -> None:
+    board = board_of(live(*(worker(f"node-{number:04}") for number in range(1000))))
+    view = View(Sorting("worker", is_descending=False))
+    screen = draw(board, replace(view, first_row=10**6), 80, 24)
+    assert lines(screen)[-1].startswith("node-0999")
+    assert f"{screen.last_first_row + 1:,}-1,000" in "\n".join(lines(screen))
+    hidden = draw(board, replace(view, is_upper_hidden=True), 80, 24)
+    assert hidden.page_rows > screen.page_rows and "task_manager" not in "\n".join(lines(hidden))
+
+
+def test_what_is_wrong_is_on_the_screen() -> None:
+    gone = replace(live(worker()), condition=Condition.SILENT, text="the scheduler has not been heard for 9 s")
+    assert "has not been heard for 9 s" in shown(gone, 80, 24)
+    assert "Total 0 worker(s)" in shown(ClusterState("tcp://127.0.0.1:1"), 80, 24)
+
+
+def test_reports() -> None:
+    state = live(worker("w\x1b[2J", software=Software(host="node", process_id=3)))
+    assert "\x1b" not in as_text(state) and "w?[2J|node|3" in as_text(state)
+    told = json.loads(as_json(state))
+    assert told["tasks"] == {"queued": 0, "success": 53_704, "failed": 14}
+    assert told["functions"] == [{"name": "price", "task_count": 9}, {"name": "(other)", "task_count": 3}]
+    assert told["workers"][0]["free_count"] == 1000 and told["workers"][0]["processors"][0]["process_id"] == 7
+    assert as_json(state).isascii()

@@ -1,0 +1,179 @@
+"""scaler_top and scaler_explain as commands: what they print and how they end, and the keys of the terminal."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import zmq
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from tests.support.waiting import WAIT, eventually
+
+from scaler.explain import __main__ as explain
+from scaler.monitoring import ClusterState, Condition, Heard, Playback
+from scaler.top import __main__ as top
+from scaler.top.screen import text_of
+from scaler.top.terminal import Terminal
+from scaler_protocol.codec import encode
+from scaler_protocol.ids import TaskId, new_peer_id
+from scaler_protocol.messages import Capability, ClusterStatus, Count, Explanation, Message, WorkerEntry
+from scaler_protocol.transport import zmq_context
+
+STATUS = ClusterStatus(
+    sequence=1,
+    server_id=new_peer_id(),
+    task_counts=(Count("queued", 3),),
+    workers=tuple(WorkerEntry(new_peer_id(), f"w{number}") for number in range(100)),
+)
+NOBODY = "tcp://127.0.0.1:9"
+TASK = TaskId(bytes(range(16)))
+
+
+@pytest.fixture
+def monitor() -> Iterator[str]:
+    """A monitor that publishes the same again and again."""
+    socket = zmq_context().socket(zmq.PUB)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind("tcp://127.0.0.1:*")
+    is_over = threading.Event()
+
+    def publish() -> None:
+        while not is_over.wait(0.02):
+            socket.send_multipart([b"status", *encode(STATUS)])
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    yield socket.getsockopt_string(zmq.LAST_ENDPOINT)
+    is_over.set()
+    thread.join(WAIT)
+    socket.close()
+
+
+def test_once(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main([monitor, "--once"]) == 0
+    printed = capsys.readouterr().out
+    assert "Total 100 worker(s)" in printed and "w99" in printed
+
+
+def test_json(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main([monitor, "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["tasks"] == {"queued": 3}
+
+
+def test_a_recording_can_be_played(monitor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main([monitor, "--once", "--record", str(tmp_path / "run.gz")]) == 0
+    playback = Playback(tmp_path / "run.gz", speed=0)
+    assert [heard.message for heard in playback.poll(WAIT)] == [STATUS]
+    playback.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([NOBODY, "--once", "-t", "0.2"], "nothing answers at"),
+        (
+            ["ipc:///tmp/127.0.0.1_9_monitor", "--json", "-t", "0.2"],
+            "nothing answers at ipc:///tmp/127.0.0.1_9_monitor",
+        ),
+        ([NOBODY], "use --once or --json"),
+        (["8516", "--once"], "8516"),
+        ([NOBODY, "--once", "--record", "/no/such/folder/file"], "cannot be opened"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert top.main(arguments) in (1, 2)
+    told = capsys.readouterr()
+    assert words in told.err and told.err.startswith("scaler_top: error: ")
+    assert told.err.count("\n") == 1 and not told.out
+
+
+class Screen80(DummyOutput):
+    def get_size(self) -> Size:
+        return Size(rows=24, columns=80)
+
+
+class Still:
+    """A source in which nothing happens but what the test lets happen."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState(NOBODY, Condition.LIVE, status=STATUS)
+        self.changed = threading.Event()
+        self.is_closed = False
+
+    def poll(self, seconds: float) -> list[Heard]:
+        self.changed.wait(seconds)
+        return []
+
+    def ask(self, message: Message) -> None:
+        raise AssertionError("a display asks nothing")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def first_worker(lines: list[str]) -> str:
+    """The one below the heading."""
+    below = [after for before, after in pairwise(lines) if "agt_cpu agt_rss" in before]
+    return below[0].split()[0] if below else ""
+
+
+def test_keys_sort_scroll_and_quit() -> None:
+    source = Still()
+    with create_pipe_input() as keys:
+        terminal = Terminal(source, keys, Screen80())
+        thread = threading.Thread(target=terminal.run)
+        thread.start()
+
+        def shows(what: str, is_so: Callable[[list[str]], bool]) -> None:
+            eventually(lambda: is_so([text_of(line).strip() for line in terminal._screen.lines]), what)
+
+        try:
+            shows("it sorts by cpu", lambda lines: any("[cpu]" in line for line in lines))
+            keys.send_text("n")
+            shows("worker 0 is the first", lambda lines: first_worker(lines) == "w0")
+            keys.send_text("n")
+            shows("worker 99 is the first", lambda lines: first_worker(lines) == "w99")
+            keys.send_text("\x1b[F")  # end
+            shows("worker 0 is the last", lambda lines: lines[-1].startswith("w0 "))
+            keys.send_text("t")
+            shows("the upper part is hidden", lambda lines: not any("task_manager" in line for line in lines))
+            source.state = ClusterState(NOBODY, Condition.SILENT, "it has not been heard for 4 s", status=STATUS)
+            source.changed.set()
+            shows("it is silent", lambda lines: "it has not been heard for 4 s" in lines)
+        finally:
+            keys.send_text("q")
+            thread.join(WAIT)
+    assert not thread.is_alive() and source.is_closed
+
+
+# ------------------------------------------------------------ scaler_explain
+
+
+def test_sentences_from_outside() -> None:
+    queued = Explanation(1, TASK, "queued", worker_count=2, capabilities=(Capability("gpu", 2),), function_name="price")
+    told = explain.told(queued, NOBODY)
+    assert told.startswith("price: it is queued") and "none of 2 workers offers gpu=2" in told
+    assert "it has ended, or it was never submitted there" in explain.told(Explanation(1, TASK), NOBODY)
+
+
+@pytest.mark.parametrize("task", ["", "12", "zz" * 16, "\x1b[2J"])
+def test_what_is_no_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main([NOBODY, task]) == 2
+    told = capsys.readouterr().err
+    assert "32 hexadecimal digits" in told and "\x1b" not in told
+
+
+def test_nobody_explains(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main([NOBODY, TASK.hex(), "-t", "0.2"]) == 1
+    assert "nothing answers at" in capsys.readouterr().err
+    assert explain.main([monitor, TASK.hex(), "-t", "0.5"]) == 1
+    assert "give its own address" in capsys.readouterr().err
