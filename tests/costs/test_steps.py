@@ -8,7 +8,7 @@ slower, and either finds a shorter way or says here what it is worth.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -16,12 +16,22 @@ from typing import Any
 import pytest
 
 from scaler_protocol import codec, codes
+from scaler_protocol.codec.registry import registry
 from scaler_protocol.columns import join_u32
 from scaler_protocol.messages import Dispatch, Hello, Limits, Results, Submit, TaskHeader, WorkerOffer
 from scaler_protocol.session import Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Settled
 from scaler_worker.core import AgentCore, Settings, actions, events
 from tests.support.scheduler_story import WELCOME, peer
+
+
+@pytest.fixture(autouse=True)
+def fresh_codec() -> Iterator[None]:
+    """What other tests have made it learn is forgotten."""
+    registry.cache_clear()
+    yield
+    registry.cache_clear()
+
 
 ROUNDS = 20
 """The first ones load, learn and remember."""

@@ -44,6 +44,8 @@ _ALWAYS_RIGHT = frozenset(("header", "functions", "ids", "payload", "part_sizes"
 
 TEMPLATES = 256
 TEMPLATE_BYTES = 1024
+SAME_LENGTH = 16
+"""So many templates at most are compared with one message."""
 MISSES = 8
 """Making a template costs as much as some ten ordinary messages. So only every eighth message that has none gets one:
 whoever says something new each time makes work dearer by a bounded part."""
@@ -154,9 +156,13 @@ class Templates:
 
     def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any, bool] | None:
         """Seq, ack, message, and whether its columns are checked already; None: use the ordinary decoder."""
-        for template in self._read.get(len(envelope), ()):
+        known = self._read.get(len(envelope), ())
+        for position, template in enumerate(known):
             found = template.read(envelope, payload)
             if found is not None:
+                if position:
+                    # Tried first the next time: what was said once is mostly said again.
+                    known[0], known[position] = template, known[0]  # type: ignore[index]
                 return *found, template.is_plain
         return None
 
@@ -172,8 +178,12 @@ class Templates:
             self.read_count = 0
         template = Template(message, self._build, self._make)
         if template.read(envelope, message.payload) is not None:  # else another encoder lays it out in another way
-            self._read.setdefault(len(envelope), []).append(template)
-            self.read_count += 1
+            known = self._read.setdefault(len(envelope), [])
+            known.insert(0, template)
+            if len(known) > SAME_LENGTH:
+                known.pop()
+            else:
+                self.read_count += 1
 
 
 def _has_sizes(message: Any) -> bool:
