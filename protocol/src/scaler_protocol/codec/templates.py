@@ -156,13 +156,15 @@ class Templates:
 
     def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any, bool] | None:
         """Seq, ack, message, and whether its columns are checked already; None: use the ordinary decoder."""
-        known = self._read.get(len(envelope), ())
+        known = self._read.get(len(envelope))
+        if known is None:
+            return None
         for position, template in enumerate(known):
             found = template.read(envelope, payload)
             if found is not None:
                 if position:
                     # Tried first the next time: what was said once is mostly said again.
-                    known[0], known[position] = template, known[0]  # type: ignore[index]
+                    known[0], known[position] = template, known[0]
                 return *found, template.is_plain
         return None
 
