@@ -29,7 +29,7 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
   queuedCount @3 :UInt32;     # tasks held and not begun
   blockedCount @4 :UInt32;    # tasks that wait for children and lend their place
   processors @5 :List(ProcessorStatus);
-  lagSeconds @6 :Float32;     # from sending the last WorkerStatus to its acknowledgement; zero: not measured
+  lagSeconds @6 :Float32;     # from a Ping to its Pong, when last measured; zero: not yet
   endedCount @7 :UInt64;
   # Tasks that have ended here since the WorkerStatus before, while SampleTasks asks for samples; else zero. (MON-11)
 

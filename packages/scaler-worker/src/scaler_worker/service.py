@@ -76,9 +76,6 @@ class Agent:
         self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
         self._status = StatusReader()
         self._status_at = math.inf
-        self._probe_seq = 0  #: of the last WorkerStatus, until it is acknowledged
-        self._probed_at = 0.0
-        self._lag_seconds = 0.0
         self._configuration = pack_order(
             channel.CONFIGURE, config.address, "", Limits().inline_bytes, config.object_retention_seconds
         )
@@ -166,8 +163,6 @@ class Agent:
             for event in self._endpoint.poll(now):
                 self._on_session(event, now)
             self._watch_endpoint()
-            if self._probe_seq:
-                self._measure_lag(now)
         links = [link for link in self._readable_links(ready, now) if self._read(link, now)]
         if self._control_descriptor in ready:
             self._read_zygote(now)
@@ -178,15 +173,10 @@ class Agent:
             if link.number in self._links and not link.has_unsent:
                 self._rest(link, now)
         if now >= self._status_at:
-            self._endpoint.send(self._status.read(self.core, self._lag_seconds, now))
-            self._probe_seq, self._probed_at = self._endpoint.sent_seq, now
+            self._endpoint.send(self._status.read(self.core, self._endpoint.round_trip_seconds, now))
+            self._endpoint.ping(now)
             self._status_at = now + self._config.heartbeat_seconds
         return self._endpoint.settle(now)
-
-    def _measure_lag(self, now: float) -> None:
-        """From sending a status to its acknowledgement, which the scheduler sends when it has handled it."""
-        if self._endpoint.acknowledged_seq >= self._probe_seq:
-            self._lag_seconds, self._probe_seq = now - self._probed_at, 0
 
     def _readable_links(self, ready: set[int], now: float) -> list[ProcessorLink]:
         if self._resting:
@@ -210,7 +200,6 @@ class Agent:
         elif isinstance(event, Lost):
             logger.warning("Worker[%s] lost the scheduler: %s", self._name, event.text)
             self._status_at = math.inf
-            self._probe_seq = 0
             self._handle(event, now)
             self._endpoint.redial()
         elif isinstance(event, Rejected):

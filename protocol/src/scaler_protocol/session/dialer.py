@@ -80,6 +80,8 @@ class SessionDialer:
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
         self.rejected_count = 0
+        #: from the last Ping that was answered to its Pong: what the server needs to get round to us
+        self.round_trip_seconds = 0.0
         self._encode = counted(encode, self.sent)
         self._backoff = Backoff(hello.peer_id, hello.timers)
         self._state = State.IDLE
@@ -259,9 +261,10 @@ class SessionDialer:
         """Of the last message that `send` took into the session: what a `Complained` about it will name."""
         return self._channel.sent_seq
 
-    @property
-    def acknowledged_seq(self) -> int:
-        return self._channel.acknowledged_seq
+    def ping(self, now: float) -> None:
+        """Besides those that are due: to measure the round trip."""
+        if self._state is State.OPEN:
+            self._ping(now)
 
     def settle(self, now: float) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
@@ -400,7 +403,10 @@ class SessionDialer:
             self._lose(message.code, message.text, is_orderly=True)
         elif isinstance(message, Error):
             self._receive_error(message, now)
-        elif not isinstance(message, Pong):
+        elif isinstance(message, Pong):
+            if message.nonce == self._nonce:
+                self.round_trip_seconds = now - self._pinged_at
+        else:
             self._complain(codes.BAD_ENVELOPE, seq, f"{type(message).__name__} must have seq 0", "SES-1")
 
     def _receive_error(self, error: Error, now: float) -> None:

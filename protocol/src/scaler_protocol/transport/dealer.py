@@ -57,6 +57,11 @@ class DealerEndpoint:
         self._dialer.send(message)
         self._flush()
 
+    def ping(self, now: float) -> None:
+        """Measure the round trip, though nobody doubts that the server is there."""
+        self._dialer.ping(now)
+        self._flush()
+
     def settle(self, now: float) -> bool:
         """The role is done with its events. True: poll again before waiting."""
         if not self._is_unsettled:
@@ -100,13 +105,9 @@ class DealerEndpoint:
         return self._dialer.backlog_bytes
 
     @property
-    def sent_seq(self) -> int:
-        """Of the last message of this session that was sent, and of the last that the server has acknowledged."""
-        return self._dialer.sent_seq
-
-    @property
-    def acknowledged_seq(self) -> int:
-        return self._dialer.acknowledged_seq
+    def round_trip_seconds(self) -> float:
+        """From the last Ping that was answered to its Pong; zero before the first."""
+        return self._dialer.round_trip_seconds
 
     @property
     def sent_counts(self) -> dict[str, int]:
