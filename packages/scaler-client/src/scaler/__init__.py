@@ -3,6 +3,7 @@
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.progress import progress
 from scaler.client.serializer.mixins import Serializer
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo
@@ -16,4 +17,5 @@ __all__ = [
     "SchedulerClusterCombo",
     "Serializer",
     "__version__",
+    "progress",
 ]

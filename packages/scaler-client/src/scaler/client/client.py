@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import html
 import inspect
 import threading
 import time
@@ -20,6 +21,7 @@ from scaler.client.mapping import unpacked
 from scaler.client.named import NamedCalls
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import NO_OPTIONS, CallOptions, options_of
+from scaler.client.progress import of_map
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.utility.exceptions import ClientQuitException
@@ -155,14 +157,18 @@ class Client(concurrent.futures.Executor):
         timeout: float | None = None,
         chunksize: int = 1,
         reserialize: bool = False,
+        progress: bool | str = False,
     ) -> list[Any]:
         """The results of `fn` over the iterables, in order, when all are there.
 
         The first task that fails raises its exception here, and the others are canceled. Iterables are read as the
         tasks get done. `timeout` bounds the whole; `chunksize` is accepted for Executors' sake and has no meaning.
+        `progress` shows a bar, with this text if it is one (needs tqdm: the extra `progress`).
         """
         options = options_of(capabilities, priority, retries, None)
-        return MapRun(self._ready(), fn, unpacked(iterables), options, is_changed=reserialize).run(timeout)
+        run = MapRun(self._ready(), fn, unpacked(iterables), options, is_changed=reserialize)
+        with of_map(progress, iterables) as watch:
+            return run.run(timeout, watch)
 
     def starmap(
         self,
@@ -173,10 +179,13 @@ class Client(concurrent.futures.Executor):
         retries: int = 0,
         timeout: float | None = None,
         reserialize: bool = False,
+        progress: bool | str = False,
     ) -> list[Any]:
         """As `map`, over tuples of arguments."""
         options = options_of(capabilities, priority, retries, None)
-        return MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize).run(timeout)
+        run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
+        with of_map(progress, (iterable,)) as watch:
+            return run.run(timeout, watch)
 
     def get(
         self,
@@ -293,7 +302,23 @@ class Client(concurrent.futures.Executor):
         return 1024
 
     def __repr__(self) -> str:
-        return f"<Client of {self._address}{', disconnected' if self._is_closed else ''}>"
+        return f"<Client of {self._address}, {', '.join(self._standing())}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        standing = ", ".join(self._standing())
+        return f"<b>Client</b> of <code>{html.escape(self._address)}</code><br>{html.escape(standing)}"
+
+    def _standing(self) -> tuple[str, ...]:
+        """For people. What is known here: nothing is asked of anybody, and no lock is waited for."""
+        calls = self._calls
+        if self._is_closed or self._is_refusing:
+            return ("disconnected",)
+        if calls is None or calls.connection.is_closed:
+            return ("not connected yet",) if calls is None else ("disconnected",)
+        is_connected, count = calls.connection.standing()
+        tasks = f"{count:,} unfinished {'task' if count == 1 else 'tasks'}"
+        return "connected" if is_connected else "waiting for the scheduler", tasks
 
     # ------------------------------------------------------------ travelling into tasks
 

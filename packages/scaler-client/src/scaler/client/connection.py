@@ -142,6 +142,10 @@ class Connection:
         assert self.welcome is not None, "a connection is given out when it is open"
         return self.welcome.limits.inline_bytes
 
+    def standing(self) -> tuple[bool, int]:
+        """Whether the scheduler is there, and how many tasks have not ended: as of now, without the lock."""
+        return self._core.is_open, self._core.pending_count
+
     @property
     def storage(self) -> Storage:
         return self._storage

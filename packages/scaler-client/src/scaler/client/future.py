@@ -128,6 +128,13 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             pass
         return self.cancelled()
 
+    def has_failed(self) -> bool:
+        """The task has ended, with an exception. Unlike `exception()` it neither waits nor reads the result."""
+        outcomes = self._outcomes
+        if outcomes is not None:
+            return any(outcomes.statuses)
+        return self._state == _FINISHED and self._exception is not None
+
     def profiling_info(self) -> ProfileResult:
         """What running the task took. ValueError while it has not finished."""
         if not self.done():

@@ -168,7 +168,8 @@ class Mapping:
         self._gathering = Gathering(calls)
         self._batch_tasks = FIRST_BATCH
 
-    def run(self, timeout_seconds: float | None) -> list[Any]:
+    def run(self, timeout_seconds: float | None, watch: Callable[[int], None] | None = None) -> list[Any]:
+        """`watch` is told how many tasks have ended, whenever some have."""
         end_at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         gathering = self._gathering
         try:
@@ -177,6 +178,8 @@ class Mapping:
                 while has_more and self._has_room():
                     has_more = self._send_batch()
                 gathering.take(end_at, is_waiting=bool(gathering.positions))
+                if watch is not None:
+                    watch(len(gathering.values) - len(gathering.positions))
         except BaseException:
             # A failed task, an iterable that raised, Ctrl-C: the siblings are of no use to anybody.
             gathering.abandon()

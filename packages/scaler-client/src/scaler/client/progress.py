@@ -1,0 +1,65 @@
+"""How far many tasks are, for people who wait for them: a bar in a terminal, or in a notebook."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import IO, Any
+
+from scaler.client.future import ScalerFuture
+
+
+def progress(
+    futures: Iterable[concurrent.futures.Future[Any]], description: str = "tasks", *, file: IO[str] | None = None
+) -> list[concurrent.futures.Future[Any]]:
+    """Show a bar until all of these have ended; it tells of failed and canceled ones too. Returns them in their order.
+
+        values = [future.result() for future in scaler.progress(futures)]
+
+    Raises nothing of theirs, and Ctrl-C leaves them alone. `file` is where a terminal's bar goes, stderr by default.
+    Needs tqdm: `pip install 'scaler-client[progress]'`.
+    """
+    listed = list(futures)
+    counts = {"failed": 0, "canceled": 0}
+    with _bar(description, len(set(listed)), file) as bar:
+        for future in concurrent.futures.as_completed(listed):
+            how = _trouble(future)
+            if how:
+                counts[how] += 1
+                bar.set_postfix_str(", ".join(f"{count} {name}" for name, count in counts.items() if count), False)
+            bar.update()
+    return listed
+
+
+def _trouble(future: concurrent.futures.Future[Any]) -> str:
+    if future.cancelled():
+        return "canceled"
+    has_failed = future.has_failed() if isinstance(future, ScalerFuture) else future.exception() is not None
+    return "failed" if has_failed else ""
+
+
+@contextmanager
+def of_map(wanted: bool | str, iterables: tuple[Iterable[Any], ...]) -> Iterator[Callable[[int], None] | None]:
+    """What a map tells how many of its tasks are done; None when nobody wants to know. A text is the description."""
+    if wanted is False:
+        yield None
+        return
+    sizes = [len(one) for one in iterables if isinstance(one, Sized)]
+    total = min(sizes) if sizes and len(sizes) == len(iterables) else None
+    with _bar(wanted if isinstance(wanted, str) else "map", total, None) as bar:
+
+        def tell(done_count: int) -> None:
+            bar.update(done_count - bar.n)
+
+        yield tell
+
+
+def _bar(description: str, total: int | None, file: IO[str] | None) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "a progress display needs tqdm: pip install 'scaler-client[progress]'", name="tqdm"
+        ) from None
+    return tqdm(desc=description, total=total, file=file, unit="task", dynamic_ncols=True)

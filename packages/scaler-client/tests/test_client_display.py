@@ -1,0 +1,93 @@
+"""What a client shows of itself and of the tasks it waits for."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import io
+import sys
+import threading
+
+import pytest
+from tests.support.fake_cluster import FakeCluster
+from tests.support.waiting import WAIT, eventually
+
+from scaler import Client, progress
+
+
+def divided(value: int) -> float:
+    return 1 / value
+
+
+def test_a_bar_for_futures_tells_how_they_ended(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    futures = [client.submit(divided, value) for value in range(3)]
+    futures[2].cancel()
+    cluster.release()
+    shown = io.StringIO()
+    assert progress(futures, "divisions", file=shown) == futures
+    last = shown.getvalue().rstrip().split("\r")[-1]
+    assert "divisions: 100%" in last and "3/3" in last and "1 failed" in last and "1 canceled" in last
+    assert futures[1].result(WAIT) == 1.0 and futures[0].has_failed() and not futures[1].has_failed()
+    assert isinstance(futures[0].exception(WAIT), ZeroDivisionError) and futures[0].has_failed()
+
+
+def test_a_bar_for_futures_of_others_and_for_none() -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        future = executor.submit(divided, 0)
+        shown = io.StringIO()
+        assert progress([future, future], file=shown) == [future, future]
+        assert "1/1" in shown.getvalue() and "1 failed" in shown.getvalue()
+    assert progress([], file=io.StringIO()) == []
+
+
+def test_a_bar_for_a_map(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert client.map(abs, range(-50, 0), progress="sizes") == list(range(50, 0, -1))
+    assert "sizes: 100%" in (told := capsys.readouterr().err) and "50/50" in told
+    assert client.map(pow, [2, 3], iter([2, 2]), progress=True) == [4, 9]
+    assert "map: 2task" in capsys.readouterr().err, "how many there are is not known beforehand"
+    assert client.starmap(pow, [(2, 2)], progress=True) == [4]
+    assert "1/1" in capsys.readouterr().err
+    with pytest.raises(ZeroDivisionError):
+        client.map(divided, [0], progress=True)
+    assert client.map(abs, [], progress=True) == [] and client.map(abs, [-1]) == [1]
+
+
+def test_without_the_library_it_says_what_to_install(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ModuleNotFoundError, match=r"scaler-client\[progress\]"):
+        client.map(abs, [-1], progress=True)
+    with pytest.raises(ModuleNotFoundError, match=r"scaler-client\[progress\]"):
+        progress([])
+
+
+def test_a_client_says_where_it_stands(cluster: FakeCluster) -> None:
+    client = Client(cluster.address, timeout_seconds=10)
+    assert repr(client) == f"<Client of {cluster.address}, connected, 0 unfinished tasks>"
+    cluster.hold()
+    future = client.submit(abs, -1)
+    eventually(lambda: "1 unfinished task>" in repr(client), "the task is counted")
+    cluster.release()
+    assert future.result(WAIT) == 1
+    assert cluster.address in client._repr_html_()
+    client.disconnect()
+    assert repr(client) == f"<Client of {cluster.address}, disconnected>"
+    assert "disconnected" in client._repr_html_()
+
+
+def test_to_say_so_never_waits(client: Client) -> None:
+    """Also while another thread leads the connection, or connects."""
+    connection = client._calls.connection  # type: ignore[union-attr]
+    said: list[str] = []
+    with connection._lock, client._lock:
+        thread = threading.Thread(target=lambda: said.append(repr(client) + client._repr_html_()))
+        thread.start()
+        thread.join(WAIT)
+    assert said
+
+
+def test_one_that_arrived_in_a_task_is_not_connected_for_it(client: Client) -> None:
+    copy = Client.__new__(Client)
+    copy.__setstate__(client.__getstate__())
+    assert "not connected yet" in repr(copy)
+    copy._address = "tcp://<b>:1"
+    assert "<code>tcp://&lt;b&gt;:1</code>" in copy._repr_html_()
