@@ -6,13 +6,14 @@ that a task can be dispatched again after its worker was lost (SCH-7).
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from scaler_protocol.codes import KIND_TASK
-from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
+from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Dispatch, TaskBatch, TaskHeader
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
 
 Indexes = range | list[int]
+
+#: Of all chunks of which nothing was dropped: a set of its own would be the largest part of a chunk of one.
+NONE_DROPPED: frozenset[int] = frozenset()
 
 
 class Chunk:
@@ -33,12 +37,19 @@ class Chunk:
         self.client = client
         self.header = header
         self.batch = batch
-        self.ids: tuple[TaskId, ...] = split_ids(batch.ids)  # type: ignore[assignment]
+        # A chunk of one shares what it can: a million of them may wait, each submitted by itself.
+        one = (TaskId(batch.ids),) if len(batch.ids) == ID_BYTES else None
+        self.ids: tuple[TaskId, ...] = one or split_ids(batch.ids)  # type: ignore[assignment]
         self.unfinished = len(self.ids)
-        self.dropped: set[int] = set()
+        self.dropped: frozenset[int] | set[int] = NONE_DROPPED
         self.has_dependencies = bool(batch.dependency_counts)
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
+
+    def drop(self, index: int) -> None:
+        if isinstance(self.dropped, frozenset):
+            self.dropped = set()
+        self.dropped.add(index)
 
     @cached_property
     def index_of(self) -> dict[TaskId, int]:
@@ -49,16 +60,16 @@ class Chunk:
         """Index of the first part of each task, and the number of all parts."""
         if not self.batch.part_counts:
             return range(len(self.ids) + 1)
-        return offsets(split_u16(self.batch.part_counts))
+        return _starts(split_u16(self.batch.part_counts))
 
     @cached_property
     def _byte_starts(self) -> Sequence[int]:
         """Where each part begins in the payload, and where the last ends."""
-        return offsets(split_u32(self.batch.part_sizes))
+        return _starts(split_u32(self.batch.part_sizes))
 
     @cached_property
     def _dependency_starts(self) -> Sequence[int]:
-        return offsets(split_u16(self.batch.dependency_counts))
+        return _starts(split_u16(self.batch.dependency_counts))
 
     def dependencies(self, index: int) -> tuple[TaskId, ...]:
         """Each once, however often it was named."""
@@ -159,6 +170,12 @@ class Chunk:
         if len(position) == 1:
             return functions, b""
         return functions, join_u16([position[old] for old in wanted])
+
+
+def _starts(sizes: Sequence[int]) -> Sequence[int]:
+    """Where each of these begins and, last, where they all end. Packed: they stay as long as a task of a graph waits,
+    and a list of as many numbers takes five times the memory."""
+    return array("Q", accumulate(sizes, initial=0))
 
 
 def _each_once(column: bytes) -> tuple[TaskId, ...]:

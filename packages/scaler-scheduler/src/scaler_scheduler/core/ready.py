@@ -155,7 +155,7 @@ class ReadyQueue:
 
     def drop(self, chunk: Chunk, index: int) -> None:
         """This queued task has ended another way; its place in the run is passed over later."""
-        chunk.dropped.add(index)
+        chunk.drop(index)
         self._classes[self.key(chunk.header)].count -= 1
 
     def by_urgency(self) -> Iterator[ReadyClass]:
