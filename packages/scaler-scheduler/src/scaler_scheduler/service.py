@@ -206,6 +206,7 @@ class SchedulerService:
                 self._publisher.publish_log(action.message)
             elif type(action) is Stop:
                 logging.info("Scheduler: a client asked for the end of the cluster")
+                self._router.refuse_newcomers()  # a Hello may be here before the loop has come to its end
                 self._stop.set()
 
     def _on_storage(self, events: list[SessionEvent], now: float) -> None:

@@ -263,6 +263,10 @@ class SessionServer:
             elif session.routing_id is not None and (frames := session.channel.acknowledgement()) is not None:
                 self._transmissions.append((session.routing_id, frames))
 
+    def refuse_newcomers(self) -> None:
+        """No session is opened any more; those that are there go on until `shut_down`. (SCH-27)"""
+        self._is_shut_down = True
+
     def shut_down(self) -> None:
         """Bye to all; no session is opened any more."""
         self._is_shut_down = True

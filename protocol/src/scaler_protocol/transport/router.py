@@ -72,6 +72,10 @@ class RouterEndpoint:
         """Sent to this peer and not yet acknowledged."""
         return self._server.backlog_bytes(peer_id)
 
+    def refuse_newcomers(self) -> None:
+        """Whoever says Hello from now on is told that the end is near. (SCH-27)"""
+        self._server.refuse_newcomers()
+
     def close(self) -> None:
         """Bye to all. Does not wait: the goodbyes leave in the background, and get a bounded time at exit."""
         if self._socket.closed:
