@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaler.monitoring import ClusterState
-from scaler.top.columns import COLUMNS, WorkerRow, row_of
-from scaler.top.formats import byte_text, count_text, cpu_text, name_text, plain
+from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
+from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, name_text, plain
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count
 
 OTHER_FUNCTIONS = "(other)"
+STATES = ("queued", "dispatched", "success", "failed", "canceled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,22 @@ class Board:
 
     @cached_property
     def cells(self) -> dict[str, list[str]]:
-        """The texts of each column: made once, however often they are sorted and scrolled."""
+        """The texts of each column: made once, as what is below, however often they are scrolled."""
         return {column.title: [column.text(row) for row in self.rows] for column in COLUMNS}
+
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        return {title: max(map(columns_of, texts), default=0) for title, texts in self.cells.items()}
+
+    @cached_property
+    def _orders(self) -> dict[Sorting, list[int]]:
+        return {}
+
+    def order(self, sorting: Sorting) -> list[int]:
+        """Indexes of the rows."""
+        if sorting not in self._orders:
+            self._orders[sorting] = sorting.order(self.rows)
+        return self._orders[sorting]
 
 
 def board_of(state: ClusterState) -> Board:
@@ -59,7 +74,7 @@ def board_of(state: ClusterState) -> Board:
     return Board(
         blocks=(
             (scheduler, objects),
-            (Section("task_manager", tuple((plain(one.name), count_text(one.value)) for one in status.task_counts)),),
+            (Section("task_manager", _by_state(status.task_counts)),),
             (Section("scheduler_sent", _most_first(status.sent_counts)),),
             (Section("scheduler_received", _most_first(status.received_counts)),),
         ),
@@ -83,6 +98,12 @@ def function_counts(status: ClusterStatus) -> list[Count]:
     """Unfinished tasks of each function, by what people call it where that is known."""
     names = {one.function_id.hex(): one.name for one in status.function_names}
     return [Count(names.get(one.name) or one.name or OTHER_FUNCTIONS, one.value) for one in status.function_counts]
+
+
+def _by_state(counts: Iterable[Count]) -> tuple[tuple[str, str], ...]:
+    """Those that most people look for come first: on a small screen the last ones are left out."""
+    ordered = sorted(counts, key=lambda one: STATES.index(one.name) if one.name in STATES else len(STATES))
+    return tuple((plain(one.name), count_text(one.value)) for one in ordered)
 
 
 def _most_first(counts: Iterable[Count]) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ Line = list[Piece]
 
 DIVIDER = " | "
 OTHER_KEYS = "hide[t] quit[q]"
-_SMALLEST_UPPER = 4
+_SMALLEST_BAND = 4
 _RANGE_COLUMNS = 20
 _SMALLEST_TABLE = 3
 
@@ -56,7 +56,7 @@ def draw(board: Board, view: View, width: int, height: int | None = None) -> Scr
     last = max(0, len(board.rows) - page)
     first = min(view.first_row, last)
     table = [_header(columns, widths, view.sorting)]
-    table += _rows(board, columns, widths, view.sorting.order(board.rows)[first : first + page])
+    table += _rows(board, columns, widths, board.order(view.sorting)[first : first + page])
     if has_room:
         table = _beside(table, table_width, _limited(pane, None if height is None else page + 1))
     if last:
@@ -84,9 +84,12 @@ def _upper(board: Board, width: int, height: int | None, *, with_panes: bool) ->
     if with_panes:
         blocks += [_stacked((pane,)) for pane in board.panes if pane.entries]
     bands = _bands(blocks, width)
-    limit = None if height is None else max(_SMALLEST_UPPER, height // len(bands) - 1)  # and its rule
     lines: list[Line] = []
-    for band in bands:
+    for index, band in enumerate(bands):
+        bands_below = len(bands) - index - 1
+        # What is left, with room for the rules; those below get at least a little.
+        left = None if height is None else height - len(lines) - 1 - bands_below * (_SMALLEST_BAND + 1)
+        limit = None if left is None else max(_SMALLEST_BAND, left)
         shown = [_limited(block, limit) for block in band]
         widths = [_block_width(block) for block in band]
         lines += [_joined(list(map(_filled, parts, widths))) for parts in zip_longest(*shown, fillvalue=[])]
@@ -181,8 +184,7 @@ def _shown_columns(board: Board, sorting: Sorting, width: int) -> list[Column]:
 
 
 def _width(board: Board, column: Column, sorting: Sorting) -> int:
-    cells = board.cells[column.title]
-    return max(columns_of(_title(column, sorting)), max(map(columns_of, cells), default=0))
+    return max(columns_of(_title(column, sorting)), board.widths[column.title])
 
 
 def _title(column: Column, sorting: Sorting) -> str:
