@@ -12,7 +12,7 @@ from typing import Any
 from scaler_conformance import known, manifest
 from scaler_conformance.case import LAYERS, Case, all_cases
 from scaler_conformance.manifest import ManifestError
-from scaler_conformance.report import Report, write
+from scaler_conformance.report import TRANSCRIPTS, Report, transcript_name, write
 from scaler_conformance.runner import Runner
 from scaler_conformance.scene import Settings
 from scaler_conformance.verdicts import ERROR, FAIL, INCONCLUSIVE, PASS, XPASS, Outcome, exit_code
@@ -77,7 +77,7 @@ def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.
     excuses = known.read(port.path.parent)
     outcomes: list[Outcome] = []
     for role, cases in plan.items():
-        progress = Progress(role, len(cases), is_quiet=chosen.quiet)
+        progress = Progress(role, len(cases), chosen.out, is_quiet=chosen.quiet)
         settings = Settings(seed=chosen.seed, is_full=chosen.full, stop_at=chosen.stop_at)
         runner = Runner(port, role, progress.told, known=excuses, settings=settings)
         outcomes += runner.run(cases)
@@ -89,14 +89,16 @@ def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.
     report = Report(port, tuple(outcomes), time.monotonic() - began_at, seed=chosen.seed, is_full=chosen.full)
     write(report, chosen.out)
     print(report.summary())
-    print(f"the report: {chosen.out / 'report.html'}")
+    made = [chosen.out / name for name in ("report.html", "report.json") if (chosen.out / name).exists()]
+    print(f"the report: {made[0]}")
     return exit_code(outcomes)
 
 
 class Progress:
     """One line that moves on a terminal, lines for what went wrong everywhere."""
 
-    def __init__(self, role: str, total: int, *, is_quiet: bool) -> None:
+    def __init__(self, role: str, total: int, out: Path, *, is_quiet: bool) -> None:
+        self._out = out
         self._role = role
         self._total = total
         self._done = 0
@@ -109,7 +111,7 @@ class Progress:
             print(f"\r\033[K{self._role} {self._done}/{self._total} {outcome.case}"[:110], end="", flush=True)
         if outcome.verdict in (FAIL, XPASS, ERROR, INCONCLUSIVE):
             self._clear()
-            print(tell(outcome))
+            print(tell(outcome, self._out))
         elif not self._is_quiet and not self._is_terminal and outcome.verdict != PASS:
             print(f"{outcome.verdict:<12} {outcome.case}: {outcome.text}")
 
@@ -124,7 +126,7 @@ class Progress:
 LAST_LINES = 16
 
 
-def tell(outcome: Outcome) -> str:
+def tell(outcome: Outcome, out: Path | None = None) -> str:
     """A failure as its author wants to read it: what, why, and the end of the conversation."""
     from scaler_conformance.clauses import catalog
 
@@ -137,6 +139,6 @@ def tell(outcome: Outcome) -> str:
     lines += [f"      {line}" for line in outcome.conversation[-LAST_LINES:]]
     lines.append(f"      ✗ {outcome.text}")
     lines += [f"      log: {line}" for line in outcome.log[-4:]]
-    if outcome.transcript:
-        lines.append(f"      again: scaler-conformance replay {outcome.transcript}")
+    if out is not None and outcome.events:
+        lines.append(f"      again: scaler-conformance replay {out / TRANSCRIPTS / transcript_name(outcome)}")
     return "\n".join(lines)

@@ -101,8 +101,12 @@ def write(report: Report, folder: Path) -> Report:
     return report
 
 
+def transcript_name(outcome: Outcome) -> str:
+    return f"{outcome.role}-{outcome.case.replace('/', '-')}.transcript.jsonl"
+
+
 def _write_transcript(report: Report, outcome: Outcome, folder: Path) -> str:
-    name = f"{outcome.role}-{outcome.case.replace('/', '-')}.transcript.jsonl"
+    name = transcript_name(outcome)
     head = {
         "format": 1,
         "case": outcome.case,
