@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Mapping
 from typing import IO
@@ -93,12 +92,6 @@ class Subject:
             pass
         self.process.wait(STOP_SECONDS)
 
-    def wait(self, seconds: float) -> int | None:
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
 
 def _fill(word: str, places: Mapping[str, str]) -> str:
     for name, value in places.items():
@@ -131,15 +124,4 @@ def _is_free(port: int) -> bool:
             probe.bind(("127.0.0.1", port))
         except OSError:
             return False
-    return True
-
-
-def until(is_so: object, seconds: float) -> bool:
-    """Bounded wait for something outside the sockets, such as a file or a process."""
-    assert callable(is_so)
-    end_at = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > end_at:
-            return False
-        threading.Event().wait(0.01)
     return True

@@ -8,7 +8,6 @@ thing that can be played again without whatever has drawn it.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,10 +23,6 @@ def strategy(weights: Mapping[str, int], length: int) -> Any:
     number = strategies.integers(0, HIGHEST)
     step = strategies.tuples(strategies.sampled_from(names), number, number, number, number)
     return strategies.lists(step, min_size=length, max_size=length)
-
-
-def to_json(steps: Iterable[Step]) -> list[str]:
-    return [json.dumps(list(step)) for step in steps]
 
 
 def from_json(lines: Iterable[str]) -> list[Step]:
@@ -54,13 +49,3 @@ def smaller(steps: Sequence[Step]) -> Iterable[list[Step]]:
                 if lower < value:
                     changed = [step[0], *numbers[:place], lower, *numbers[place + 1 :]]
                     yield [*steps[:at], _step(changed), *steps[at + 1 :]]
-
-
-def drawn(weights: Mapping[str, int], length: int, seed: int) -> list[Step]:
-    """A sequence without hypothesis: for soaks."""
-    source = random.Random(seed)
-    names, chances = list(weights), list(weights.values())
-    return [
-        (source.choices(names, chances)[0], *(source.randint(0, HIGHEST) for _ in range(4)))  # type: ignore[misc]
-        for _ in range(length)
-    ]

@@ -56,7 +56,3 @@ def _moved(word: bytes, old: int, new: int) -> bytes:
 
 def _signed(value: int) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
-
-
-def truncated(frames: Sequence[bytes], count: int = 8) -> list[bytes]:
-    return [frames[0][:-count], *frames[1:]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from scaler_conformance.verdicts import Breach
@@ -147,10 +147,3 @@ def _rows(peer: Dialer, kind: str, read: Any, clause: str) -> list[Any]:
 def _message(kind: str, body: dict[str, Any]) -> Message:
     payload = body.pop("payload")
     return Message(kind, {"credit": 0, **body}, payload=(payload,))
-
-
-def only(rows: Iterable[Any], what: str) -> Any:
-    found = list(rows)
-    if len(found) != 1:
-        raise Breach(f"expected one {what}, and there are {len(found)}")
-    return found[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .schema import kinds, load
+from .schema import load
 
 PAYLOAD_KINDS = frozenset({"submit", "dispatch", "results", "put", "value"})
 MAX_SEGMENTS = 64
@@ -138,7 +138,3 @@ def _problems(kind: str, body: Mapping[str, Any]) -> Iterator[str]:
             for item in value:
                 if isinstance(item, dict):
                     yield from _problems(kind, item)
-
-
-def tag_of(kind: str) -> int:
-    return kinds().index(kind)

@@ -20,9 +20,3 @@ def load(name: str) -> Any:
 @cache
 def _parser() -> Any:
     return capnp.SchemaParser()
-
-
-@cache
-def kinds() -> tuple[str, ...]:
-    """The members of the envelope's union; the position of each is its tag."""
-    return tuple(load("envelope").Envelope.schema.fields["message"].schema.union_fields)
