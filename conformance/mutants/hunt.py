@@ -53,8 +53,8 @@ def port_of(mutant: Mutant) -> Manifest:
     """Our own port, whose role is started through the launcher."""
     ours = manifest.read(OURS)
     entry = ours.role(mutant.role)
-    at = entry.command.index("-m")
-    command = (*entry.command[: at + 1], "conformance.mutants.launch", *entry.command[at + 1 :])
+    python, *words = entry.command
+    command = (python, "-m", "conformance.mutants.launch", *(words[1:] if words[0] == "-m" else words))
     paths = [path for path in (entry.env.get("PYTHONPATH"), os.environ.get("PYTHONPATH"), str(ROOT)) if path]
     env = {**entry.env, VARIABLE: mutant.id, "PYTHONPATH": os.pathsep.join(paths)}
     changed = dataclasses.replace(entry, command=command, env=env)

@@ -1,4 +1,5 @@
-"""Starts a role of ours with a wrong line in it: `SCALER_MUTANT=ID python -m conformance.mutants.launch MODULE …`.
+"""Starts a role of ours with a wrong line in it: `SCALER_MUTANT=ID python -m conformance.mutants.launch MODULE …`, or
+with the name of a script instead of a module.
 
 The module is changed while it is imported, so the packages hold no code for tests, and what the role forks is changed
 with it.
@@ -53,7 +54,10 @@ def main() -> None:
     assert not mutant.modules & set(sys.modules), "the launcher must not import what it is to change"
     sys.meta_path.insert(0, Mutation(mutant.edits))
     sys.argv = sys.argv[1:]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    if sys.argv[0].endswith(".py"):
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    else:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
