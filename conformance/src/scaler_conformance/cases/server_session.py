@@ -122,6 +122,7 @@ def it_is_sent_again_after_every_resume_until_it_is_acknowledged(scene: Scene) -
         scene.check(peer.received_seq > had, "a message that was never acknowledged was not sent again", "SES-8")
         peer.received_seq = had
         peer.resume()
+        peer.about = "SES-8"
     peer.pump.until(lambda: peer.received_seq > had, 5.0)
     scene.check(peer.received_seq > had, "a message that was never acknowledged was not sent again", "SES-8")
 
