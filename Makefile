@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check format docs conformance simulate bench bench-micro build clean
+.PHONY: help setup tools demo test check format docs conformance simulate bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -78,6 +78,12 @@ simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virt
 
 bench: $(READY)  ## every workload side by side with ProcessPoolExecutor; ARGS="--quick --peer NAME=PYTHON"
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-scale: $(READY)  ## what a task costs the scheduler with 10 to 10,000 workers; plots in build/scale; ARGS=--quick
+	@$(BIN)/python -m benchmarks.scale $(ARGS)
+
+soak: $(READY)  ## two million tasks through one cluster: nothing may stay of them; ARGS="--tasks 100000"
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 bench-micro: $(READY)  ## the codec and the cores, call by call
 	@$(BIN)/python -m pytest --benchmark-enable --benchmark-only --benchmark-columns=median,iqr,ops,rounds

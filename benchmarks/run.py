@@ -41,6 +41,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="workers of each engine (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="draw how many times better Scaler is")
     parser.add_argument("--readme", action="store_true", help="write the table into README.md")
     options = parser.parse_args(arguments)
     options.rounds = options.rounds or (1 if options.quick else 3)
@@ -68,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"\n{about}\n\n{shown}")
     if options.json:
         options.json.write_text(json.dumps({"about": about, **records.as_json()}, indent=1) + "\n", encoding="utf-8")
+    if options.draw:
+        options.draw.write_text(table.drawn(records, names, chosen), encoding="utf-8")
     if options.readme:
         readme.write(about, shown)
     return 1 if any(engine == OURS for engine, _ in records.failures) else 0

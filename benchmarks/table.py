@@ -1,5 +1,6 @@
 """The table: engines side by side, and how many times better ours is."""
 
+from benchmarks.drawing import Bars, ratios
 from benchmarks.records import Records
 from benchmarks.workloads import ALL_ROWS, Row
 
@@ -51,6 +52,17 @@ def ratio(records: Records, ours: str, peer: str, workload: str, row: Row) -> st
     if our is None or their is None or min(our, their) <= 0:
         return NOT_MEASURED
     return f"{our / their if row.better == 'higher' else their / our:.2f}"
+
+
+def drawn(records: Records, engines: list[str], workloads: set[str]) -> str:
+    """The ratios as bars, an SVG: for each row of the table, one bar a peer."""
+    ours, *peers = engines
+    groups = []
+    for name, row in ALL_ROWS:
+        if name in workloads:
+            texts = {peer: ratio(records, ours, peer, name, row) for peer in peers}
+            groups.append(Bars(row.title, {peer: float(text) if text else None for peer, text in texts.items()}))
+    return ratios("How many times better Scaler is (right of 1×) or worse", groups, peers)
 
 
 def number(value: float) -> str:

@@ -1,0 +1,1 @@
+"""The scheduler's real core at sizes that no machine at hand has workers for: in one process, without a socket."""
