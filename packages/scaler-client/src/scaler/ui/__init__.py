@@ -1,0 +1,5 @@
+"""The web page of a cluster, and its metrics: `scaler_ui ADDRESS`. Needs the extra `[ui]`.
+
+`model` keeps what was heard, in plain values; `metrics` and `trace` show it in the formats of others; `guards` says who
+may read it; `server` serves it. The page is in `static`, as it is: no build, nothing from elsewhere.
+"""

@@ -1,0 +1,133 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`scaler_ui ADDR`: what a cluster does, as a web page, and its metrics for Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from scaler.monitoring import Playback, Subscription
+from scaler.monitoring.places import watchable
+from scaler.monitoring.watcher import Source, Watcher
+from scaler.ui.guards import Guard, is_loopback
+from scaler_protocol import __version__
+from scaler_protocol.process import (
+    ArgumentParser,
+    StartupError,
+    UsageError,
+    add_logging_arguments,
+    flag,
+    logging_options,
+    non_negative_seconds,
+    run_command,
+    run_server,
+    whole_number,
+)
+
+PROGRAM = "scaler_ui"
+SECTION = "ui"
+TOPICS = ("status", "tasks", "graphs", "logs")
+TOKEN_VARIABLE = "SCALER_UI_TOKEN"
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+WILDCARDS = ("0.0.0.0", "::")
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        PROGRAM,
+        section=SECTION,
+        description="Show a cluster as a web page: workers, a stream of tasks, graphs, logs, why tasks wait. The page "
+        "only reads. At /metrics it speaks to Prometheus.",
+        epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 --port 8081",
+    )
+    parser.add_argument(
+        "address", nargs="?", help="of the scheduler, or of its monitor, as the scheduler logs them when it starts"
+    )
+    parser.add_argument("--replay", metavar="FILE", help="show what scaler_top --record has written, instead")
+    parser.add_argument(
+        "--speed", type=non_negative_seconds, default=1.0, help="of the replay; 0: all at once (default: %(default)g)"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    parser.add_argument("--port", "-p", type=whole_number, default=8081, help="0: any (default: %(default)s)")
+    parser.add_argument(
+        "--token", help=f"ask for this secret; better in the environment: {TOKEN_VARIABLE}. Needed beyond this machine"
+    )
+    parser.add_argument(
+        "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
+    )
+    parser.add_argument("--insecure", help="listen beyond this machine without a token", **flag())
+    add_logging_arguments(parser)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(PROGRAM, lambda: _run(parser().parse_settings(arguments)))
+
+
+def _run(options: argparse.Namespace) -> int:
+    if (options.address is None) == (options.replay is None):
+        raise UsageError("name the address of a scheduler, or a recording with --replay")
+    if not 0 <= options.port <= 65_535:
+        raise UsageError(f"--port {options.port} is not a port, which is a number up to 65535")
+    _check_extra()
+    guard = guard_of(options)
+    make = _source(options)
+    shown = options.replay or options.address
+    return run_server(lambda stop: _serve(make, guard, options, shown, stop), logging_options(options), "builtin")
+
+
+def _check_extra() -> None:
+    try:
+        import aiohttp  # noqa: F401
+        import prometheus_client  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise StartupError(f"the page needs {error.name}: pip install 'scaler-client[ui]'") from None
+
+
+def guard_of(options: argparse.Namespace) -> Guard:
+    token = options.token or os.environ.get(TOKEN_VARIABLE, "")
+    names = {name.lower() for name in options.allowed_host}
+    if is_loopback(options.host):
+        return Guard(frozenset({*LOOPBACK_NAMES, options.host, *names}), token)
+    if not token and not options.insecure:
+        raise UsageError(
+            f"--host {options.host} lets others see this cluster: set {TOKEN_VARIABLE} (or --token), or say --insecure"
+        )
+    if options.host in WILDCARDS and not names:
+        return Guard(frozenset(), token)  # by which names it is reached, nobody here knows; the token decides
+    return Guard(frozenset({options.host.lower(), *names}), token)
+
+
+def _source(options: argparse.Namespace) -> Callable[[], Source]:
+    """What cannot be is told now, and not by a thread later."""
+    if options.replay is not None:
+        playback = Playback(options.replay, options.speed)
+        return lambda: playback
+    watchable(options.address)
+    return lambda: Subscription(options.address, TOPICS)
+
+
+async def _serve(
+    make: Callable[[], Source], guard: Guard, options: argparse.Namespace, shown: str, stop: asyncio.Event
+) -> None:
+    from scaler.ui.feed import Feed
+    from scaler.ui.model import Model
+    from scaler.ui.server import serve
+
+    feed = Feed(Model(shown))
+    watcher = Watcher(make, feed.heard)
+    if options.replay is None:
+        feed.watcher = watcher
+    watcher.start()
+    try:
+        await serve(feed, guard, options.host, options.port, shown, stop)
+    finally:
+        watcher.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

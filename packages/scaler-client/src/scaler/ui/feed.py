@@ -1,0 +1,114 @@
+"""From the watcher's thread to the pages that are open, without waiting for any of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from typing import Any
+
+from scaler.client.explaining import sentence
+from scaler.monitoring import ClusterState, Heard
+from scaler.monitoring.watcher import Watcher
+from scaler.ui.model import Model
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Explain, Explanation
+
+QUEUED_EVENTS = 64
+"""A page that reads slower than this misses some, and is told how many."""
+ANSWER_SECONDS = 5.0
+PAGES_LIMIT = 100
+
+
+class Page:
+    """One browser tab that listens."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[bytes] = asyncio.Queue(QUEUED_EVENTS)
+        self._dropped = 0
+
+    def tell(self, event: bytes) -> None:
+        try:
+            if self._dropped:
+                self._events.put_nowait(packed("dropped", {"count": self._dropped}))
+                self._dropped = 0
+            self._events.put_nowait(event)
+        except asyncio.QueueFull:
+            self._dropped += 1
+
+    async def next(self, seconds: float) -> bytes:
+        """Empty when nothing came for so long."""
+        try:
+            return await asyncio.wait_for(self._events.get(), seconds)
+        except asyncio.TimeoutError:
+            return b""
+
+
+class Feed:
+    """Of the loop's thread, but for `heard`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.watcher: Watcher | None = None
+        self._loop = asyncio.get_running_loop()
+        self._pages: set[Page] = set()
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Explanation]] = {}
+
+    def heard(self, state: ClusterState, heard: list[Heard]) -> None:
+        """In the watcher's thread."""
+        at = time.time()
+        try:
+            self._loop.call_soon_threadsafe(self._take, state, heard, at)
+        except RuntimeError:
+            pass  # the loop has ended; so will the watcher
+
+    def _take(self, state: ClusterState, heard: list[Heard], at: float) -> None:
+        for one in heard:
+            if isinstance(one.message, Explanation):
+                answer = self._asked.pop(one.message.request_id, None)
+                if answer is not None and not answer.done():
+                    answer.set_result(one.message)
+        for kind, content in self.model.take(state, heard, at):
+            if self._pages:
+                event = packed(kind, content)
+                for page in self._pages:
+                    page.tell(event)
+
+    def open(self) -> Page | None:
+        """None: there are too many already."""
+        if len(self._pages) >= PAGES_LIMIT:
+            return None
+        page = Page()
+        page.tell(packed("beginning", self.model.beginning()))
+        self._pages.add(page)
+        return page
+
+    def close(self, page: Page) -> None:
+        self._pages.discard(page)
+
+    async def explain(self, task_id: TaskId) -> dict[str, Any]:
+        """Why this task waits; without one, which task can nobody run."""
+        if self.watcher is None:
+            return {"text": "this is a recording: there is nobody to ask"}
+        number = next(self._numbers)
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        self.watcher.ask(Explain(number, task_id))
+        try:
+            found = await asyncio.wait_for(answer, ANSWER_SECONDS)
+        except asyncio.TimeoutError:
+            return {"text": f"the scheduler has not answered within {ANSWER_SECONDS:g} s"}
+        finally:
+            self._asked.pop(number, None)
+        if not found.task_id:
+            return {"text": "no queued task waits for a worker that is not there"}
+        text = sentence(found, found.capabilities, self.model.label)
+        if not found.state:
+            text = "the scheduler does not hold it: it has ended, or was never submitted"
+        return {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
+
+
+def packed(kind: str, content: dict[str, Any]) -> bytes:
+    """A server-sent event. JSON has no line breaks, so one line of data holds it."""
+    return f"event: {kind}\ndata: {json.dumps(content, separators=(',', ':'))}\n\n".encode()

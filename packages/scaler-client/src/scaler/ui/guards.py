@@ -1,0 +1,75 @@
+"""Who may read the page. Pure decisions over a request's headers.
+
+A browser can be made to ask any address by any page its user opens. So the name that is asked for must be ours (or the
+page of a stranger's domain, that resolves to this machine, reads all), and who asks from a page must ask from ours.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+COOKIE = "scaler_ui_token"
+#: The page needs nothing from elsewhere, so nothing from elsewhere is let in.
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`hosts`: the names under which this page is asked for; empty: any (--insecure). `token`: empty: none is asked."""
+
+    hosts: frozenset[str]
+    token: str = ""
+
+    def refusal(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> str:
+        """Why this request is refused, for people; empty when it is not."""
+        host = headers.get("Host", "")
+        if self.hosts and host_name(host) not in self.hosts:
+            return "this page is not served under that name: use the address it was started with, or --allowed-host"
+        origin = headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return "pages of other origins may not read this"
+        if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            return "pages of other sites may not read this"
+        if self.token and not self._has_token(headers, cookies):
+            return "a token is needed: open the address with ?token=…, or send it as Authorization: Bearer …"
+        return ""
+
+    def _has_token(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+        scheme, _, bearer = headers.get("Authorization", "").partition(" ")
+        given = bearer if scheme.lower() == "bearer" else cookies.get(COOKIE, "")
+        return self.is_token(given)
+
+    def is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def host_name(host: str) -> str:
+    """Without the port and brackets, in lower case."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

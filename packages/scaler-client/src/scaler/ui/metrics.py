@@ -1,0 +1,159 @@
+"""The cluster in the words of Prometheus. Read anew at each scrape; nothing is counted here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scaler.monitoring import ClusterState
+from scaler.ui.model import names_of
+from scaler_protocol.messages import ClusterStatus, WorkerEntry
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_Entry = TypeVar("_Entry")
+UNFINISHED = ("waiting", "queued", "dispatched", "canceling")
+
+
+def text_of(state: ClusterState) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Cluster(state))
+    return generate_latest(registry)
+
+
+class _Cluster(Collector):
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+
+    def collect(self) -> Iterable[Metric]:
+        state = self._state
+        yield _gauge("scaler_up", "Whether the scheduler is heard: 1, or 0 when what is shown is old.", state.is_live)
+        yield _counter("scaler_monitor_missed", "Publications that were lost on the way here.", state.missed_count)
+        yield _counter("scaler_monitor_restarts", "Other schedulers that took the address over.", state.restart_count)
+        if state.status is not None and state.is_live:
+            yield from _scheduler(state.status)
+            yield from _tasks(state.status)
+            yield from _storage(state.status)
+            yield from _managers(state.status)
+            yield from _workers(state.status)
+
+
+def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
+    info = InfoMetricFamily("scaler_scheduler", "The scheduler.")
+    info.add_metric([], {"version": status.software.version, "host": status.software.host})
+    yield info
+    yield _gauge("scaler_scheduler_uptime_seconds", "Since the scheduler's start.", status.uptime_seconds)
+    yield _gauge("scaler_scheduler_cpu_ratio", "Share of one core that the scheduler uses.", status.cpu)
+    yield _gauge("scaler_scheduler_resident_memory_bytes", "Memory of the scheduler.", status.rss_bytes)
+    yield _gauge("scaler_scheduler_host_free_bytes", "Memory that is free on its host.", status.host_free_bytes)
+    yield _counter("scaler_messages_rejected", "Messages that the scheduler refused.", status.rejected_count)
+    for direction, counts in (("sent", status.sent_counts), ("received", status.received_counts)):
+        family = CounterMetricFamily(
+            f"scaler_messages_{direction}", f"Messages the scheduler has {direction}.", labels=["kind"]
+        )
+        for count in counts:
+            family.add_metric([count.name], count.value)
+        yield family
+    yield _gauge("scaler_clients", "Clients that are connected.", len(status.clients))
+    yield _gauge("scaler_workers", "Workers that are connected.", len(status.workers))
+    yield _counter("scaler_balancing_recalled_tasks", "Tasks that workers were asked back.", status.recalled_count)
+    yield _counter("scaler_balancing_returned_tasks", "Tasks that workers gave back.", status.returned_count)
+
+
+def _tasks(status: ClusterStatus) -> Iterable[Metric]:
+    unfinished = GaugeMetricFamily("scaler_tasks", "Unfinished tasks by state.", labels=["state"])
+    ended = CounterMetricFamily("scaler_tasks_ended", "Tasks that have ended, by how.", labels=["outcome"])
+    for count in status.task_counts:
+        (unfinished if count.name in UNFINISHED else ended).add_metric([count.name], count.value)
+    yield unfinished
+    yield ended
+    names = names_of(status.function_names)
+    by_name: dict[str, int] = {}
+    for count in status.function_counts:
+        name = names.get(count.name, "(unnamed)")
+        by_name[name] = by_name.get(name, 0) + count.value
+    functions = GaugeMetricFamily("scaler_function_tasks", "Unfinished tasks by function.", labels=["function"])
+    for name, value in by_name.items():
+        functions.add_metric([name], value)
+    yield functions
+    stuck = sum(one.task_count for one in status.waiting_classes if not one.able_count)
+    yield _gauge("scaler_tasks_unplaceable", "Queued tasks that none of the connected workers could ever take.", stuck)
+
+
+def _storage(status: ClusterStatus) -> Iterable[Metric]:
+    storage = status.storage
+    yield _gauge("scaler_storage_up", "Whether the scheduler is connected to its storage.", status.is_storage_connected)
+    yield _gauge("scaler_storage_objects", "Objects in the storage.", storage.object_count)
+    yield _gauge("scaler_storage_memory_bytes", "Values that the storage holds in memory.", storage.memory_bytes)
+    yield _gauge("scaler_storage_waiters", "Requests that wait for an object.", storage.waiter_count)
+
+
+def _managers(status: ClusterStatus) -> Iterable[Metric]:
+    target = GaugeMetricFamily("scaler_manager_target_workers", "Workers wanted from a manager.", labels=["manager"])
+    units = GaugeMetricFamily("scaler_manager_units", "Units of a manager by state.", labels=["manager", "state"])
+    trouble = GaugeMetricFamily("scaler_manager_trouble", "1 while a manager cannot start units.", labels=["manager"])
+    for name, entry in _labelled((one.name, one) for one in status.managers):
+        target.add_metric([name], entry.target_count)
+        trouble.add_metric([name], bool(entry.trouble))
+        units.add_metric([name, "starting"], entry.starting_count)
+        units.add_metric([name, "running"], entry.running_count)
+        units.add_metric([name, "stopping"], entry.stopping_count)
+    yield from (target, units, trouble)
+
+
+_WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
+    ("scaler_worker_cpu_ratio", "Cores in use by agent and processors.", lambda one: _cpu(one)),
+    ("scaler_worker_resident_memory_bytes", "Memory of agent and processors.", lambda one: _rss(one)),
+    ("scaler_worker_host_free_bytes", "Memory that is free on its host.", lambda one: one.status.host_free_bytes),
+    ("scaler_worker_held_tasks", "Tasks given to it that have not ended.", lambda one: one.held_count),
+    ("scaler_worker_queued_tasks", "Tasks it holds that have not begun.", lambda one: one.status.queued_count),
+    ("scaler_worker_blocked_tasks", "Tasks that wait for their children.", lambda one: one.status.blocked_count),
+    ("scaler_worker_processors", "Processors it has.", lambda one: len(one.status.processors)),
+    ("scaler_worker_lag_seconds", "Round trip between it and the scheduler.", lambda one: one.lag_seconds),
+    ("scaler_worker_silent_seconds", "Since it was last heard.", lambda one: one.silent_seconds),
+)
+
+
+def _workers(status: ClusterStatus) -> Iterable[Metric]:
+    named = list(_labelled((one.name, one) for one in status.workers))
+    labels = ["worker", "host"]
+    for name, text, value in _WORKER_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=labels)
+        for label, entry in named:
+            family.add_metric([label, entry.software.host], value(entry))
+        yield family
+    completed = CounterMetricFamily("scaler_worker_completed_tasks", "Tasks it has completed.", labels=labels)
+    for label, entry in named:
+        completed.add_metric([label, entry.software.host], entry.completed_count)
+    yield completed
+
+
+def _labelled(items: Iterable[tuple[str, _Entry]]) -> Iterable[tuple[str, _Entry]]:
+    """Names need not be unique, label values must be: two series of one name would spoil the whole scrape."""
+    seen: dict[str, int] = {}
+    for name, entry in items:
+        seen[name] = seen.get(name, 0) + 1
+        yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), entry
+
+
+def _cpu(entry: WorkerEntry) -> float:
+    return entry.status.agent_cpu + sum(one.cpu for one in entry.status.processors)
+
+
+def _rss(entry: WorkerEntry) -> int:
+    return entry.status.agent_rss_bytes + sum(one.rss_bytes for one in entry.status.processors)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric([], float(value))
+    return family
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    family = CounterMetricFamily(name, text)
+    family.add_metric([], float(value))
+    return family

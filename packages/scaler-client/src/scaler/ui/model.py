@@ -1,0 +1,250 @@
+"""What the page shows, made of what was heard: plain values, ready for JSON. No socket, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from scaler.monitoring import ClusterState, Heard
+from scaler.ui.samples import TaskRun, ended_count, runs
+from scaler_protocol.columns import split_ids, split_u16
+from scaler_protocol.messages import (
+    Capability,
+    ClusterStatus,
+    FunctionName,
+    GraphShape,
+    GraphShapes,
+    ProcessorStatus,
+    TaskLog,
+    TaskSamples,
+    WorkerEntry,
+)
+
+Json = dict[str, Any]
+
+HISTORY_POINTS = 900  #: publications: a quarter of an hour, for charts
+RUNS_KEPT = 20_000
+LOGS_KEPT = 500
+GRAPH_STATES = ("waiting", "queued", "dispatched", "canceling", "ended")
+
+
+class Model:
+    """Takes what was heard, answers what pages that are open have to be told, and what a new one has to know."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.state: ClusterState = ClusterState(label)
+        self.status: Json = {}
+        self.runs: deque[TaskRun] = deque(maxlen=RUNS_KEPT)
+        self.sampled_count = 0
+        self.ended_count = 0
+        self._history: deque[Json] = deque(maxlen=HISTORY_POINTS)
+        self._logs: deque[Json] = deque(maxlen=LOGS_KEPT)
+        self._graphs: list[Json] = []
+
+    def take(self, state: ClusterState, heard: Iterable[Heard], at: float) -> list[tuple[str, Json]]:
+        """Kind and content of what to tell. `at`: seconds of the epoch."""
+        self.state = state
+        told: list[tuple[str, Json]] = []
+        for one in heard:
+            message = one.message
+            if isinstance(message, ClusterStatus):
+                if message is state.status or not self.status:
+                    told.append(("status", self._take_status(message, at)))
+            elif isinstance(message, TaskSamples):
+                told.append(("tasks", self._take_samples(message, at)))
+            elif isinstance(message, GraphShapes):
+                self._graphs = [_graph(shape) for shape in message.graphs]
+                told.append(("graphs", {"graphs": self._graphs}))
+            elif isinstance(message, TaskLog):
+                told.append(("log", self._take_log(message, at)))
+        told.append(("condition", self.condition()))
+        return told
+
+    def condition(self) -> Json:
+        state = self.state
+        return {
+            "condition": state.condition.value,
+            "text": state.text,
+            "address": self.label,
+            "missed": state.missed_count,
+            "restarts": state.restart_count,
+        }
+
+    def beginning(self) -> Json:
+        """All that a page which is opened now has to know."""
+        return {
+            **self.condition(),
+            "status": self.status,
+            "history": list(self._history),
+            "runs": [list(run) for run in self.runs],
+            "sampled": self.sampled_count,
+            "ended": self.ended_count,
+            "logs": list(self._logs),
+            "graphs": self._graphs,
+        }
+
+    def _take_status(self, status: ClusterStatus, at: float) -> Json:
+        self.status = cluster(status, at)
+        self._history.append(point(self.status))
+        return self.status
+
+    def _take_samples(self, message: TaskSamples, at: float) -> Json:
+        new = list(runs(message, at))
+        ended = ended_count(message)
+        self.runs.extend(new)
+        self.sampled_count += len(new)
+        self.ended_count += ended
+        return {"runs": [list(run) for run in new], "ended": ended, "at": at}
+
+    def _take_log(self, message: TaskLog, at: float) -> Json:
+        line = {
+            "at": at,
+            "task": message.task_id.hex(),
+            "stream": "stderr" if message.stream == 2 else "stdout",
+            "text": message.text[:4000],
+            "worker": message.worker,
+        }
+        self._logs.append(line)
+        return line
+
+
+def cluster(status: ClusterStatus, at: float) -> Json:
+    names = names_of(status.function_names)
+    return {
+        "at": at,
+        "sequence": status.sequence,
+        "server": status.server_id.hex(),
+        "interval": status.interval_seconds,
+        "scheduler": {
+            "address": status.scheduler_address,
+            "version": status.software.version,
+            "language": status.software.language,
+            "host": status.software.host,
+            "pid": status.software.process_id,
+            "uptime": status.uptime_seconds,
+            "cpu": status.cpu,
+            "rss": status.rss_bytes,
+            "free": status.host_free_bytes,
+            "rejected": status.rejected_count,
+        },
+        "storage": {
+            "address": status.storage_address,
+            "connected": status.is_storage_connected,
+            "objects": status.storage.object_count,
+            "owners": status.storage.owner_count,
+            "bytes": status.storage.memory_bytes,
+            "waiters": status.storage.waiter_count,
+        },
+        "tasks": {count.name: count.value for count in status.task_counts},
+        "sent": {count.name: count.value for count in status.sent_counts},
+        "received": {count.name: count.value for count in status.received_counts},
+        "balancing": {"recalled": status.recalled_count, "returned": status.returned_count},
+        "functions": [[names.get(one.name, one.name[:8]), one.value] for one in status.function_counts],
+        "clients": [
+            [one.peer_id.hex()[:8], one.software.host, one.software.process_id, one.software.language, one.task_count]
+            for one in status.clients
+        ],
+        "waiting": [
+            {
+                "capabilities": capabilities_text(one.capabilities),
+                "priority": one.priority,
+                "depth": one.depth,
+                "tasks": one.task_count,
+                "able": one.able_count,
+            }
+            for one in status.waiting_classes
+        ],
+        "managers": [
+            {
+                "name": one.name,
+                "capabilities": capabilities_text(one.capabilities),
+                "target": one.target_count,
+                "max": one.max_workers,
+                "per_unit": one.workers_per_unit,
+                "starting": one.starting_count,
+                "running": one.running_count,
+                "stopping": one.stopping_count,
+                "trouble": one.trouble,
+            }
+            for one in status.managers
+        ],
+        "workers": [_worker(one) for one in status.workers],
+    }
+
+
+def names_of(found: Iterable[FunctionName]) -> dict[str, str]:
+    """By id as ClusterStatus writes it; under no id everything that is not told apart."""
+    return {one.function_id.hex(): one.name for one in found} | {"": "(others)"}
+
+
+def capabilities_text(capabilities: Iterable[Capability]) -> str:
+    return ", ".join(one.name if one.amount < 0 else f"{one.name}={one.amount}" for one in capabilities)
+
+
+def _worker(entry: WorkerEntry) -> Json:
+    status = entry.status
+    return {
+        "id": entry.peer_id.hex()[:8],
+        "name": entry.name,
+        "host": entry.software.host,
+        "pid": entry.software.process_id,
+        "agent_cpu": status.agent_cpu,
+        "agent_rss": status.agent_rss_bytes,
+        "cpu": sum(one.cpu for one in status.processors),
+        "rss": sum(one.rss_bytes for one in status.processors),
+        "free_memory": status.host_free_bytes,
+        "free": max(0, entry.credit_limit - entry.held_count),
+        "held": entry.held_count,
+        "queued": status.queued_count,
+        "blocked": status.blocked_count,
+        "completed": entry.completed_count,
+        "lag": entry.lag_seconds,
+        "silent": entry.silent_seconds,
+        "capabilities": capabilities_text(entry.capabilities),
+        "unit": entry.unit_id,
+        "processors": [_processor(one) for one in status.processors],
+    }
+
+
+def _processor(one: ProcessorStatus) -> list[Any]:
+    return [one.process_id, one.state, one.cpu, one.rss_bytes, one.task_id.hex(), one.running_seconds]
+
+
+def point(status: Json) -> Json:
+    """One point of the charts."""
+    workers = status["workers"]
+    return {
+        "at": status["at"],
+        "server": status["server"],
+        "tasks": status["tasks"],
+        "workers": len(workers),
+        "worker_rss": sum(one["rss"] + one["agent_rss"] for one in workers),
+        "storage_bytes": status["storage"]["bytes"],
+        "scheduler_rss": status["scheduler"]["rss"],
+        "scheduler_cpu": status["scheduler"]["cpu"],
+        "worker_cpu": sum(one["cpu"] for one in workers),
+    }
+
+
+def _graph(shape: GraphShape) -> Json:
+    """Columns that do not agree are a broken scheduler's: then there is a graph without a picture."""
+    names = {one.function_id: one.name for one in shape.function_names}
+    ids, functions = split_ids(shape.ids), split_ids(shape.functions)
+    counts, targets = split_u16(shape.dependency_counts), split_u16(shape.dependencies)
+    whole = len(ids) == len(functions) == len(counts) == len(shape.states) and sum(counts) == len(targets)
+    nodes: list[list[Any]] = []
+    start = 0
+    for task_id, function, count, state in zip(ids, functions, counts, shape.states, strict=True) if whole else ():
+        needs = [one for one in targets[start : start + count] if one < len(ids)]
+        start += count
+        name = names.get(function) or function.hex()[:8]  # type: ignore[call-overload]
+        nodes.append([task_id.hex(), name, GRAPH_STATES[state] if state < len(GRAPH_STATES) else "ended", needs])
+    return {
+        "id": shape.graph_id.hex(),
+        "client": shape.client_id.hex()[:8],
+        "tasks": shape.task_count,
+        "unfinished": shape.unfinished_count,
+        "nodes": nodes,
+    }

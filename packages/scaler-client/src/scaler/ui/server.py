@@ -1,0 +1,144 @@
+"""The page over HTTP: read-only, and nothing but GET."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from scaler.ui import metrics
+from scaler.ui.feed import Feed
+from scaler.ui.guards import COOKIE, HEADERS, Guard
+from scaler.ui.trace import chrome_trace
+from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.process import StartupError
+
+STATIC = Path(__file__).with_name("static")
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+KEEP_ALIVE_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
+
+FEED = web.AppKey("feed", Feed)
+GUARD = web.AppKey("guard", Guard)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def application(feed: Feed, guard: Guard) -> web.Application:
+    app = web.Application(middlewares=[_guarded], client_max_size=1024)
+    app[FEED], app[GUARD] = feed, guard
+    app.router.add_get("/", _page)
+    app.router.add_get("/static/{name}", _static)
+    app.router.add_get("/events", _events)
+    app.router.add_get("/explain", _explain)
+    app.router.add_get("/state.json", _state)
+    app.router.add_get("/trace.json", _trace)
+    app.router.add_get("/metrics", _metrics)
+    return app
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    refusal = request.app[GUARD].refusal(request.headers, request.cookies)
+    if refusal and not _brings_token(request):
+        return web.Response(status=403, text=refusal + "\n", headers=HEADERS)
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        error.headers.update(HEADERS)
+        raise
+    if not response.prepared:
+        response.headers.update(HEADERS)
+    return response
+
+
+def _brings_token(request: web.Request) -> bool:
+    """The first visit, whose address has the token in it. All else about the request must be right."""
+    guard = request.app[GUARD]
+    if request.path != "/" or not guard.token or not guard.is_token(request.query.get("token", "")):
+        return False
+    return not Guard(guard.hosts).refusal(request.headers, request.cookies)
+
+
+async def _page(request: web.Request) -> web.StreamResponse:
+    if "token" in request.query:
+        # Out of the address, so that it is in no history and no picture of the screen.
+        response = web.Response(status=303, headers={"Location": "/"})
+        response.set_cookie(COOKIE, request.query["token"], httponly=True, samesite="Strict")
+        return response
+    return _file("index.html")
+
+
+async def _static(request: web.Request) -> web.StreamResponse:
+    return _file(request.match_info["name"])
+
+
+def _file(name: str) -> web.Response:
+    """Only files that lie there under just this name: nothing of a path is ever joined."""
+    known = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
+    if name not in known:
+        raise web.HTTPNotFound(text="there is no such file\n")
+    return web.Response(body=known[name].read_bytes(), content_type=TYPES[known[name].suffix], charset="utf-8")
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    feed = request.app[FEED]
+    page = feed.open()
+    if page is None:
+        return web.Response(status=503, text="too many pages are open\n")
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    try:
+        await response.prepare(request)
+        while True:
+            await response.write(await page.next(KEEP_ALIVE_SECONDS) or b": still here\n\n")
+    except (ConnectionError, asyncio.CancelledError):
+        return response  # it was closed
+    finally:
+        feed.close(page)
+
+
+async def _explain(request: web.Request) -> web.StreamResponse:
+    try:
+        task_id = bytes.fromhex(request.query.get("task", ""))
+    except ValueError:
+        task_id = b"?"
+    if len(task_id) not in (0, ID_BYTES):
+        raise web.HTTPBadRequest(text="a task id has 32 hexadecimal digits\n")
+    return web.json_response(await request.app[FEED].explain(TaskId(task_id)))
+
+
+async def _state(request: web.Request) -> web.StreamResponse:
+    model = request.app[FEED].model
+    return web.json_response({**model.condition(), "status": model.status})
+
+
+async def _trace(request: web.Request) -> web.StreamResponse:
+    model = request.app[FEED].model
+    content = chrome_trace(model.runs, model.sampled_count, model.ended_count)
+    return web.json_response(content, headers={"Content-Disposition": 'attachment; filename="scaler-trace.json"'})
+
+
+async def _metrics(request: web.Request) -> web.StreamResponse:
+    body = metrics.text_of(request.app[FEED].model.state)
+    return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
+
+
+async def serve(feed: Feed, guard: Guard, host: str, port: int, shown: str, stop: asyncio.Event) -> None:
+    """Until `stop`. Port 0 is one that the system chooses."""
+    runner = web.AppRunner(application(feed, guard), access_log=None, shutdown_timeout=CLOSE_SECONDS)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise StartupError(
+                f"cannot listen on {host}, port {port}: {error.strerror or error}: choose another --port"
+            ) from None
+        bound = runner.addresses[0][1]
+        logging.info("scaler_ui: %s is shown at http://%s:%d/", shown, f"[{host}]" if ":" in host else host, bound)
+        await stop.wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,172 @@
+// The page: listens to the server's events, keeps what they tell, and shows the view that is open.
+import { Graphs } from "./graphs.js";
+import { Stream } from "./stream.js";
+import { Views } from "./views.js";
+
+const RUNS_KEPT = 40000, POINTS_KEPT = 900, LOGS_KEPT = 500;
+const at = (id) => document.getElementById(id);
+
+const page = {
+  status: {}, history: [], logs: [],
+  stream: { runs: [], sampled: 0, ended: 0, at: Date.now() / 1000 },
+};
+const stream = new Stream(page.stream);
+const graphs = new Graphs(at("graph-list"));
+const views = new Views(page, (task) => { open("waiting"); at("explain-task").value = task; ask(); });
+graphs.show([]);
+
+// ---------------------------------------------------------------- what the server says
+
+const takes = {
+  beginning(told) {
+    page.status = told.status;
+    page.history = told.history;
+    page.logs = told.logs;
+    page.stream.runs = told.runs;
+    Object.assign(page.stream, { sampled: told.sampled, ended: told.ended });
+    if (told.runs.length) page.stream.at = Math.max(...told.runs.slice(-500).map((run) => run[4] + run[5]));
+    graphs.show(told.graphs);
+    takes.condition(told);
+  },
+  status(told) {
+    page.status = told;
+    page.history.push(point(told));
+    if (page.history.length > POINTS_KEPT) page.history.shift();
+  },
+  tasks(told) {
+    const { stream: kept } = page;
+    kept.runs.push(...told.runs);
+    if (kept.runs.length > RUNS_KEPT) kept.runs.splice(0, kept.runs.length - RUNS_KEPT);
+    kept.sampled += told.runs.length;
+    kept.ended += told.ended;
+    kept.at = told.at;
+  },
+  graphs: (told) => graphs.show(told.graphs),
+  log(told) {
+    page.logs.push(told);
+    if (page.logs.length > LOGS_KEPT) page.logs.shift();
+  },
+  condition(told) {
+    at("address").textContent = told.address;
+    document.title = `${told.condition === "live" ? "" : "(!) "}Scaler ${told.address}`;
+    const extra = [
+      told.restarts ? `restarted ${told.restarts}×` : "", told.missed ? `${told.missed} updates missed` : "",
+    ].filter(Boolean).join(", ");
+    say(told.condition === "live" ? `live${extra ? `: ${extra}` : ""}` : told.condition, told.condition);
+    notice(told.condition === "live" ? "" : told.text || "waiting for the scheduler…");
+  },
+  dropped: (told) => say(`live: this page was too slow for ${told.count} updates`, "live"),
+};
+
+function say(text, kind) {
+  const place = at("condition");
+  if (place.textContent !== text) place.textContent = text;
+  place.className = kind;
+}
+
+function notice(text) {
+  const place = at("notice");
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = !text;
+}
+
+function point(status) {
+  const total = (value) => status.workers.reduce((all, one) => all + value(one), 0);
+  return {
+    at: status.at, server: status.server, tasks: status.tasks, workers: status.workers.length,
+    worker_rss: total((one) => one.rss + one.agent_rss), storage_bytes: status.storage.bytes,
+    scheduler_rss: status.scheduler.rss, scheduler_cpu: status.scheduler.cpu, worker_cpu: total((one) => one.cpu),
+  };
+}
+
+// EventSource dials again by itself; each time the server begins from the beginning.
+const source = new EventSource("/events");
+for (const kind of Object.keys(takes)) {
+  source.addEventListener(kind, (event) => {
+    takes[kind](JSON.parse(event.data));
+    soon();
+  });
+}
+source.addEventListener("error", () => {
+  say("no connection", "silent");
+  notice("This page has lost scaler_ui, its own server. It tries again by itself.");
+});
+
+// ---------------------------------------------------------------- showing
+
+let current = "overview";
+let frame = null;
+
+function soon() {
+  if (frame || document.hidden) return;
+  frame = requestAnimationFrame(() => {
+    frame = null;
+    if (current === "stream") stream.draw();
+    else views.show(current);
+  });
+}
+
+function open(view) {
+  current = view;
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const is = tab.id === `tab-${view}`;
+    tab.setAttribute("aria-selected", String(is));
+    tab.tabIndex = is ? 0 : -1;
+    at(tab.getAttribute("aria-controls")).hidden = !is;
+  }
+  if (location.hash !== `#${view}`) history.replaceState(null, "", `#${view}`);
+  soon();
+}
+
+const tabs = [...document.querySelectorAll("[role=tab]")];
+for (const tab of tabs) {
+  tab.addEventListener("click", () => open(tab.getAttribute("aria-controls")));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const index = event.key === "Home" ? 0 : event.key === "End" ? tabs.length - 1
+      : step ? (tabs.indexOf(tab) + step + tabs.length) % tabs.length : -1;
+    if (index < 0) return;
+    event.preventDefault();
+    tabs[index].focus();
+    tabs[index].click();
+  });
+}
+document.addEventListener("visibilitychange", soon);
+window.addEventListener("resize", soon);
+
+async function ask() {
+  const answer = at("explain-answer");
+  answer.textContent = "…";
+  try {
+    const response = await fetch(`/explain?task=${encodeURIComponent(at("explain-task").value.trim())}`);
+    const told = response.ok ? await response.json() : { text: await response.text() };
+    answer.textContent = told.task ? `${told.function || "task"} ${told.task}: ${told.text}` : told.text;
+  } catch {
+    answer.textContent = "scaler_ui does not answer";
+  }
+}
+at("explain-ask").addEventListener("click", ask);
+at("explain-task").addEventListener("keydown", (event) => { if (event.key === "Enter") ask(); });
+
+// ---------------------------------------------------------------- theme
+
+const darkWish = window.matchMedia("(prefers-color-scheme: dark)");
+let theme = null;
+try { theme = localStorage.getItem("theme"); } catch { /* storage may be off */ }
+
+function paint() {
+  const isDark = theme ? theme === "dark" : darkWish.matches;
+  document.documentElement.classList.toggle("dark", isDark);
+  at("theme").setAttribute("aria-pressed", String(isDark));
+  soon();
+}
+at("theme").addEventListener("click", () => {
+  theme = document.documentElement.classList.contains("dark") ? "light" : "dark";
+  try { localStorage.setItem("theme", theme); } catch { /* storage may be off */ }
+  paint();
+});
+darkWish.addEventListener("change", paint);
+paint();
+
+const asked = location.hash.slice(1);
+open(tabs.some((tab) => tab.getAttribute("aria-controls") === asked) ? asked : "overview");

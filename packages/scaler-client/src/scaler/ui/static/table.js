@@ -1,0 +1,97 @@
+// A table that can be sorted, searched, and that never holds more rows than a browser likes. It says when it does not.
+import { count, element } from "./format.js";
+
+const ROWS_SHOWN = 200;
+
+export class Table {
+  // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler}
+  constructor(place, columns, { caption, empty = "none", sort = null, rowClass = () => "" }) {
+    this.columns = columns;
+    this.empty = empty;
+    this.rowClass = rowClass;
+    this.sort = sort;
+    this.rows = [];
+    this.note = element("p", "", { class: "note" });
+    const table = element("table");
+    table.append(element("caption", caption, { class: "skip" }));
+    this.heads = columns.map((column) => this.head(column));
+    const line = element("tr");
+    line.append(...this.heads);
+    const head = element("thead");
+    head.append(line);
+    this.body = element("tbody");
+    table.append(head, this.body);
+    const wide = element("div", undefined, { class: "wide", tabindex: "0", role: "region", "aria-label": caption });
+    wide.append(table);
+    place.replaceChildren(wide, this.note);
+  }
+
+  head(column) {
+    const cell = element("th", undefined, { scope: "col", class: column.number ? "number" : "" });
+    const button = element("button", column.title, { type: "button" });
+    button.addEventListener("click", () => {
+      const down = this.sort && this.sort.key === column.key ? !this.sort.down : Boolean(column.number);
+      this.sort = { key: column.key, down };
+      this.show(this.rows);
+    });
+    cell.append(button);
+    return cell;
+  }
+
+  // Rows are kept as elements and only their texts change: a screen reader and a selection stay where they are.
+  show(rows) {
+    this.rows = rows;
+    const sorted = this.sorted(rows);
+    const shown = sorted.slice(0, ROWS_SHOWN);
+    while (this.body.rows.length > shown.length) this.body.deleteRow(-1);
+    while (this.body.rows.length < shown.length) this.body.append(this.line());
+    shown.forEach((row, index) => this.fill(this.body.rows[index], row));
+    this.columns.forEach((column, index) => {
+      const is = this.sort && this.sort.key === column.key;
+      this.heads[index].setAttribute("aria-sort", is ? (this.sort.down ? "descending" : "ascending") : "none");
+      const mark = is ? (this.sort.down ? " ▼" : " ▲") : "";
+      this.heads[index].firstChild.textContent = column.title + mark;
+    });
+    this.note.textContent = !rows.length ? this.empty
+      : sorted.length > shown.length ? `${shown.length} of ${count(sorted.length)} are shown: sort, or search` : "";
+  }
+
+  sorted(rows) {
+    if (!this.sort) return rows;
+    const { key, down } = this.sort;
+    const sign = down ? -1 : 1;
+    return [...rows].sort((a, b) => sign * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0));
+  }
+
+  line() {
+    const line = element("tr");
+    for (const column of this.columns) {
+      const cell = element("td", undefined, { class: column.number ? "number" : "" });
+      if (column.button) {
+        const button = element("button", "", { type: "button" });
+        button.addEventListener("click", () => column.button(line.row));
+        cell.append(button);
+      }
+      line.append(cell);
+    }
+    return line;
+  }
+
+  fill(line, row) {
+    line.row = row;
+    const name = this.rowClass(row);
+    if (line.className !== name) line.className = name;
+    this.columns.forEach((column, index) => {
+      const text = column.show ? column.show(row[column.key], row) : String(row[column.key]);
+      const cell = line.cells[index];
+      const place = column.button ? cell.firstChild : cell;
+      if (place.textContent !== text) {
+        place.textContent = text;
+        cell.title = text.length > 24 ? text : "";
+      }
+    });
+  }
+}
+
+export const matches = (words, ...texts) => words.every((word) => texts.some((text) => text.toLowerCase().includes(word)));
+export const words = (input) => input.value.toLowerCase().split(/\s+/).filter(Boolean);
