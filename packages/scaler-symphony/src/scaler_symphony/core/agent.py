@@ -177,13 +177,10 @@ class SymphonyCore:
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables
-        credit = self.credit(now).limit
-        if len(tables.results):
-            for message in tables.results.take(credit):
-                tables.send(message)
-            if credit:
-                tables.sent_credit = credit
-        if credit != tables.sent_credit:
+        connection.give_back(tables, places.excess(tables))
+        for message in tables.results.take(0):
+            tables.send(message)
+        if self.credit(now) != tables.sent_credit:
             self._send_credit(now)
         if tables.cancel_replies:
             # After the results: a client that hears "canceled" finds the result already there. (CAN-1)
@@ -192,6 +189,5 @@ class SymphonyCore:
             tables.send(CancelReply(join_ids(ids), bytes(outcomes) if any(outcomes) else b""))
 
     def _send_credit(self, now: float) -> None:
-        credit = self.credit(now)
-        self.tables.sent_credit = credit.limit
+        credit = self.tables.sent_credit = self.credit(now)
         self.tables.send(credit)

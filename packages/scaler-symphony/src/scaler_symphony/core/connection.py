@@ -107,11 +107,12 @@ def _run_again(tables: Tables, tasks: list[Task], text: str) -> None:
 
 def return_queue(tables: Tables) -> None:
     """Those that may have begun in a session that was lost cannot be given back: they stay. (WRK-20)"""
-    returned = []
-    for task in list(tables.queue):
-        if task.id not in tables.mishaps:
-            tables.queue.remove(task)
-            tables.forget(task)
-            returned.append(task.id)
-    if returned and tables.is_connected:
-        tables.send(Returned(join_ids(returned), is_recall_answer=False))
+    give_back(tables, [task for task in tables.queue if task.id not in tables.mishaps])
+
+
+def give_back(tables: Tables, tasks: list[Task]) -> None:
+    for task in tasks:
+        tables.queue.remove(task)
+        tables.forget(task)
+    if tasks and tables.is_connected:
+        tables.send(Returned(join_ids(task.id for task in tasks), is_recall_answer=False))

@@ -22,6 +22,8 @@ from scaler_symphony.core.tables import Run, Tables
 KEPT_OBJECTS = 1024
 KEPT_BYTES = 64 * 1024 * 1024
 
+RESERVE_STEP = 16
+
 TIMEOUT_MARGIN_SECONDS = 5.0
 """The service stops a task whose time is up, if its code lets it. We report it in any case, so much later: it began
 later than we sent it."""
@@ -118,4 +120,20 @@ def credit(tables: Tables, now: float) -> Credit:
         lent_places=max(len(tables.runs) - places, 0),
     )
     is_willing = tables.session.is_open and not tables.is_draining
-    return Credit(credit_limit(load), nested_reserve(places)) if is_willing else Credit(0, 0)
+    return Credit(credit_limit(load), _nested_reserve(tables)) if is_willing else Credit(0, 0)
+
+
+def _nested_reserve(tables: Tables) -> int:
+    """There is always room for one more nested task, whatever is held: it may be what all others wait for, and those
+    that are queued here do not begin before it has ended. In steps, for each is a message. (CRD-5)"""
+    nested_count = sum(task.header.depth > 0 for task in tables.tasks.values())
+    steps = -(-nested_count // RESERVE_STEP)
+    return nested_reserve(tables.settings.base_concurrency) + steps * RESERVE_STEP
+
+
+def excess(tables: Tables) -> list[Task]:
+    """What is more than a queue may hold, and would begin last: others may have it. (WRK-20)"""
+    if len(tables.queue) <= tables.settings.queue_size:
+        return []
+    unbegun = [task for task in tables.queue if task.id not in tables.mishaps]
+    return unbegun[tables.settings.queue_size * 3 // 4 :]

@@ -12,7 +12,7 @@ from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, TaskId
-from scaler_protocol.messages import TaskError
+from scaler_protocol.messages import Credit, TaskError
 from scaler_symphony.core.actions import Action, Log, Send
 from scaler_symphony.core.events import Reply
 from scaler_symphony.core.sessions import SymphonySession
@@ -64,7 +64,7 @@ class Tables:
     durations: Durations = field(default_factory=Durations)
     results: ResultCollector = field(default_factory=ResultCollector)
     cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
-    sent_credit: int = 0
+    sent_credit: Credit | None = None
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
 

@@ -1,0 +1,245 @@
+"""Tasks inside Symphony: the adapter and the service as real processes, and a fake between them that has only what is
+known of `soamapi` from public use (tests/support/fake_symphony)."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client
+from scaler.utility.exceptions import ProcessorDiedError
+from tests.support import api_tasks, symphony_tasks, tasks
+from tests.support.processes import WAIT, Stage, until
+from tests.support.symphony import SymphonyCluster, new_world
+
+Start = Any
+
+
+@pytest.fixture
+def start(stage: Stage) -> Iterator[Start]:
+    """A cluster with an adapter; afterwards no rule of Symphony's may have been broken."""
+    clusters: list[SymphonyCluster] = []
+
+    def start_cluster(*options: str, services: int = 4, command: list[str] | None = None, **faults: Any) -> Any:
+        cluster = SymphonyCluster(stage, new_world(stage.directory, services=services, command=command, **faults))
+        clusters.append(cluster)
+        cluster.start_adapter(*options)
+        return cluster
+
+    yield start_cluster
+    for cluster in clusters:
+        assert cluster.workers[-1].end() == 0
+        cluster.assert_no_breach()
+
+
+def test_base_concurrency_bounds_tasks_that_are_not_nested(start: Start, tmp_path: Path) -> None:
+    """Three meet, so three run at once; there are instances for more, and never a fourth comes."""
+    cluster = start("--base-concurrency", "3", services=6)
+    (tmp_path / "room").mkdir()
+    with Client(cluster.address) as client:
+        present = client.map(symphony_tasks.meet, [str(tmp_path / "room")] * 9, [3] * 9)
+    assert max(present) == 3
+
+
+def test_nested_tasks_exceed_a_base_concurrency_of_one(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", services=2)
+    (tmp_path / "room").mkdir()
+    with Client(cluster.address) as client:
+        assert client.submit(symphony_tasks.meet_below, client, str(tmp_path / "room"), 2).result(WAIT) == 2
+
+
+def test_fibonacci_at_a_base_concurrency_of_one(start: Start) -> None:
+    """One instance for each level of nesting, and one more: as many as the documents say, and none to spare."""
+    cluster = start("--base-concurrency", "1", services=5)
+    with Client(cluster.address) as client:
+        assert client.submit(tasks.fibonacci, client, 5).result(3 * WAIT) == 5
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [{"is_early": True}, {"is_shuffled": True, "callback_threads": 2}, {"is_twice": True}],
+    ids=["before the send returns", "out of order", "twice"],
+)
+def test_responses_in_whatever_order(start: Start, faults: dict[str, Any]) -> None:
+    cluster = start("--base-concurrency", "4", services=4, **faults)
+    with Client(cluster.address) as client:
+        assert client.map(tasks.square, range(40)) == [value * value for value in range(40)]
+
+
+def test_a_lost_session_is_created_again_and_its_tasks_run_again(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "4", services=4, lose_session_after=5)
+    with Client(cluster.address) as client:
+        log = str(tmp_path / "log")
+        assert client.map(symphony_tasks.note_run, [log] * 30, range(30)) == list(range(30))
+    cluster.workers[0].wait_for("opening another one")
+    cluster.workers[0].wait_for("uses Symphony session 102")
+    runs = Path(log).read_text(encoding="utf-8").split()
+    assert len(set(runs)) == 30 and len(runs) < 30 + 2 * 4
+
+
+def test_symphony_runs_a_task_twice(start: Start, tmp_path: Path) -> None:
+    """Its instance has exited: that is Symphony's to repeat, by the retry limit of the profile."""
+    cluster = start(services=1)
+    with Client(cluster.address) as client:
+        assert client.submit(symphony_tasks.exit_once, str(tmp_path / "flag")).result(WAIT) == "the second time"
+
+
+def test_symphony_itself_fails_a_task(start: Start) -> None:
+    """Without an exception of the service's: the embedded one is None."""
+    cluster = start(services=2, fail_task=1)
+    with Client(cluster.address) as client:
+        with pytest.raises(ProcessorDiedError, match="the task was failed by the system"):
+            client.submit(tasks.square, 3).result(WAIT)
+        assert client.submit(tasks.square, 4).result(WAIT) == 16
+
+
+def test_a_service_that_is_not_ours(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "service.py"
+    program.write_text(BROKEN_SERVICE, encoding="utf-8")
+    cluster = start(services=1, command=[sys.executable, str(program)])
+    with Client(cluster.address) as client, pytest.raises(ProcessorDiedError, match="RuntimeError: KeyError: 'no'"):
+        client.submit(tasks.square, 3).result(WAIT)
+
+
+BROKEN_SERVICE = """
+import soamapi
+class Container(soamapi.ServiceContainer):
+    def on_invoke(self, task_context):
+        raise KeyError("no")
+Container().run()
+"""
+
+
+def test_errors_of_tasks_are_theirs(start: Start) -> None:
+    """They come as data, so Symphony does not run them again, and they are the exceptions that were raised."""
+    cluster = start(services=2)
+    with Client(cluster.address) as client:
+        with pytest.raises(ZeroDivisionError):
+            client.submit(divmod, 1, 0).result(WAIT)
+        with pytest.raises(SystemExit):
+            client.submit(sys.exit, 3).result(WAIT)
+        with pytest.raises(Exception, match="cannot be serialized"):
+            client.submit(threading.Lock).result(WAIT)
+
+
+def test_profiles_and_what_is_printed(start: Start, capfd: pytest.CaptureFixture[str]) -> None:
+    cluster = start(services=2)
+    with Client(cluster.address, stream_output=True) as client:
+        future = client.submit(api_tasks.say, "out of Symphony")
+        future.result(WAIT)
+        assert future.profiling_info().duration_s > 0
+        until(lambda: "out of Symphony" in capfd.readouterr().out, "the line has come")
+
+
+def test_large_values_and_functions(start: Start) -> None:
+    cluster = start(services=2)
+    data = bytes(range(256)) * 8192
+
+    def size_of_all(more: bytes) -> int:
+        return len(data) + len(more)
+
+    with Client(cluster.address) as client:
+        assert client.submit(size_of_all, data).result(WAIT) == 2 * len(data)
+        assert client.submit(bytes, data).result(WAIT) == data
+        assert client.submit(api_tasks.Counting.__name__.lower).result(WAIT) == "counting"
+
+
+def test_a_killed_adapter_loses_nothing(stage: Stage, tmp_path: Path) -> None:
+    cluster = SymphonyCluster(stage, new_world(stage.directory, services=3), "--base-concurrency", "2")
+    first = cluster.start_adapter()
+    with Client(cluster.address) as client:
+        begun = [str(tmp_path / f"begun-{number}") for number in range(2)]
+        futures = [client.submit(symphony_tasks.sleep_long, path, 1.0) for path in begun]
+        futures += [client.submit(tasks.square, value) for value in range(20)]
+        until(lambda: all(Path(path).exists() for path in begun), "both places are taken")
+        first.end(signal.SIGKILL)
+        second = cluster.start_adapter()
+        assert [future.result(WAIT) for future in futures[2:]] == [value * value for value in range(20)]
+        assert [future.result(WAIT) for future in futures[:2]] == ["slept"] * 2
+    assert second.end() == 0
+    cluster.assert_no_breach()
+
+
+def test_a_restarted_scheduler_gets_a_worker_that_holds_nothing(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", services=2)
+    with Client(cluster.address) as client:
+        begun = tmp_path / "begun"
+        future = client.submit(symphony_tasks.sleep_long, str(begun), 1.0)
+        until(begun.exists, "it runs")
+        cluster.scheduler.end(signal.SIGKILL)
+        cluster.start_scheduler()
+        assert future.result(WAIT) == "slept"
+
+
+# ---------------------------------------------------------------- ends
+
+
+def test_a_canceled_task_that_runs_alone_is_ended_with_the_session(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", services=1)
+    with Client(cluster.address) as client:
+        running = client.submit(symphony_tasks.sleep_long, str(tmp_path / "begun"), 600.0)
+        queued = client.submit(tasks.square, 2)
+        until((tmp_path / "begun").exists, "it runs")
+        assert queued.cancel()
+        begun_at = time.monotonic()
+        running.cancel()
+        assert client.submit(tasks.square, 3).result(WAIT) == 9, "its place is free again"
+        assert running.cancelled() and time.monotonic() - begun_at < WAIT
+
+
+def test_a_canceled_task_beside_others_goes_on(start: Start, tmp_path: Path) -> None:
+    """Symphony cannot end it alone, so it is not said to have ended."""
+    cluster = start("--base-concurrency", "2", services=2)
+    with Client(cluster.address) as client:
+        futures = [client.submit(symphony_tasks.sleep_long, str(tmp_path / name), 3.0) for name in ("one", "two")]
+        until(lambda: all((tmp_path / name).exists() for name in ("one", "two")), "both run")
+        futures[0].cancel()
+        assert futures[1].result(WAIT) == "slept", "its neighbour is not disturbed"
+
+
+def test_a_task_that_takes_too_long(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", services=1)
+    with Client(cluster.address) as client:
+        slow = client.submit_verbose(symphony_tasks.sleep_long, (str(tmp_path / "begun"), 600.0), {}, timeout=0.5)
+        with pytest.raises(TimeoutError, match=r"longer than its timeout of 0\.5 s and was stopped"):
+            slow.result(WAIT)
+        assert client.submit(tasks.square, 3).result(WAIT) == 9
+
+
+def test_told_to_stop_it_finishes_what_runs(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", "--grace-seconds", "20", services=1)
+    with Client(cluster.address) as client:
+        running = client.submit(symphony_tasks.sleep_long, str(tmp_path / "begun"), 1.0)
+        queued = client.submit(tasks.square, 3)
+        until((tmp_path / "begun").exists, "it runs")
+        cluster.workers[0].send(signal.SIGTERM)
+        assert running.result(WAIT) == "slept"
+        assert cluster.workers[0].wait() == 0
+        cluster.workers[0].wait_for("drained, 0 tasks given up")
+        cluster.start_adapter()
+        assert queued.result(WAIT) == 9, "what had not begun was handed back"
+
+
+# ---------------------------------------------------------------- starting
+
+
+def test_an_application_that_does_not_exist(stage: Stage) -> None:
+    cluster = SymphonyCluster(stage, new_world(stage.directory))
+    adapter = cluster.start_adapter(application="Nonsense")
+    assert adapter.wait() == 1
+    assert "cannot open a Symphony session: application 'Nonsense': there is no enabled application" in adapter.text
+
+
+def test_a_session_type_that_is_not_in_the_profile(stage: Stage) -> None:
+    cluster = SymphonyCluster(stage, new_world(stage.directory))
+    adapter = cluster.start_adapter("--session-type", "Nonsense")
+    assert adapter.wait() == 1
+    assert "session type 'Nonsense'" in adapter.text
+    cluster.assert_no_breach()

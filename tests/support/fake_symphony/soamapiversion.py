@@ -1,0 +1,1 @@
+"""Symphony's own puts a directory into sys.path. Ours is there already."""

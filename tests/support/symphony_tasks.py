@@ -1,0 +1,54 @@
+"""What the tests of Symphony run inside it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+WAIT = 20.0
+HOLD_SECONDS = 0.15
+
+
+def meet(directory: str, count: int) -> int:
+    """Wait until so many are here at once, then how many are after a while."""
+    place = Path(directory) / f"{os.getpid()}-{time.monotonic_ns()}"
+    place.touch()
+    end_at = time.monotonic() + WAIT
+    while len(os.listdir(directory)) < count:
+        assert time.monotonic() < end_at, f"there were never {count} tasks at once"
+        time.sleep(0.005)
+    time.sleep(HOLD_SECONDS)
+    present = len(os.listdir(directory))
+    place.unlink()
+    return present
+
+
+def meet_below(client: Any, directory: str, count: int) -> int:
+    """The same, once the rest of them is nested."""
+    place = Path(directory) / f"{os.getpid()}-above"
+    place.touch()
+    present: int = client.submit(meet, directory, count).result(WAIT)
+    place.unlink()
+    return present
+
+
+def note_run(log: str, value: int) -> int:
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"{value}\n")
+    return value
+
+
+def sleep_long(begun: str, seconds: float) -> str:
+    Path(begun).touch()
+    time.sleep(seconds)
+    return "slept"
+
+
+def exit_once(flag: str) -> str:
+    """The first time it takes the whole service instance with it."""
+    if not os.path.exists(flag):
+        Path(flag).touch()
+        os._exit(3)
+    return "the second time"
