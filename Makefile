@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check format docs conformance simulate bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo test check format docs conformance ports simulate bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -42,7 +42,8 @@ $(READY): $(INPUTS)
 	@touch $@
 
 # What some tests drive besides Python: a real Slurm, and the libraries of the C++ port. Without it they are skipped.
-TOOLS := slurm-wlm slurm-client munge g++ cmake pkg-config capnproto libcapnp-dev libzmq3-dev cppzmq-dev
+TOOLS := slurm-wlm slurm-client munge g++ cmake pkg-config capnproto libcapnp-dev libzmq3-dev cppzmq-dev libsodium-dev \
+	nlohmann-json3-dev
 
 tools:  ## install what some tests drive besides Python (Debian, as root); without it they are skipped, with the reason
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -72,6 +73,9 @@ docs: $(READY)  ## the documentation site, in build/docs/html
 
 conformance: $(READY)  ## our roles through the conformance suite, with a report; FULL=1: as long as it takes
 	@$(BIN)/scaler-conformance run --manifest conformance/adapters/scaler.toml $(if $(FULL),--full) $(ARGS)
+
+ports: $(READY)  ## build the C++ and TypeScript ports, test them with ours, and run the conformance suite on them
+	@$(MAKE) --no-print-directory -C conformance/ports PYTHON=$(abspath $(BIN)/python)
 
 simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virtual time; SEEDS=200
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
