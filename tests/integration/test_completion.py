@@ -20,6 +20,7 @@ COMMANDS = {
     ),
     "scaler_cluster": ("scaler_worker", "--event-loop u", {"uvloop"}),
     "scaler_object_storage_server": ("scaler_storage", "--memory-", {"--memory-limit"}),
+    "scaler_top": ("scaler.top", "--rec", {"--record"}),
 }
 
 

@@ -16,7 +16,7 @@ from tests.support.processes import Command, Stage, until
 
 START = r"\[INFO\]\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4}: "
 
-COMMANDS = ("scaler_object_storage_server", "scaler_scheduler", "scaler_cluster")
+COMMANDS = ("scaler_object_storage_server", "scaler_scheduler", "scaler_cluster", "scaler_top")
 
 
 @pytest.fixture

@@ -169,6 +169,15 @@ def test_scrolling_ends_at_the_last_worker() -> None:
     assert hidden.page_rows > screen.page_rows and "task_manager" not in "\n".join(lines(hidden))
 
 
+def test_very_many_clients_leave_room_for_the_functions() -> None:
+    state = live(worker())
+    assert state.status is not None
+    clients = tuple(ClientEntry(new_peer_id(), Software(host="desk", process_id=n), 5) for n in range(500))
+    text = shown(replace(state, status=replace(state.status, clients=clients)), 200, 40)
+    assert "client_manager" in text and "func_to_num_tasks" in text and "price" in text
+    assert "... 4" in text and len(text.splitlines()) <= 40
+
+
 def test_what_is_wrong_is_on_the_screen() -> None:
     gone = replace(live(worker()), condition=Condition.SILENT, text="the scheduler has not been heard for 9 s")
     assert "has not been heard for 9 s" in shown(gone, 80, 24)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scaler.top.formats import byte_text, count_text, cpu_text, lag_text, name_text, plain
+from scaler.top.formats import byte_text, count_text, cpu_text, lag_text, name_text
 from scaler_protocol.messages import WorkerEntry
 
 SILENT_SECONDS = 5.0
@@ -111,7 +111,7 @@ COLUMNS = (
         "manager",
         "g",
         lambda row: _natural(row.manager),
-        lambda row: name_text(plain(row.manager)),
+        lambda row: name_text(row.manager),
         9,
         is_descending=False,
         is_right=False,

@@ -58,7 +58,7 @@ def draw(board: Board, view: View, width: int, height: int | None = None) -> Scr
     table = [_header(columns, widths, view.sorting)]
     table += _rows(board, columns, widths, board.order(view.sorting)[first : first + page])
     if has_room:
-        table = _beside(table, table_width, _limited(pane, None if height is None else page + 1))
+        table = _beside(table, table_width, pane if height is None else _stacked(_halved(board.panes, page + 1)))
     if last:
         top[-1] = [*top[-1], ("legend", f", {first + 1:,}-{min(first + page, len(board.rows)):,}")]
     return Screen(top + table, page, last)
@@ -211,6 +211,19 @@ def _rows(board: Board, columns: list[Column], widths: list[int], order: list[in
         ]
         for index in order
     ]
+
+
+def _halved(panes: Sequence[Section], height: int) -> list[Section]:
+    """Very many clients leave room for the functions."""
+    rows = max(1, (height + 1) // len(panes) - 2)  # below its heading, above an empty line
+    return [
+        Section(one.title, one.entries if len(one.entries) <= rows else (*one.entries[: rows - 1], _more(one, rows)))
+        for one in panes
+    ]
+
+
+def _more(section: Section, rows: int) -> tuple[str, str]:
+    return f"... {len(section.entries) - rows + 1} more", ""
 
 
 def _beside(table: list[Line], width: int, pane: list[Line]) -> list[Line]:

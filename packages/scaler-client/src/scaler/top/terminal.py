@@ -115,14 +115,14 @@ class Terminal:
             for name in names:
                 keys.add(name)(lambda event, rows=rows: self._scroll(rows()))
         for name in BY_KEY:
-            keys.add(name)(lambda event, name=name: self._choose(self._view.sorting.pressed(name)))
+            keys.add(name)(lambda event, name=name: self._sort(name))
         for name in QUIT_KEYS:
             keys.add(name)(lambda event: event.app.exit())
         keys.add("t")(lambda event: self._toggle_upper())
         return keys
 
-    def _choose(self, sorting: object) -> None:
-        self._view = replace(self._view, sorting=sorting, first_row=0)  # type: ignore[arg-type]
+    def _sort(self, key: str) -> None:
+        self._view = replace(self._view, sorting=self._view.sorting.pressed(key), first_row=0)
 
     def _toggle_upper(self) -> None:
         self._view = replace(self._view, is_upper_hidden=not self._view.is_upper_hidden)
