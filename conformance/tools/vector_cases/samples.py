@@ -183,7 +183,9 @@ FULL: list[Message] = [
         managers=(ManagerEntry(an_id(0xAA), "grid", CAPABILITIES, 4, 8, 16, 1, 2, 3, "no quota"), ManagerEntry()),
         recalled_count=2**33, returned_count=17,
     ),
-    ManagerStatus(3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"),
+    ManagerStatus(
+        3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"
+    ),
     ManagerTarget(4, 8, ("u1", "u2")),
     NameFunctions(OBJECT + an_id(0x0C), ("prix_de_l'été", "<lambda>")),
     SampleTasks(100),

@@ -26,7 +26,8 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.session import Opened
-from scaler_scheduler.core import Policy, PublishLog, Send, monitor, names as naming, sampling, shapes
+from scaler_scheduler.core import Policy, PublishLog, Send, monitor, sampling, shapes
+from scaler_scheduler.core import names as naming
 
 ROW = task("a") + FUNCTION + bytes(SAMPLE_BYTES - 32)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from itertools import pairwise
 
 import pytest
 from tests.support.worker_story import OPENED, SCHEDULER, TINY, Story, task_id
@@ -59,7 +60,7 @@ def test_they_are_spread_evenly_and_counted_in_full(limit: int, batch: int) -> N
     assert count == 960
     assert limit / 2 <= len(found) <= limit
     taken = [row[0] for row in found]
-    gaps = {after - before for before, after in zip(taken, taken[1:], strict=False)}
+    gaps = {after - before for before, after in pairwise(taken)}
     assert len(gaps) <= 1, "every k-th"
 
 
