@@ -20,6 +20,7 @@ from tests.support.processes import WAIT, Stage, until
 from tests.support.symphony import SymphonyCluster, new_world
 
 Start = Any
+SCALING = "allocate=even; scaling=vanilla"
 
 
 @pytest.fixture
@@ -242,4 +243,25 @@ def test_a_session_type_that_is_not_in_the_profile(stage: Stage) -> None:
     adapter = cluster.start_adapter("--session-type", "Nonsense")
     assert adapter.wait() == 1
     assert "session type 'Nonsense'" in adapter.text
+    cluster.assert_no_breach()
+
+
+def test_a_worker_manager_brings_it_while_there_is_work(stage: Stage) -> None:
+    cluster = SymphonyCluster(stage, new_world(stage.directory), scheduler=("--policy-content", SCALING))
+    manager = cluster.start_manager("--service-name", "ScalerService", "-mtc", "2")
+    manager.wait_for("connected to the scheduler")
+    with Client(cluster.address) as client:
+        assert client.map(tasks.square, range(20)) == [value * value for value in range(20)]
+        cluster.wait_until(lambda status: not status.workers, "the idle adapter is gone")
+    assert manager.end() == 0
+    cluster.assert_no_breach()
+
+
+def test_as_the_first_documents_show(stage: Stage) -> None:
+    cluster = SymphonyCluster(stage, new_world(stage.directory))
+    with cluster.fake():
+        adapter = stage.start_installed(f"scaler_symphony_cluster {cluster.address} ScalerService --base-concurrency 4")
+    with Client(cluster.address) as client:
+        assert client.submit(tasks.fibonacci, client, 3).result(WAIT) == 2
+    assert adapter.end() == 0
     cluster.assert_no_breach()

@@ -159,6 +159,9 @@ class Stage:
     def start_file(self, path: Path, *arguments: str) -> Command:
         return self._start([sys.executable, str(path), *arguments])
 
+    def start_program_file(self, program: Path, *arguments: str) -> Command:
+        return self._start([str(program), *arguments])
+
     def start_program(self, text: str) -> Command:
         return self._start([sys.executable, "-c", text])
 

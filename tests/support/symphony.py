@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +40,27 @@ class SymphonyCluster(RealCluster):
         self._file = stage.directory / "world.json"
         self._options = options
 
-    def start_adapter(self, *options: str, application: str = APPLICATION) -> Command:
+    @contextmanager
+    def fake(self) -> Iterator[None]:
+        """What is started meanwhile, and what that starts, has this world."""
         self.world.write(self._file)
         os.environ[VARIABLE] = str(self._file)
         try:
+            yield
+        finally:
+            del os.environ[VARIABLE]
+
+    def start_adapter(self, *options: str, application: str = APPLICATION) -> Command:
+        with self.fake():
             adapter = self.stage.start(
                 "scaler_symphony", self.address, application, "--heartbeat-interval", "0.5", *self._options, *options
             )
-        finally:
-            del os.environ[VARIABLE]
         self.workers.append(adapter)
         return adapter
+
+    def start_manager(self, *options: str) -> Command:
+        with self.fake():
+            return self.stage.start("scaler_worker.manager", "symphony", self.address, *options)
 
     def assert_no_breach(self) -> None:
         path = Path(self.world.breaches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,7 +81,10 @@ class Outcome:
 
 def exit_code(outcomes: Iterable[Outcome]) -> int:
     """0 conforms, 1 does not, 3 the suite failed."""
-    verdicts = [outcome.verdict for outcome in outcomes]
+    return exit_code_of([outcome.verdict for outcome in outcomes])
+
+
+def exit_code_of(verdicts: Sequence[str]) -> int:
     if ERROR in verdicts:
         return 3
     if NOT_CONFORMING.intersection(verdicts) or verdicts.count(INCONCLUSIVE) > INCONCLUSIVE_SHARE * len(verdicts):

@@ -33,7 +33,7 @@ from scaler_symphony.request import FORMAT, Request
 from scaler_symphony.time_limit import TimeIsUp, time_limit
 
 
-def request(function: Callable[..., Any], *arguments: Any, **others: Any) -> Request:
+def request(function: Callable[..., Any], /, *arguments: Any, **others: Any) -> Request:
     code = cloudpickle.dumps(function)
     name = bytes(content_id(code))
     fields: dict[str, Any] = {
@@ -59,7 +59,7 @@ def request(function: Callable[..., Any], *arguments: Any, **others: Any) -> Req
     return Request(**{**fields, **others})
 
 
-def run(function: Callable[..., Any], *arguments: Any, **others: Any) -> Reply:
+def run(function: Callable[..., Any], /, *arguments: Any, **others: Any) -> Reply:
     return unpack_reply(answer(pack_request(request(function, *arguments, **others))))
 
 

@@ -76,6 +76,7 @@ def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.
     began_at = time.monotonic()
     excuses = known.read(port.path.parent)
     outcomes: list[Outcome] = []
+    partial = _left_out(port, chosen)
     for role, cases in plan.items():
         progress = Progress(role, len(cases), chosen.out, is_quiet=chosen.quiet)
         settings = Settings(seed=chosen.seed, is_full=chosen.full, stop_at=chosen.stop_at)
@@ -84,14 +85,24 @@ def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.
         progress.end()
         if runner.gave_up:
             print(f"{role}: {runner.gave_up}")
+            partial.append(f"{role}: {runner.gave_up}")
     for entry in known.stale(excuses, outcomes) if not chosen.case and not chosen.layer and not chosen.role else ():
         raise ManifestError(f"{known.FILE}: {entry.case!r} fits no case that was played; remove the entry")
-    report = Report(port, tuple(outcomes), time.monotonic() - began_at, seed=chosen.seed, is_full=chosen.full)
+    seconds = time.monotonic() - began_at
+    report = Report(port, tuple(outcomes), seconds, seed=chosen.seed, is_full=chosen.full, partial=tuple(partial))
     write(report, chosen.out)
     print(report.summary())
     made = [chosen.out / name for name in ("report.html", "report.json") if (chosen.out / name).exists()]
     print(f"the report: {made[0]}")
     return exit_code(outcomes)
+
+
+def _left_out(port: manifest.Manifest, chosen: argparse.Namespace) -> list[str]:
+    """What the report has to say about a run in which something was chosen: nobody may claim from it to conform."""
+    given = {"--role": chosen.role, "--layer": chosen.layer, "--case": chosen.case}
+    if set(chosen.role or ()) >= set(port.roles):
+        given["--role"] = None
+    return [" ".join(f"{option} {value}" for value in values) for option, values in given.items() if values]
 
 
 class Progress:

@@ -15,6 +15,10 @@ from scaler_conformance.clauses import catalog
 from scaler_conformance.manifest import Manifest
 from scaler_conformance.verdicts import NOT_CONFORMING, ORDER, Outcome, exit_code, worst
 
+from .claim import badge, claim
+from .junit import junit
+from .page import page
+
 SCHEMA_VERSION = 1
 PROTOCOL_VERSION = 1
 TRANSCRIPTS = "transcripts"
@@ -27,6 +31,8 @@ class Report:
     seconds: float
     seed: int = 0
     is_full: bool = False
+    #: why not every case of the manifest's roles was played; empty: every one was
+    partial: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Counter[str]:
@@ -47,6 +53,7 @@ class Report:
             "port": {"name": self.port.name, "version": self.port.version, "features": list(self.port.features)},
             "seed": self.seed,
             "isFull": self.is_full,
+            "partial": list(self.partial),
             "seconds": round(self.seconds, 2),
             "exitCode": exit_code(self.outcomes),
             "counts": dict(self.counts),
@@ -93,12 +100,36 @@ def write(report: Report, folder: Path) -> Report:
     (folder / TRANSCRIPTS).mkdir(exist_ok=True)
     for old in (folder / TRANSCRIPTS).glob("*.transcript.jsonl"):
         old.unlink()
+    before = _before(folder / "report.json")
     content = report.content()
     for outcome, case in zip(report.outcomes, content["cases"], strict=True):
         if outcome.events:
             case["transcript"] = _write_transcript(report, outcome, folder)
-    (folder / "report.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    told = _json(content)
+    files = {
+        "report.json": told,
+        "report.html": page(content, before),
+        "junit.xml": junit(content),
+        "badge.json": _json(badge(content)),
+        "claim.json": _json(claim(content, told.encode())),
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return report
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _before(path: Path) -> dict[str, Any] | None:
+    """The report that is going to be replaced, if it is one that this suite can read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_ours = isinstance(content, dict) and content.get("schemaVersion") == SCHEMA_VERSION
+    return content if is_ours else None
 
 
 def transcript_name(outcome: Outcome) -> str:

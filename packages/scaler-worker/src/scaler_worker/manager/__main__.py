@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from scaler_protocol.process import UsageError, run_command, run_server, setup_logging
+from scaler_protocol.process import LoggingOptions, UsageError, run_command, run_server, setup_logging
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig
 from scaler_worker.manager.arguments import unit_arguments
@@ -17,6 +17,7 @@ from scaler_worker.manager.config import PROGRAM, WebhookConfig, parse_native, p
 from scaler_worker.manager.native import NativeBackend
 from scaler_worker.manager.service import Backend, ManagerConfig, ManagerService
 from scaler_worker.manager.slurm import SlurmBackend
+from scaler_worker.manager.symphony import parse_symphony
 
 HELP = f"""usage: {PROGRAM} KIND [options] address
 
@@ -25,6 +26,7 @@ Brings workers to a scheduler, as many as it has use for, and takes them away ag
 KIND is one of
   baremetal_native  processes of this machine
   slurm             jobs of Slurm
+  symphony          tasks inside IBM Spectrum Symphony
   webhook           whatever a worker adapter starts when it is asked
 
 {PROGRAM} KIND --help shows the options of each."""
@@ -52,20 +54,21 @@ def run_native(arguments: Sequence[str]) -> int:
         return Cluster(config.cluster).run()
 
     backend = NativeBackend(partial(_unit_arguments, config.manager, config.cluster))
-    return _serve(config.manager, backend, config.cluster)
+    return _serve(config.manager, backend, config.cluster.logging, config.cluster.event_loop)
 
 
 def run_slurm(arguments: Sequence[str]) -> int:
     config = parse_slurm(arguments)
     arguments_of = partial(_unit_arguments, config.manager, config.cluster)
-    return _serve(config.manager, SlurmBackend(config.manager.manager_id, config.slurm, arguments_of), config.cluster)
+    backend = SlurmBackend(config.manager.manager_id, config.slurm, arguments_of)
+    return _serve(config.manager, backend, config.cluster.logging, config.cluster.event_loop)
 
 
-def _serve(manager: ManagerConfig, backend: Backend, cluster: ClusterConfig) -> int:
+def _serve(manager: ManagerConfig, backend: Backend, logging: LoggingOptions, event_loop: str) -> int:
     async def serve(stop: asyncio.Event) -> None:
         await ManagerService(manager, backend).run(stop)
 
-    return run_server(serve, cluster.logging, cluster.event_loop)
+    return run_server(serve, logging, event_loop)
 
 
 def _unit_arguments(manager: ManagerConfig, cluster: ClusterConfig, unit_id: str) -> list[str]:
@@ -81,6 +84,11 @@ def run_webhook(arguments: Sequence[str]) -> int:
     return run_server(partial(_serve_webhook, config), config.logging, config.event_loop)
 
 
+def run_symphony(arguments: Sequence[str]) -> int:
+    units = parse_symphony(arguments)
+    return _serve(units.manager, units.backend(), units.logging, units.event_loop)
+
+
 async def _serve_webhook(config: WebhookConfig, stop: asyncio.Event) -> None:
     try:
         from scaler_worker.manager import webhook  # its HTTP library is an extra
@@ -92,6 +100,7 @@ async def _serve_webhook(config: WebhookConfig, stop: asyncio.Event) -> None:
 KINDS: dict[str, Callable[[Sequence[str]], int]] = {
     "baremetal_native": run_native,
     "slurm": run_slurm,
+    "symphony": run_symphony,
     "webhook": run_webhook,
 }
 

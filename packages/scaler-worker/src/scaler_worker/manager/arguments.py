@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler_protocol.messages import Capability
 from scaler_worker.config import ClusterConfig
 
@@ -11,7 +13,7 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
     arguments = [
         cluster.address,
         f"--worker-names={','.join(cluster.worker_names)}",
-        f"--per-worker-capabilities={','.join(map(_capability, cluster.capabilities))}",
+        f"--per-worker-capabilities={capabilities_text(cluster.capabilities)}",
         f"--worker-task-queue-size={cluster.queue_size}",
         f"--heartbeat-interval={cluster.heartbeat_seconds!r}",
         f"--death-timeout-seconds={cluster.death_timeout_seconds!r}",
@@ -37,6 +39,10 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
     if cluster.unit_id:
         arguments.append(f"--unit={cluster.manager_id.hex()}:{cluster.unit_id}")
     return [*arguments, "--logging-paths", *cluster.logging.paths]
+
+
+def capabilities_text(capabilities: Iterable[Capability]) -> str:
+    return ",".join(map(_capability, capabilities))
 
 
 def _capability(capability: Capability) -> str:

@@ -184,21 +184,21 @@ def webhook_parser() -> ArgumentParser:
         "--auth-token", metavar="TOKEN",
         help="what the adapter wants to hear; better put into the environment: SCALER_WORKER_MANAGER_AUTH_TOKEN",
     )  # fmt: skip
-    _add_name(parser)
+    add_manager_name(parser)
     add_event_loop_argument(parser)
     add_logging_arguments(parser)
     return parser
 
 
 def add_manager_options(group: argparse._ArgumentGroup) -> None:
-    _add_name(group)
+    add_manager_name(group)
     group.add_argument(
         "--max-task-concurrency", "-mtc", "--max-workers", "-mw", type=positive_int, default=os.cpu_count() or 1,
         metavar="N", help="no more workers than this (default: the number of processors, %(default)s)",
     )  # fmt: skip
 
 
-def _add_name(group: argparse._ActionsContainer) -> None:
+def add_manager_name(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--worker-manager-id", "-wmi", metavar="NAME",
         help="what this manager is called; no other manager of the scheduler may have the same name, and one that is "

@@ -1,4 +1,4 @@
-"""Units as processes of this machine: each is a `scaler_cluster` of its own."""
+"""Units as processes of this machine: each is a `scaler_cluster` of its own, or another command."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from scaler_worker.core.deaths import describe_exit
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import Report
 
+SCALER_CLUSTER = (sys.executable, "-m", "scaler_worker")
 STOP_SECONDS = 20.0
 """A cluster that was told to end kills its own workers before this is over."""
 
 
 class NativeBackend:
-    """`arguments_of` gives the arguments of `scaler_cluster` for a unit."""
+    """`arguments_of` gives the arguments of the command for a unit."""
 
-    def __init__(self, arguments_of: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, arguments_of: Callable[[str], Sequence[str]], command: Sequence[str] = SCALER_CLUSTER) -> None:
         self._arguments_of = arguments_of
+        self._command = command
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[str] = set()
@@ -55,7 +57,7 @@ class NativeBackend:
         text = ""
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "scaler_worker", *self._arguments_of(unit_id),
+                *self._command, *self._arguments_of(unit_id),
                 stdin=asyncio.subprocess.DEVNULL,
                 env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
             )  # fmt: skip

@@ -39,7 +39,7 @@ export class Views {
       tasks: new Table(at("task-table"), [
         { key: "begun", title: "Began", show: clock, number: true }, text("name", "Function"), text("status", "Status"), number("lasted", "Ran", seconds),
         text("worker", "Worker"), text("process", "Processor"), text("task", "Task"),
-      ], { caption: "Tasks that ended, newest first", empty: "no task has ended since this page began to watch", rowClass: (row) => (row.status === "success" ? "" : "silent") }),
+      ], { caption: "Tasks that ended, newest first", empty: "no task has ended since this page began to watch", sort: { key: "begun", down: true }, rowClass: (row) => (row.status === "success" ? "" : "silent") }),
     };
     for (const [id, show] of [["worker-search", () => this.workers()], ["task-search", () => this.tasks()], ["log-search", () => this.logs()]]) {
       at(id).addEventListener("input", show);

@@ -1,0 +1,119 @@
+"""Units as `scaler_symphony_cluster`, which is another dist: it is started by its name."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from scaler_protocol.process import (
+    ArgumentParser,
+    LoggingOptions,
+    UsageError,
+    add_event_loop_argument,
+    add_logging_arguments,
+    check_event_loop,
+    logging_options,
+    positive_int,
+)
+from scaler_protocol.process.worker_arguments import checked_address, parse_capabilities
+from scaler_worker.manager.arguments import capabilities_text
+from scaler_worker.manager.config import PROGRAM, SECTION, add_manager_name
+from scaler_worker.manager.native import NativeBackend
+from scaler_worker.manager.service import ManagerConfig
+
+COMMAND = "scaler_symphony_cluster"
+STOP_SECONDS = 30.0
+"""It closes its Symphony session, which may take its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SymphonyUnits:
+    """What each unit is like."""
+
+    manager: ManagerConfig
+    service_name: str
+    base_concurrency: int
+    further: tuple[str, ...]
+    event_loop: str
+    logging: LoggingOptions
+
+    def backend(self) -> NativeBackend:
+        return NativeBackend(partial(_arguments, self), (_command(),))
+
+
+def parse_symphony(arguments: Sequence[str]) -> SymphonyUnits:
+    parsed = symphony_parser().parse_settings(arguments)
+    check_event_loop(parsed.event_loop)
+    name = parsed.worker_manager_id or f"symphony {parsed.service_name}"
+    capabilities = parsed.per_worker_capabilities
+    return SymphonyUnits(
+        ManagerConfig(checked_address(parsed.address), name, 1, capabilities=capabilities, stop_seconds=STOP_SECONDS),
+        parsed.service_name,
+        parsed.max_task_concurrency,
+        tuple(shlex.split(parsed.cluster_options)),
+        parsed.event_loop,
+        logging_options(parsed),
+    )
+
+
+def symphony_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        f"{PROGRAM} symphony",
+        section=SECTION,
+        kind="symphony",
+        key_aliases={"scheduler_address": "address"},
+        description="A worker that runs tasks inside IBM Spectrum Symphony, while there is work for it.",
+        epilog=f"Example: {PROGRAM} symphony tcp://127.0.0.1:2345 --service-name ScalerService -mtc 4",
+    )
+    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    parser.add_argument(
+        "--service-name", "-sn", required=True, metavar="NAME", help="the Symphony application that runs the tasks"
+    )
+    parser.add_argument(
+        "--max-task-concurrency", "-mtc", "--base-concurrency", "-n", type=positive_int,
+        default=max((os.cpu_count() or 2) - 1, 1), metavar="N",
+        help="how many tasks run at once that are not nested (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(), metavar="NAMES",
+        help='what the hosts offer: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
+    )  # fmt: skip
+    parser.add_argument(
+        "--cluster-options", default="", metavar="TEXT",
+        help=f'further options of {COMMAND}: "--grace-seconds 60 --session-type Fast"',
+    )  # fmt: skip
+    add_manager_name(parser)
+    add_event_loop_argument(parser)
+    add_logging_arguments(parser)
+    return parser
+
+
+def _arguments(units: SymphonyUnits, unit_id: str) -> list[str]:
+    manager = units.manager
+    arguments = [
+        manager.address,
+        units.service_name,
+        f"--base-concurrency={units.base_concurrency}",
+        f"--worker-name={unit_id}",
+        f"--worker-capabilities={capabilities_text(manager.capabilities)}",
+        f"--unit={manager.manager_id.hex()}:{unit_id}",
+        f"--event-loop={units.event_loop}",
+        f"--logging-level={units.logging.level}",
+    ]
+    if units.logging.config_file:
+        arguments.append(f"--logging-config-file={units.logging.config_file}")
+    return [*arguments, *units.further, "--logging-paths", *units.logging.paths]
+
+
+def _command() -> str:
+    """Beside this interpreter, as pip puts it, or wherever the shell finds it."""
+    beside = os.path.dirname(sys.executable)
+    found = shutil.which(COMMAND, path=beside) or shutil.which(COMMAND)
+    if found is None:
+        raise UsageError(f"there is no {COMMAND} here: run `pip install scaler-symphony`")
+    return found
