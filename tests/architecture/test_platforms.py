@@ -69,10 +69,12 @@ def is_posix_name(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.attr in POSIX_NAMES.get(node.value.id, ())
 
 
-#: A Python that looks like Windows to whoever asks: the platform's names, and none of the modules it lacks.
+#: A Python that looks like Windows to whoever asks: the names of the platform, and none of the modules it lacks. The
+#: libraries of others are there before: they would look for more of Windows than is pretended here.
 PRETEND_WINDOWS = """
 import importlib, os, signal, sys
 import asyncio, ctypes, multiprocessing, socket, subprocess, threading, zmq, capnp, cloudpickle, tempfile, shutil
+import aiohttp, prometheus_client, prompt_toolkit, tqdm
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in BLOCKED:

@@ -15,6 +15,7 @@ from scaler_protocol.messages import (
     FunctionName,
     GraphShape,
     GraphShapes,
+    ManagerEntry,
     ProcessorStatus,
     TaskLog,
     TaskSamples,
@@ -156,21 +157,22 @@ def cluster(status: ClusterStatus, at: float) -> Json:
             }
             for one in status.waiting_classes
         ],
-        "managers": [
-            {
-                "name": one.name,
-                "capabilities": capabilities_text(one.capabilities),
-                "target": one.target_count,
-                "max": one.max_workers,
-                "per_unit": one.workers_per_unit,
-                "starting": one.starting_count,
-                "running": one.running_count,
-                "stopping": one.stopping_count,
-                "trouble": one.trouble,
-            }
-            for one in status.managers
-        ],
+        "managers": [_manager(one) for one in status.managers],
         "workers": [_worker(one) for one in status.workers],
+    }
+
+
+def _manager(one: ManagerEntry) -> Json:
+    return {
+        "name": one.name,
+        "capabilities": capabilities_text(one.capabilities),
+        "target": one.target_count,
+        "max": one.max_workers,
+        "per_unit": one.workers_per_unit,
+        "starting": one.starting_count,
+        "running": one.running_count,
+        "stopping": one.stopping_count,
+        "trouble": one.trouble,
     }
 
 

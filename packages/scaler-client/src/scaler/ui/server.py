@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from aiohttp import web
 
@@ -16,7 +16,7 @@ from scaler.ui.trace import chrome_trace
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.process import StartupError
 
-STATIC = Path(__file__).with_name("static")
+STATIC = os.path.join(os.path.dirname(__file__), "static")
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 KEEP_ALIVE_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -78,10 +78,11 @@ async def _static(request: web.Request) -> web.StreamResponse:
 
 def _file(name: str) -> web.Response:
     """Only files that lie there under just this name: nothing of a path is ever joined."""
-    known = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
-    if name not in known:
+    content_type = TYPES.get(os.path.splitext(name)[1])
+    if content_type is None or name not in os.listdir(STATIC):
         raise web.HTTPNotFound(text="there is no such file\n")
-    return web.Response(body=known[name].read_bytes(), content_type=TYPES[known[name].suffix], charset="utf-8")
+    with open(os.path.join(STATIC, name), "rb") as file:
+        return web.Response(body=file.read(), content_type=content_type, charset="utf-8")
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
