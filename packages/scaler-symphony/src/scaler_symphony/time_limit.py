@@ -59,6 +59,7 @@ def _limit_by_thread(seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        # What was asked for a moment ago is raised here at the latest, once the lock is taken, and hits no other task.
+        # (Asking for nothing would take it back, and CPython 3.11 would then look for it for ever, at every jump.)
         with lock:
             is_over = True
-        ask(thread_id, None)  # asked for and not raised yet: it would hit the next task
