@@ -34,7 +34,7 @@ def test_a_unit_is_told_everything() -> None:
         storage_address="tcp://127.0.0.1:9999",
         preload="os:getpid()",
         io_threads=2,
-        logging=LoggingOptions(("/dev/stderr",), "DEBUG", None),
+        logging=LoggingOptions(("/dev/stderr", "a.log"), "DEBUG", None, "json"),
         manager_id=PeerId(bytes(range(16))),
         unit_id="abc-1",
     )

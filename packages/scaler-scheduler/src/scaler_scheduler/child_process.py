@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from scaler_protocol.process import PARENT_VARIABLE, LoggingOptions, StartupError
+from scaler_protocol.process import PARENT_VARIABLE, StartupError
 
 
 class ChildProcess:
@@ -40,8 +40,3 @@ class ChildProcess:
             logging.warning("%s did not end within %g s: killing it", self._what, self._stop_seconds)
             self._process.kill()
             self._process.wait()
-
-
-def logging_arguments(log: LoggingOptions) -> list[str]:
-    arguments = ["--logging-level", log.level, "--logging-paths", *log.paths]
-    return [*arguments, "--logging-config-file", log.config_file] if log.config_file else arguments

@@ -8,7 +8,7 @@ import socket
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.process import StartupError
-from scaler_scheduler.child_process import ChildProcess, logging_arguments
+from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
 
 PROBE_SECONDS = 0.5
@@ -30,7 +30,7 @@ class StorageProcess(ChildProcess):
     """A storage server of our own."""
 
     def __init__(self, config: Config) -> None:
-        arguments = [config.storage_address, "--event-loop", config.event_loop, *logging_arguments(config.logging)]
+        arguments = [config.storage_address, "--event-loop", config.event_loop, *config.logging.arguments()]
         if config.is_insecure:
             arguments.append("--insecure")
         logging.info("Scheduler: start an object storage server at %s", config.storage_address)

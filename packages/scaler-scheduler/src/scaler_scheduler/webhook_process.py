@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from scaler_scheduler.child_process import ChildProcess, logging_arguments
+from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
 
 
@@ -15,7 +15,7 @@ class WebhookProcess(ChildProcess):
         super().__init__(
             "the worker manager of the webhook",
             "scaler_worker.manager",
-            ["webhook", address, "--url", config.adapter_webhook_url, *logging_arguments(config.logging)],
+            ["webhook", address, "--url", config.adapter_webhook_url, *config.logging.arguments()],
             remedy="--adapter-webhook-url needs the worker manager: run `pip install 'scaler-worker[webhook]'`",
             stop_seconds=30.0,  # it shuts the worker groups down first
         )

@@ -1,18 +1,21 @@
-"""Logging of the commands: `[INFO]2025-06-06 13:13:15+0200: message`, to any number of paths.
+"""Logging of the commands, to any number of paths: `[INFO]2025-06-06 13:13:15+0200: message`, or a JSON object a line.
 
 Only commands call this. Library code logs to `logging.getLogger("scaler…")` and leaves handlers to the application.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.config
-import logging.handlers
 import os
 import sys
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from scaler_protocol.process.failures import UsageError
+from scaler_protocol.process.log_files import daily_file_handler
 
 DEFAULT_LOGGING_PATHS = ("/dev/stdout",)
 
@@ -41,10 +44,18 @@ class LoggingOptions:
     paths: tuple[str, ...] = DEFAULT_LOGGING_PATHS
     level: str = "INFO"
     config_file: str | None = None
+    format: str = "text"
 
     @property
     def is_streams_only(self) -> bool:
         return all(path in _STREAMS for path in self.paths)
+
+    def arguments(self) -> list[str]:
+        """What tells another command the same. The paths are many, so nothing without a name may follow."""
+        arguments = [f"--logging-level={self.level}", f"--logging-format={self.format}"]
+        if self.config_file:
+            arguments.append(f"--logging-config-file={self.config_file}")
+        return [*arguments, "--logging-paths", *self.paths]
 
 
 class LineFormatter(logging.Formatter):
@@ -59,6 +70,25 @@ class LineFormatter(logging.Formatter):
         return super().format(record)
 
 
+class JsonFormatter(logging.Formatter):
+    """For programs that read logs. Keys are only ever added. What users chose, such as a worker's name, is escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "process": record.process,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+FORMATS: dict[str, type[logging.Formatter]] = {"text": LineFormatter, "json": JsonFormatter}
+
+
 def setup_logging(options: LoggingOptions, path_suffix: str = "") -> None:
     """Point the root logger at `options.paths` and say so. `path_suffix` goes behind file names, never behind streams:
     several processes that were given the same options each write a file of their own."""
@@ -70,7 +100,7 @@ def setup_logging(options: LoggingOptions, path_suffix: str = "") -> None:
         raise UsageError(f"there is no logging level {options.level!r}; choose one of: {', '.join(LEVELS)}")
     paths = tuple(path if path in _STREAMS else path + path_suffix for path in options.paths)
     handlers = [_handler(path) for path in paths]
-    formatter = LineFormatter()
+    formatter = FORMATS[options.format]()
     for handler in handlers:
         handler.setFormatter(formatter)
     _replace_root_handlers(handlers)
@@ -82,7 +112,7 @@ def _handler(path: str) -> logging.Handler:
     if path in _STREAMS:
         return logging.StreamHandler(getattr(sys, _STREAMS[path]))
     try:
-        return logging.handlers.TimedRotatingFileHandler(os.path.expanduser(path), when="midnight", encoding="utf-8")
+        return daily_file_handler(os.path.expanduser(path))
     except OSError as error:
         raise UsageError(f"cannot log to {path}: {error.strerror or error}; give another --logging-paths") from None
 

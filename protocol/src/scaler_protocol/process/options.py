@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from scaler_protocol.process.event_loop import EVENT_LOOPS
-from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LEVELS, LoggingOptions
+from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, FORMATS, LEVELS, LoggingOptions
 
 
 def add_event_loop_argument(parser: argparse.ArgumentParser) -> None:
@@ -40,11 +40,18 @@ def add_logging_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the least level that is logged: {', '.join(LEVELS)} (default: %(default)s)",
     )
     group.add_argument(
+        "--logging-format",
+        choices=tuple(FORMATS),
+        default="text",
+        metavar="FORMAT",
+        help="text: lines for people; json: an object a line, for programs (default: %(default)s)",
+    )
+    group.add_argument(
         "--logging-config-file",
         "-lcf",
         "-lc",
         metavar="FILE",
-        help="a file for logging.config.fileConfig; then the two options above have no effect",
+        help="a file for logging.config.fileConfig; then the options above have no effect",
     )
 
 
@@ -62,4 +69,5 @@ def logging_options(arguments: argparse.Namespace) -> LoggingOptions:
         paths=tuple(arguments.logging_paths),
         level=arguments.logging_level,
         config_file=arguments.logging_config_file,
+        format=arguments.logging_format,
     )

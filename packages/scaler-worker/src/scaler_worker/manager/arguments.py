@@ -26,7 +26,6 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         f"--hard-processor-suspend={cluster.suspends_hard}",
         f"--io-threads={cluster.io_threads}",
         f"--event-loop={cluster.event_loop}",
-        f"--logging-level={cluster.logging.level}",
     ]
     if cluster.storage_address:
         arguments.append(f"--object-storage-address={cluster.storage_address}")
@@ -34,11 +33,9 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         arguments.append(f"--preload={cluster.preload}")
     if cluster.functions:
         arguments.append(f"--functions={','.join(cluster.functions)}")
-    if cluster.logging.config_file:
-        arguments.append(f"--logging-config-file={cluster.logging.config_file}")
     if cluster.unit_id:
         arguments.append(f"--unit={cluster.manager_id.hex()}:{cluster.unit_id}")
-    return [*arguments, "--logging-paths", *cluster.logging.paths]
+    return [*arguments, *cluster.logging.arguments()]
 
 
 def capabilities_text(capabilities: Iterable[Capability]) -> str:

@@ -103,11 +103,8 @@ def _arguments(units: SymphonyUnits, unit_id: str) -> list[str]:
         f"--worker-capabilities={capabilities_text(manager.capabilities)}",
         f"--unit={manager.manager_id.hex()}:{unit_id}",
         f"--event-loop={units.event_loop}",
-        f"--logging-level={units.logging.level}",
     ]
-    if units.logging.config_file:
-        arguments.append(f"--logging-config-file={units.logging.config_file}")
-    return [*arguments, *units.further, "--logging-paths", *units.logging.paths]
+    return [*arguments, *units.further, *units.logging.arguments()]
 
 
 def _command() -> str:

@@ -1,0 +1,115 @@
+"""One log file of several processes that turns over at midnight; and lines for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.process.log_files import DailyFileHandler
+from scaler_protocol.process.logs import JsonFormatter
+
+SECONDS = 30.0
+DAY_SECONDS = 86_400
+LINES = 200
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="open files are not moved on Windows")
+
+
+def record_at(at: float, text: str) -> logging.LogRecord:
+    record = logging.LogRecord("scaler.test", logging.INFO, "", 0, "%s", (text,), None)
+    record.created = at
+    return record
+
+
+def old_file(path: Path, text: str) -> str:
+    """Written yesterday; answers the name of that day."""
+    path.write_text(text)
+    yesterday = time.time() - DAY_SECONDS
+    os.utime(path, (yesterday, yesterday))
+    return time.strftime("%Y-%m-%d", time.localtime(yesterday))
+
+
+def test_a_day_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    day = old_file(path, "yesterday\n")
+    first, second = DailyFileHandler(str(path)), DailyFileHandler(str(path))
+    for handler, text in ((first, "one"), (second, "two"), (first, "three")):
+        handler.emit(record_at(time.time(), text))
+    assert path.read_text() == "one\ntwo\nthree\n"
+    assert (tmp_path / f"a.log.{day}").read_text() == "yesterday\n"
+    assert len(list(tmp_path.iterdir())) == 2
+    for handler in (first, second):
+        handler.close()
+
+
+def test_a_file_of_that_day_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    day = old_file(path, "yesterday\n")
+    (tmp_path / f"a.log.{day}").write_text("already there\n")
+    handler = DailyFileHandler(str(path))
+    handler.emit(record_at(time.time(), "today"))
+    handler.close()
+    assert (tmp_path / f"a.log.{day}").read_text() == "already there\n"
+    assert path.read_text() == "yesterday\ntoday\n"
+
+
+def _write(handler: DailyFileHandler, name: str, barrier: object) -> None:
+    barrier.wait(SECONDS)  # type: ignore[attr-defined]
+    for number in range(LINES):
+        handler.emit(record_at(time.time(), f"{name} {number}"))
+
+
+def test_forked_processes_share_one_file_over_midnight(tmp_path: Path) -> None:
+    """As the workers of a cluster do: no line is lost, none is torn, and one file is left of yesterday."""
+    path = tmp_path / "a.log"
+    old_file(path, "yesterday\n")
+    handler = DailyFileHandler(str(path))
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(4)
+    processes = [context.Process(target=_write, args=(handler, f"p{number}", barrier)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(SECONDS)
+        assert process.exitcode == 0
+    handler.close()
+    files = list(tmp_path.iterdir())
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    assert len(files) == 2
+    assert sorted(lines) == sorted(["yesterday", *(f"p{p} {n}" for p in range(4) for n in range(LINES))])
+
+
+def test_a_tool_may_move_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    handler = DailyFileHandler(str(path))
+    handler.emit(record_at(time.time(), "before"))
+    path.rename(tmp_path / "moved")
+    handler.emit(record_at(time.time(), "after"))
+    handler.close()
+    assert path.read_text() == "after\n" and (tmp_path / "moved").read_text() == "before\n"
+
+
+def test_an_object_a_line() -> None:
+    try:
+        raise ValueError("a\nb")
+    except ValueError:
+        record = logging.LogRecord(
+            "scaler.worker", logging.WARNING, "", 0, "%s left\n\x1b[2J", ("w\u20ac",), sys.exc_info()
+        )
+    line = JsonFormatter().format(record)
+    assert "\n" not in line and line.isascii()
+    found = json.loads(line)
+    assert found.pop("exception").endswith("ValueError: a\nb")
+    assert found.pop("time").startswith(time.strftime("%Y-"))
+    assert found == {
+        "level": "WARNING",
+        "process": os.getpid(),
+        "logger": "scaler.worker",
+        "message": "w\u20ac left\n\x1b[2J",
+    }
