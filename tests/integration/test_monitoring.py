@@ -35,3 +35,13 @@ def test_the_scheduler_is_found_lost_and_found_again(stage: Stage, name: str) ->
         state = wait_for(subscription, lambda state: state.is_live, "the return is noticed")
         assert state.restart_count == 1 and not state.text
     cluster.stop()
+
+
+def test_a_scheduler_that_waits_for_its_storage_is_seen(stage: Stage) -> None:
+    address = f"tcp://127.0.0.1:{stage.ports()}"
+    nowhere = f"tcp://127.0.0.1:{stage.ports()}"
+    scheduler = stage.start("scaler_scheduler", address, "-osa", nowhere, "--status-report-interval-seconds", "0.1")
+    with Subscription(address) as subscription:
+        state = wait_for(subscription, lambda state: bool(state.status and state.status.sequence > 1), "it publishes")
+        assert state.is_live and state.status is not None and not state.status.is_storage_connected
+    scheduler.end()

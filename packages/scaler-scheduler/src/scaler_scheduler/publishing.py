@@ -59,7 +59,7 @@ class Publisher:
         self.storage_status = StorageStatus(0)
 
     def tick(self) -> None:
-        """Every `status_seconds`."""
+        """Every `status_seconds`; what comes sooner is published when it is due."""
         topics = self._monitor.topics()
         self._core.watch(tasks=TASKS in topics, logs=LOGS in topics)
         self._settle()

@@ -152,9 +152,10 @@ class SchedulerService:
             self._storage_process = StorageProcess(self._config)
 
     async def _until_storage_is_open(self) -> None:
-        """Clients and workers are served meanwhile; what needs the storage waits for it on its own."""
+        """Clients, workers and watchers are served meanwhile; what needs the storage waits for it on its own."""
         deadline = time.monotonic() + STORAGE_READY_SECONDS
         while not self._storage_is_open.is_set() and not await self._stopped_within(0.05):
+            self._publisher.tick()
             if self._storage_process is not None:
                 self._storage_process.check()
             if time.monotonic() > deadline:
