@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import zmq
 
-from scaler.monitoring import Condition, MonitorError, Playback, Recorder, RecordingError, Subscription
+from scaler.monitoring import Condition, MonitorError, Subscription
 from scaler.monitoring.places import monitor_as_seen, scheduler_of, watchable
 from scaler_protocol.codec import encode
 from scaler_protocol.ids import new_peer_id
@@ -83,40 +82,6 @@ def test_addresses_of_earlier_days() -> None:
     assert scheduler_of("tcp://127.0.0.1:8518") == "tcp://127.0.0.1:8516"
     assert monitor_as_seen("tcp://0.0.0.0:7", "tcp://10.0.0.1:5") == "tcp://10.0.0.1:7"
     assert monitor_as_seen("", "tcp://10.0.0.1:5") == ""
-
-
-@pytest.mark.parametrize("name", ["run.rec", "run.rec.gz"])
-def test_a_recording_is_what_was_heard(tmp_path: Path, publisher: zmq.Socket[bytes], name: str) -> None:
-    recorder = Recorder(tmp_path / name)
-    with Subscription(address_of(publisher), recorder=recorder) as subscription:
-        subscribed(publisher)
-        publish(publisher, STATUS)
-        subscription.first(10)
-    recorder.close()
-    playback = Playback(tmp_path / name, speed=0)
-    assert [heard.message for heard in playback.poll(5)] == [STATUS]
-    assert playback.state.is_live
-    assert playback.poll(0) == [] and playback.is_over and not playback.state.is_live
-    playback.close()
-
-
-def test_what_is_no_recording(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"something else\n")
-    with pytest.raises(RecordingError, match="is no recording"):
-        Playback(tmp_path / "x")
-    with pytest.raises(RecordingError, match="cannot be opened"):
-        Playback(tmp_path / "y")
-
-
-def test_a_recording_that_was_cut_off_is_good_up_to_there(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "x")
-    for sequence in (1, 2):
-        recorder.write(b"status", bytes(encode(replace(STATUS, sequence=sequence))[0]))
-    recorder.close()
-    whole = (tmp_path / "x").read_bytes()
-    (tmp_path / "x").write_bytes(whole[:-5])
-    playback = Playback(tmp_path / "x", speed=0)
-    assert len(playback.poll(5)) == 1 and playback.poll(0) == []
 
 
 def test_nothing_is_left_behind(publisher: zmq.Socket[bytes]) -> None:

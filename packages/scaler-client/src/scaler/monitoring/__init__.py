@@ -14,7 +14,7 @@ the same methods over a recorded file. Nothing here needs POSIX, and nothing is 
 """
 
 from scaler.monitoring.places import MonitorError
-from scaler.monitoring.recording import Playback, Recorder, RecordingError
+from scaler.monitoring.recording import Playback, Recorder, Recording, RecordingError
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler.monitoring.subscription import Subscription
 from scaler.monitoring.watcher import Watcher
@@ -26,6 +26,7 @@ __all__ = [
     "MonitorError",
     "Playback",
     "Recorder",
+    "Recording",
     "RecordingError",
     "Subscription",
     "Watcher",

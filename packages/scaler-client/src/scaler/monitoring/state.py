@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from enum import Enum
 
 from scaler_protocol.messages import ClusterStatus, Message
@@ -21,6 +22,8 @@ class Heard:
     topic: str  #: "status", "tasks"; "snapshot" for the answer to a request of ours
     message: Message
     at: float  #: by the watcher's monotonic clock
+    #: seconds of the epoch; when it was recorded, if it is played back
+    wall_at: float = field(default_factory=time.time)
 
 
 @dataclass(frozen=True, slots=True)

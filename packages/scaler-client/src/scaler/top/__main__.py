@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from scaler.monitoring import Recorder, Subscription
 from scaler.top.report import as_json, as_text
@@ -15,6 +17,7 @@ from scaler_protocol.process import ArgumentParser, StartupError, UsageError, po
 PROGRAM = "scaler_top"
 STATUS_TOPICS = ("status",)
 RECORDED_TOPICS = ("status", "tasks", "graphs", "logs")
+LISTEN_SECONDS = 1.0
 
 
 def parser() -> ArgumentParser:
@@ -49,29 +52,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.record:
+        return _record(options)
     is_report = options.once or options.json
     if not is_report:
         _check_terminal()
-    recorder = Recorder(options.record) if options.record else None
-    topics = STATUS_TOPICS if recorder is None else RECORDED_TOPICS
-    try:
-        with Subscription(options.address, topics, recorder=recorder) as subscription:
-            state = subscription.first(options.timeout)
-            if is_report:
-                _print(as_json(state) if options.json else as_text(state))
-            else:
-                from scaler.top.terminal import Terminal  # needs the extra; reports do not
-
-                Terminal(subscription).run()
-    finally:
-        if recorder is not None:
-            recorder.close()
+    with Subscription(options.address, STATUS_TOPICS) as subscription:
+        state = subscription.first(options.timeout)
+        if is_report:
+            _print(as_json(state) if options.json else as_text(state))
+        else:
+            _show(subscription)
     return 0
 
 
+def _record(options: argparse.Namespace) -> int:
+    """With the display, or where there is no terminal, without."""
+    if options.once or options.json:
+        raise UsageError("--record goes on until it is ended: leave --once and --json out")
+    is_shown = _is_terminal()
+    if is_shown:
+        _check_terminal()
+    with (
+        closing(Recorder(options.record)) as recorder,
+        Subscription(options.address, RECORDED_TOPICS, recorder=recorder) as subscription,
+    ):
+        subscription.first(options.timeout)
+        if is_shown:
+            _show(subscription)
+        else:
+            print(f"recording to {options.record}; Ctrl-C ends it", flush=True)
+            _listen(subscription, recorder)
+    return 0
+
+
+def _listen(subscription: Subscription, recorder: Recorder) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore Ctrl-C otherwise
+        signal.signal(number, signal.default_int_handler)
+    try:
+        while not recorder.trouble:
+            subscription.poll(LISTEN_SECONDS)
+    except KeyboardInterrupt:
+        pass  # how it is ended
+
+
+def _show(subscription: Subscription) -> None:
+    from scaler.top.terminal import Terminal  # needs the extra; reports and recordings do not
+
+    Terminal(subscription).run()
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _check_terminal() -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("this is not a terminal: use --once or --json in scripts")
+    if not _is_terminal():
+        raise UsageError("this is not a terminal: use --once, --json or --record in scripts")
     try:
         import prompt_toolkit  # noqa: F401
     except ModuleNotFoundError:

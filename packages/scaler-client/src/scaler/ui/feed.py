@@ -19,6 +19,7 @@ QUEUED_EVENTS = 64
 """A page that reads slower than this misses some, and is told how many."""
 ANSWER_SECONDS = 5.0
 PAGES_LIMIT = 100
+QUESTIONS_LIMIT = 100
 
 
 class Page:
@@ -58,7 +59,7 @@ class Feed:
 
     def heard(self, state: ClusterState, heard: list[Heard]) -> None:
         """In the watcher's thread."""
-        at = time.time()
+        at = heard[-1].wall_at if heard else time.time()
         try:
             self._loop.call_soon_threadsafe(self._take, state, heard, at)
         except RuntimeError:
@@ -92,6 +93,8 @@ class Feed:
         """Why this task waits; without one, which task can nobody run."""
         if self.watcher is None:
             return {"text": "this is a recording: there is nobody to ask"}
+        if len(self._asked) >= QUESTIONS_LIMIT:
+            return {"text": "too many questions at once: ask again in a moment"}
         number = next(self._numbers)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         self.watcher.ask(Explain(number, task_id))

@@ -1,0 +1,1 @@
+"""`scaler_trace RECORDING`: the tasks of a recording as a trace for Perfetto. Needs no extra."""

@@ -1,0 +1,224 @@
+"""What is recorded can be played, at any speed; what is no recording, or only half of one, is told in one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import zmq
+
+from scaler.monitoring import Condition, Playback, Recorder, Recording, RecordingError, Subscription
+from scaler.trace import __main__ as trace
+from scaler.ui import __main__ as ui
+from scaler_protocol.codec import encode
+from scaler_protocol.ids import PeerId, new_peer_id
+from scaler_protocol.messages import ClusterStatus, Count, FunctionName, Message, SampleBlock, TaskSamples
+from scaler_protocol.transport import zmq_context
+
+STATUS = ClusterStatus(sequence=1, server_id=new_peer_id(), task_counts=(Count("queued", 3),))
+FUNCTION = b"f" * 16
+HEAD_BYTES = len(b"scaler-recording 1\n") + 8
+
+
+def write(path: Path, *messages: Message) -> Path:
+    recorder = Recorder(path)
+    for message in messages:
+        recorder.write(b"status", bytes(encode(message)[0]))
+    recorder.close()
+    return path
+
+
+def numbered(count: int) -> list[Message]:
+    return [replace(STATUS, sequence=number) for number in range(count)]
+
+
+def played(playback: Playback) -> list[int]:
+    """Sequences of what is played until the end."""
+    found = []
+    while not playback.is_over:
+        found += [one.message.sequence for one in playback.poll(0) if isinstance(one.message, ClusterStatus)]
+    return found
+
+
+@pytest.fixture
+def publisher() -> Iterator[zmq.Socket[bytes]]:
+    socket = zmq_context().socket(zmq.XPUB)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind("tcp://127.0.0.1:*")
+    yield socket
+    socket.close()
+
+
+@pytest.mark.parametrize("name", ["run.rec", "run.rec.gz"])
+def test_a_recording_is_what_was_heard(tmp_path: Path, publisher: zmq.Socket[bytes], name: str) -> None:
+    recorder = Recorder(tmp_path / name)
+    with Subscription(publisher.getsockopt_string(zmq.LAST_ENDPOINT), recorder=recorder) as subscription:
+        assert publisher.poll(10_000), "nobody subscribed within 10 s"
+        publisher.send_multipart([b"status", *encode(STATUS)])
+        subscription.first(10)
+    recorder.close()
+    before = time.time()
+    playback = Playback(tmp_path / name, speed=0)
+    (heard,) = playback.poll(5)
+    assert heard.message == STATUS and playback.state.is_live
+    assert before - 60 < heard.wall_at < before, "as it was then"
+    assert playback.poll(0) == [] and playback.is_over
+    assert playback.state.text == "this is the end of the recording"
+    playback.close()
+
+
+def test_speed(tmp_path: Path) -> None:
+    """A hundred seconds, at a thousand times the speed: the last is due after a tenth of a second and not before."""
+    path = write(tmp_path / "x", STATUS, STATUS)
+    data = bytearray(path.read_bytes())
+    second = HEAD_BYTES + (len(data) - HEAD_BYTES) // 2
+    data[second : second + 8] = struct.pack("<Q", 100_000_000)
+    path.write_bytes(data)
+    playback = Playback(path, speed=1000)
+    begun = time.monotonic()
+    assert len(playback.poll(0.05)) == 1
+    assert len(playback.poll(30)) == 1
+    assert time.monotonic() - begun >= 0.1 - 0.01
+    slow = Playback(path, speed=0.001)
+    slow.poll(1)
+    assert slow.poll(0) == [] and not slow.is_over
+    for one in (playback, slow):
+        one.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"something else\n", b"scaler-recording 2\n" + bytes(8), b"scaler-recording 1\n"]
+)
+@pytest.mark.parametrize("name", ["x", "x.gz"])
+def test_what_is_no_recording(tmp_path: Path, name: str, content: bytes) -> None:
+    for data in {content, gzip.compress(content)}:
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(RecordingError, match="is no recording of scaler_top --record"):
+            Playback(tmp_path / name)
+    with pytest.raises(RecordingError, match="cannot be opened"):
+        Playback(tmp_path / "y")
+
+
+@pytest.mark.parametrize("name", ["x", "x.gz"])
+def test_one_that_was_cut_off_is_good_up_to_there(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, *numbered(20))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 3 // 4])
+    playback = Playback(path, speed=0)
+    sequences = played(playback)
+    assert sequences == list(range(len(sequences))) and len(sequences) < 20
+    assert "was cut off after" in playback.state.text and playback.state.condition is Condition.SILENT
+
+
+@pytest.mark.parametrize("offset", [0, 8, 10, 20])
+def test_one_that_is_damaged_is_good_up_to_there(tmp_path: Path, offset: int) -> None:
+    """In the time, in either length, or in the message."""
+    path = write(tmp_path / "x", *numbered(3))
+    data = bytearray(path.read_bytes())
+    last = HEAD_BYTES + (len(data) - HEAD_BYTES) * 2 // 3
+    data[last + offset : last + offset + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    playback = Playback(path, speed=0)
+    assert played(playback) == [0, 1]
+    assert "is damaged after" in playback.state.text
+
+
+def test_a_damaged_compressed_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.gz", *numbered(50))
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 40] = bytes(range(40))
+    path.write_bytes(data)
+    playback = Playback(path, speed=0)
+    played(playback)
+    assert "is damaged after" in playback.state.text or "was cut off" in playback.state.text
+
+
+def test_what_a_newer_scheduler_said_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", *numbered(2))
+    data = path.read_bytes()
+    first = data[HEAD_BYTES : HEAD_BYTES + (len(data) - HEAD_BYTES) // 2]
+    envelope = bytearray(first[14 + len("status") :])
+    known = encode(STATUS)[0]
+    assert len(known) == len(envelope)
+    tag = next(at for at in range(0, len(envelope), 2) if _is_unknown(envelope, at))
+    envelope[tag : tag + 2] = struct.pack("<H", 900)
+    path.write_bytes(data[:HEAD_BYTES] + first[: 14 + len("status")] + envelope + data[HEAD_BYTES + len(first) :])
+    playback = Playback(path, speed=0)
+    assert played(playback) == [1] and playback.state.text == "this is the end of the recording"
+
+
+def _is_unknown(envelope: bytearray, at: int) -> bool:
+    """Is this where the kind of the message stands?"""
+    from scaler_protocol.codec import CodecError, decode
+    from scaler_protocol.codes import UNKNOWN_MESSAGE
+
+    changed = bytearray(envelope)
+    changed[at : at + 2] = struct.pack("<H", 900)
+    try:
+        decode(bytes(changed), ())
+    except CodecError as error:
+        return error.code == UNKNOWN_MESSAGE
+    return False
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_watching(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full on this system")
+    recorder = Recorder("/dev/full")
+    recorder.write(b"status", b"...")
+    assert "ends early" in recorder.trouble
+    with pytest.raises(RecordingError, match="ends early: No space left"):
+        recorder.close()
+
+
+# ---------------------------------------------------------------- traces
+
+
+def samples(process_id: int, ended_count: int) -> TaskSamples:
+    row = struct.pack("<16s16sQQII", b"t" * 16, FUNCTION, 3_000_000, 1_000_000, process_id, 0)
+    block = SampleBlock(PeerId(b"w" * 16), "w<1>", 0.0, ended_count, row)
+    return TaskSamples(blocks=(block,), function_names=(FunctionName(FUNCTION, 'f"\n'),))  # type: ignore[arg-type]
+
+
+def test_a_trace_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "x", STATUS, samples(7, 10), samples(8, 5))
+    out = tmp_path / "trace.json"
+    assert trace.main([str(path), str(out)]) == 0
+    assert capsys.readouterr().out == f"2 of 15 tasks that ended are in {out}\n"
+    found = json.loads(out.read_text())
+    assert found["otherData"] == {"sampled": "2 of 15 tasks that ended"}
+    bars = [event for event in found["traceEvents"] if event["ph"] == "X"]
+    assert [(bar["name"], bar["pid"], bar["tid"], bar["dur"]) for bar in bars] == [
+        ('f"\n', 1, 7, 1e6),
+        ('f"\n', 1, 8, 1e6),
+    ]
+    with closing(Recording(path)) as recording:
+        assert abs(bars[0]["ts"] / 1e6 - (recording.begun_at - 3)) < 60, "three seconds before it was told"
+    names = [event["args"]["name"] for event in found["traceEvents"] if event["ph"] == "M"]
+    assert names == ["worker w<1>", "processor 7", "processor 8"]
+
+
+def test_a_trace_of_half_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "x", samples(7, 10), samples(8, 5))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert trace.main([str(path), str(tmp_path / "out")]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith("scaler_trace: error: ") and "was cut off" in told.err and "1 of 10" in told.out
+    assert len(json.loads((tmp_path / "out").read_text())["traceEvents"]) == 3
+    assert trace.main([str(path), str(tmp_path)]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_page_says_what_it_cannot_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x").write_bytes(b"something else\n")
+    pytest.importorskip("aiohttp")
+    assert ui.main(["--replay", str(tmp_path / "x")]) == 1
+    assert "is no recording of scaler_top --record" in capsys.readouterr().err
