@@ -72,7 +72,7 @@ def hunt(mutant: Mutant) -> Caught:
     began_at = time.monotonic()
     outcomes: list[Outcome] = []
     for case in cases_of(mutant):
-        outcomes += Runner(port_of(mutant), mutant.role).run([case])
+        outcomes += Runner(port_of(mutant), mutant.role, settings=Settings(confirms=False)).run([case])
         last = outcomes[-1]
         if last.verdict in (FAIL, WARN) and last.clause == mutant.clause:
             return Caught(mutant, last.case, last.text, time.monotonic() - began_at, _others(outcomes[:-1]))

@@ -14,7 +14,7 @@ from .play.testee import Testee, TesteeError
 from .transcript import Transcript
 from .verdicts import Breach, NotReady, Unsupported
 
-#: In force for workers and clients under test: short, so that what takes time is soon seen.
+#: In force for dialers under test: short, so that what takes time is soon seen.
 DIALER_TIMERS = {"heartbeatSeconds": 0.25, "leaseSeconds": 3.0}
 #: A program that was asked to end and has not by then is killed.
 STOP_SECONDS = 5.0
@@ -66,7 +66,7 @@ class Arena:
         self._until_ready()
 
     def _start_dialer(self, variant: str) -> None:
-        """A worker is started with our addresses; a client is a testee that is told them with `connect`."""
+        """Workers and managers are started with our addresses; a client is a testee that is told with `connect`."""
         self.storage = StorageHost(self.pump, self.transcript, "storage")
         self.scheduler = SchedulerHost(self.pump, self.transcript, "scheduler")
         self.scheduler.storage_address = self.storage.address
@@ -82,7 +82,7 @@ class Arena:
             self.testee = Testee(self.pump, self.subject, self.transcript)
             self._until_testee_answers(self.testee)
         else:
-            self._until_worker_is_there(self.scheduler)
+            self._until_it_is_there(self.scheduler)
 
     def _until_testee_answers(self, testee: Testee) -> None:
         try:
@@ -90,13 +90,14 @@ class Arena:
         except (Breach, Unsupported, TesteeError) as problem:
             raise NotReady(f"the testee did not answer `info`: {problem}") from None
 
-    def _until_worker_is_there(self, scheduler: SchedulerHost) -> None:
+    def _until_it_is_there(self, scheduler: SchedulerHost) -> None:
         try:
-            guest = scheduler.guest("worker", self.entry.ready_seconds)
+            guest = scheduler.guest(self.role, self.entry.ready_seconds)
         except Breach as breach:
             raise NotReady(f"the process under test was not ready: {breach.text}") from None
-        assert isinstance(guest, WorkerGuest)
-        self.pump.until(lambda: guest.credit > 0, self.entry.ready_seconds)
+        if isinstance(guest, WorkerGuest):
+            worker = guest
+            self.pump.until(lambda: worker.credit > 0, self.entry.ready_seconds)
 
     def _until_ready(self) -> None:
         """A server is ready when it answers a Hello."""

@@ -10,10 +10,10 @@ from functools import cache
 from .resources import data
 
 SERVERS = ("scheduler", "storage")
-DIALERS = ("client", "worker")
+DIALERS = ("client", "worker", "manager")
 ROLES = (*SERVERS, *DIALERS)
 
-#: Which roles under test a clause binds. A manager is a dialer of which only the handshake is on the wire yet.
+#: Which roles under test a clause binds.
 BOUND = {
     "server": SERVERS,
     "dialer": DIALERS,

@@ -17,6 +17,7 @@ PLACES = {
     "storage": ("bind", "python"),
     "worker": ("scheduler", "storage", "name", "python"),
     "client": ("python",),
+    "manager": ("scheduler", "storage", "name", "python"),
 }
 FEATURES = frozenset({"memfd"})
 """Optional behaviour that the specification knows."""

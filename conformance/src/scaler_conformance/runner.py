@@ -83,7 +83,8 @@ class Runner:
                     break
         if outcome.verdict == verdicts.FAIL:
             began_at = time.monotonic()
-            if self._failing_seconds < PATIENCE_SECONDS and not self._is_hopeless:
+            is_patient = self._failing_seconds < PATIENCE_SECONDS and not self._is_hopeless
+            if self.settings.confirms and is_patient:
                 outcome = self._confirmed(case, outcome)
             self._failing_seconds += outcome.seconds + time.monotonic() - began_at
         return outcome

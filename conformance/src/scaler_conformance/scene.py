@@ -14,6 +14,7 @@ from .play.clock import Stopwatch
 from .play.conversation import Conversation
 from .play.dialer import Dialer
 from .play.host import Guest
+from .play.manager import ManagerGuest
 from .play.monitor import MonitorPeer
 from .play.roles import ClientPeer, WorkerPeer
 from .play.scheduler import ClientGuest, SchedulerHost, WorkerGuest
@@ -35,6 +36,8 @@ class Settings:
     stop_at: int = 0
     everyday_examples: int = 120
     everyday_seconds: float = 45.0
+    #: play a failure again before it counts
+    confirms: bool = True
     #: how long a failing sequence is made smaller
     shrink_seconds: float = 20.0
 
@@ -161,7 +164,19 @@ class Scene:
 
     def guest(self) -> Guest:
         """The session of the dialer under test, whatever its role."""
-        return self.worker_under_test() if self.role == "worker" else self.client_under_test()
+        return self.client_under_test() if self.role == "client" else self.scheduler.guest(self.role)
+
+    def manager_under_test(self) -> ManagerGuest:
+        """Its present session with the scheduler that the suite plays, after its first ManagerStatus in it."""
+        guest = self.scheduler.guest("manager")
+        assert isinstance(guest, ManagerGuest)
+        guest.wait(lambda: bool(guest.statuses), "no ManagerStatus came after the Welcome", "MGR-3")
+        return guest
+
+    def start_again(self) -> None:
+        """Another life of the process under test, with new peers around it."""
+        self.arena.start(self.arena.variant)
+        self.arena.use(self.transcript)
 
     def storage_session(self) -> Guest:
         """The scheduler's session with the storage that the suite plays."""
@@ -171,6 +186,14 @@ class Scene:
         """It has its session, and answers; a case that leaves tasks behind is to be `fresh`."""
         guest = self.worker_under_test()
         guest.checks_laws = True
+        guest.fence()
+        guest.inbox.clear()
+
+    def _manager_has_no_units(self) -> None:
+        guest = self.manager_under_test()
+        guest.checks_laws = True
+        guest.target(0, guest.units)
+        guest.wait_for_none()
         guest.fence()
         guest.inbox.clear()
 
@@ -226,6 +249,8 @@ class Scene:
                 self.testee.reset()
             if self.role == "worker":
                 self._worker_is_idle()
+            if self.role == "manager":
+                self._manager_has_no_units()
         except (Breach, Unsupported):
             return False
         finally:

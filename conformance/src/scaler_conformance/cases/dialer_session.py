@@ -8,7 +8,9 @@ from scaler_conformance.play.host import Guest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message, encode
 
-case = cases_for("worker", "client")
+case = cases_for("worker", "client", "manager")
+#: of those who are sent columns of ids
+batches = cases_for("worker", "client")
 REDIAL_SECONDS = 10.0
 
 
@@ -162,7 +164,7 @@ def a_wrong_count_of_frames_is_refused(scene: Scene) -> None:
     guest.fence()
 
 
-@case("FRM-8", "SES-16")
+@batches("FRM-8", "SES-16")
 def an_id_of_another_length_is_refused(scene: Scene) -> None:
     guest = scene.guest()
     kind = "recall" if guest.role == "worker" else "cancelReply"

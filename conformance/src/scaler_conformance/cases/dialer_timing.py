@@ -9,7 +9,7 @@ from scaler_conformance.play.host import Guest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message
 
-case = cases_for("worker", "client", layer="timing")
+case = cases_for("worker", "client", "manager", layer="timing")
 
 
 def timers_of(guest: Guest) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from scaler_conformance import manifest
 from scaler_conformance.arena import Arena
+from scaler_conformance.clauses import DIALERS
 from scaler_conformance.manifest import Manifest, RoleEntry
 from scaler_conformance.play.testee import TesteeError
 from scaler_conformance.scene import Scene, Settings
@@ -78,7 +79,7 @@ def _software(welcome: Any) -> str:
 
 
 def _dials(port: Manifest, entry: RoleEntry) -> bool:
-    """A worker dials by itself; a testee when it is told to."""
+    """Workers and managers dial by themselves; a testee when it is told to."""
     arena = Arena(port, entry.role)
     began_at = time.monotonic()
     try:
@@ -99,4 +100,4 @@ def _dials(port: Manifest, entry: RoleEntry) -> bool:
 
 
 #: Roles that are examined in another way than by a Hello of ours.
-CHECKS: dict[str, Callable[[Manifest, RoleEntry], bool]] = {"worker": _dials, "client": _dials}
+CHECKS: dict[str, Callable[[Manifest, RoleEntry], bool]] = dict.fromkeys(DIALERS, _dials)

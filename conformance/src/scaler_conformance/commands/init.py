@@ -37,6 +37,13 @@ command = ["./my-storage", "--bind", "{bind}"]
 # The suite plays the scheduler and the storage. The worker runs the functions named in the author's guide.
 command = ["./my-worker", "--scheduler", "{scheduler}", "--storage", "{storage}", "--name", "{name}"]
 """,
+    "manager": """
+[role.manager]
+# The suite plays the scheduler; the workers that the manager starts dial it. It has to allow two units at least.
+command = ["./my-manager", "--scheduler", "{scheduler}", "--name", "{name}"]
+# Started with these arguments as well, for the case of a manager whose units fail (their workers get no answer there):
+# variants.unable = ["--give-up-after", "0.5"]
+""",
     "client": """
 [role.client]
 # A small program around your client that speaks JSON lines on stdin and stdout; see the author's guide.

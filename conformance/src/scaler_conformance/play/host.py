@@ -73,6 +73,8 @@ class Host:
         self.limits: dict[str, int] = dict(DEFAULT_LIMITS)
         #: switches for cases: leave every Hello, or everything, without an answer
         self.is_silent = False
+        #: … or the Hellos of these roles only
+        self.deaf_to: frozenset[str] = frozenset()
         self.hellos: list[Message] = []
         #: the sockets that said Hello, in order
         self.routing_ids: list[bytes] = []
@@ -179,6 +181,8 @@ class Host:
     # ------------------------------------------------------------ sessions
 
     def _on_hello(self, routing_id: bytes, hello: Message) -> None:
+        if _ROLE_NAMES.get(hello["role"]) in self.deaf_to:
+            return
         self.hellos.append(hello)
         self.routing_ids.append(routing_id)
         asked = hello["resume"]["sessionId"]

@@ -1,4 +1,4 @@
-"""The scheduler that the suite plays around a worker or a client under test."""
+"""The scheduler that the suite plays around a worker, a client or a manager under test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, re
 
 from .conversation import ANSWER_SECONDS
 from .host import Guest, Host
+from .manager import ManagerGuest
 from .roles import RAW, ids_of, outcomes_of
 from .samples import may_send
 
@@ -27,8 +28,13 @@ class SchedulerHost(Host):
         return {"storageAddress": self.storage_address, "monitorAddress": "", "isProtected": False}
 
     def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
-        kinds: dict[int, type[Guest]] = {CODES.ROLE_WORKER: WorkerGuest, CODES.ROLE_CLIENT: ClientGuest}
-        return kinds.get(hello["role"], Guest)(self, name, hello, routing_id)
+        return KINDS.get(hello["role"], Guest)(self, name, hello, routing_id)
+
+    def on_message(self, guest: Guest, message: Message) -> None:
+        if isinstance(guest, ManagerGuest) and message.kind == "managerStatus":
+            guest.take_status(message)
+        else:
+            super().on_message(guest, message)
 
 
 class WorkerGuest(Guest):
@@ -113,3 +119,10 @@ class ClientGuest(Guest):
         if not self.pump.until(all_there, seconds):
             raise Breach(f"{count} tasks were to be submitted, and {len(found)} came within {seconds:g} s", clause)
         return found
+
+
+KINDS: dict[int, type[Guest]] = {
+    CODES.ROLE_WORKER: WorkerGuest,
+    CODES.ROLE_CLIENT: ClientGuest,
+    CODES.ROLE_MANAGER: ManagerGuest,
+}
