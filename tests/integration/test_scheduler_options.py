@@ -100,7 +100,7 @@ def test_the_monitor_publishes_where_and_as_often_as_told(stage: Stage) -> None:
 def subscribed(address: str) -> Iterator[zmq.Socket[bytes]]:
     with zmq.Context() as context, context.socket(zmq.SUB) as socket:
         socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.SUBSCRIBE, b"")
+        socket.setsockopt(zmq.SUBSCRIBE, b"status")
         socket.connect(address)
         yield socket
 
