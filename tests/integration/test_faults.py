@@ -41,7 +41,12 @@ def shared(module_stage: Stage) -> Iterator[RealCluster]:
 
 @pytest.mark.parametrize(
     ("task", "how"),
-    [(tasks.exit_with_three, "exited with code 3"), (tasks.kill_itself, "SIGKILL"), (tasks.crash, "SIGSEGV")],
+    [
+        (tasks.exit_with_three, "exited with code 3"),
+        (tasks.kill_itself, "SIGKILL"),
+        (tasks.crash, "SIGSEGV"),
+        (tasks.kill_its_parent, "SIGKILL"),
+    ],
 )
 def test_a_task_that_kills_its_processor(shared: RealCluster, task: Callable[[], None], how: str) -> None:
     with Client(shared.address) as client:

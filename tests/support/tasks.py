@@ -67,6 +67,12 @@ def exit_with_three() -> None:
     os._exit(3)
 
 
+def kill_its_parent() -> None:
+    """The process that forks its worker's processors."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(100)
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

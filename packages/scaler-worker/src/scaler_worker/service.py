@@ -286,6 +286,10 @@ class Agent:
             notices = self._zygote.read()
         except EOFError:
             logger.error("Worker[%s]: the process that forks its processors has died", self._name)
+            # They have died with it, and their tasks are told so: one of them may have killed it, and would kill the
+            # next worker's as well if it were only handed back.
+            for number in list(self._links):
+                self._bury(zygote.Notice(zygote.EXITED, number, -signal.SIGKILL, 0, 0), now)
             self._exit_code = EXIT_BROKEN
             return
         for notice in notices:
