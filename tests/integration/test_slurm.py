@@ -12,7 +12,7 @@ from scaler import Client
 from tests.support import tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Command, Stage, until
-from tests.support.slurm import SlurmCluster, require_slurm
+from tests.support.slurm import KILL_WAIT_SECONDS, SlurmCluster, require_slurm
 
 LOST_SECONDS = 90.0
 """Slurm takes SlurmdTimeout to miss a node, and a round more to put its jobs back into the queue."""
@@ -40,12 +40,12 @@ def start_manager(cluster: RealCluster, tmp_path: Path, *options: str) -> Comman
 
 @pytest.mark.timeout(240)
 def test_jobs_come_with_work_and_go_without(cluster: RealCluster, slurm: SlurmCluster, tmp_path: Path) -> None:
-    manager = start_manager(cluster, tmp_path)
+    manager = start_manager(cluster, tmp_path, "--gres", "fpga:1")
     with Client(cluster.address) as client:
         futures = [client.submit(tasks.slow_square, number, 0.2) for number in range(30)]
         assert [future.result(WAIT) for future in futures] == [number * number for number in range(30)]
         (worker, *_) = cluster.snapshot().workers
-        assert [capability.name for capability in worker.capabilities] == ["debug"]
+        assert {capability.name: capability.amount for capability in worker.capabilities} == {"debug": -1, "fpga": 1}
         until(lambda: not slurm.jobs(), "no job is left")
         assert list(tmp_path.glob("scaler-*.log")), "what they wrote is where it was wanted"
     assert manager.end(signal.SIGTERM) == 0
@@ -61,9 +61,25 @@ def test_a_node_dies_while_tasks_run(cluster: RealCluster, slurm: SlurmCluster, 
         until(lambda: len(slurm.jobs()) == 2 and all(slurm.jobs().values()), "two jobs run")
         cluster.wait_for_workers(2)
         until(lambda: len({line.split()[1] for line in lines(log)}) == 2, "both are at work")
-        slurm.kill_node(slurm.jobs().popitem()[1])
+        job, node = slurm.jobs().popitem()
+        slurm.kill_node(node)
+        until(lambda: slurm.restarts(job) == 1, "its job is in the queue again", LOST_SECONDS)
         assert [future.result(LOST_SECONDS) for future in futures] == [number * number for number in range(80)]
     assert manager.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.timeout(240)
+def test_a_manager_told_to_end_drains_its_jobs(cluster: RealCluster, slurm: SlurmCluster, tmp_path: Path) -> None:
+    """What runs may finish, for longer than Slurm's KillWait, and in one run."""
+    manager = start_manager(cluster, tmp_path, "--grace-seconds", "60")
+    log = tmp_path / "log"
+    with Client(cluster.address) as client:
+        running = client.submit(tasks.logged_square, 2, KILL_WAIT_SECONDS + 3.0, str(log))
+        until(lambda: len(lines(log)) == 1, "it runs")
+        manager.send(signal.SIGTERM)
+        assert running.result(WAIT) == 4
+        assert manager.wait(2 * WAIT) == 0
+    assert len(lines(log)) == 1 and not slurm.jobs()
 
 
 @pytest.mark.timeout(240)

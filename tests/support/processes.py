@@ -162,8 +162,8 @@ class Stage:
     def start_program_file(self, program: Path, *arguments: str) -> Command:
         return self._start([str(program), *arguments])
 
-    def start_program(self, text: str) -> Command:
-        return self._start([sys.executable, "-c", text])
+    def start_program(self, text: str, *arguments: str) -> Command:
+        return self._start([sys.executable, "-c", text, *arguments])
 
     def _start(self, arguments: list[str]) -> Command:
         command = Command(arguments, self.environment(), self.directory)

@@ -16,6 +16,8 @@ from tests.support.processes import until
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
 START_SECONDS = 30.0
+KILL_WAIT_SECONDS = 3
+"""Between the SIGTERM and the SIGKILL of a scancel."""
 
 CONFIGURATION = """
 ClusterName=scaler-tests
@@ -27,6 +29,7 @@ AuthInfo=socket={directory}/munge/socket
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+GresTypes=fpga
 ReturnToService=2
 SlurmctldPidFile={directory}/slurmctld.pid
 SlurmdPidFile={directory}/slurmd-%n.pid
@@ -39,9 +42,9 @@ SelectTypeParameters=CR_Core
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 SlurmdTimeout=10
-KillWait=5
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=500 State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=500 State=UNKNOWN
+KillWait={kill_wait}
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Gres=fpga:2 RealMemory=500 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Gres=fpga:2 RealMemory=500 State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -65,8 +68,11 @@ class SlurmCluster:
         for name in ("munge", "spool/n1", "spool/n2", "state"):
             (self._directory / name).mkdir(parents=True)
         ports = _free_ports(3)
-        text = CONFIGURATION.format(host=socket.gethostname(), ports=ports, directory=self._directory)
+        text = CONFIGURATION.format(
+            host=socket.gethostname(), ports=ports, directory=self._directory, kill_wait=KILL_WAIT_SECONDS
+        )
         (self._directory / "slurm.conf").write_text(text)
+        (self._directory / "gres.conf").write_text("Name=fpga Count=2\n")
         self._start_munge()
         self._start("slurmctld", "-D", "-i")
         for node in ("n1", "n2"):
@@ -107,6 +113,9 @@ class SlurmCluster:
         """The node of each running job, empty for one that waits."""
         lines = self.run("squeue", "-h", "-o", "%i|%N").splitlines()
         return dict(line.split("|", 1) for line in lines)
+
+    def restarts(self, job: str) -> int:
+        return int(self.run("squeue", "-h", "-j", job, "-O", "RestartCnt"))
 
     # ------------------------------------------------------------ inside
 

@@ -27,6 +27,24 @@ def logged_square(value: int, seconds: float, log: str) -> int:
     return value * value
 
 
+def logged_megabyte(value: int, log: str) -> bytes:
+    note(log, f"{value} {os.getpid()}")
+    return bytes(1 << 20)
+
+
+def logged_family(client: Any, value: int, log: str) -> int:
+    """With two children, which leave lines of their own."""
+    note(log, f"{value} {os.getpid()}")
+    children = [client.submit(logged_child, f"{value}.{number}", value, log) for number in range(2)]
+    return sum(child.result() for child in children)
+
+
+def logged_child(name: str, value: int, log: str) -> int:
+    note(log, f"{name} {os.getpid()}")
+    time.sleep(0.01)
+    return value
+
+
 def note(log: str, line: str) -> None:
     with Path(log).open("a") as file:  # a short line that is appended is never mixed with another
         file.write(f"{line}\n")

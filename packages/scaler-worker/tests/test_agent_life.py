@@ -161,6 +161,26 @@ def test_sigterm_hands_back_the_queue_and_says_goodbye(cluster: Any, start_worke
     assert cluster.lost[0].is_orderly
 
 
+def terminate_a_child() -> int:
+    child_id = os.fork()
+    if not child_id:
+        time.sleep(300)
+    os.kill(child_id, signal.SIGTERM)
+    return os.waitstatus_to_exitcode(os.waitpid(child_id, 0)[1])
+
+
+def test_sigterm_ends_what_a_task_has_forked_but_no_processor(cluster: Any, worker: Any, tmp_path: Any) -> None:
+    assert cluster.run(terminate_a_child).loaded == -signal.SIGTERM
+    path = str(tmp_path / "go")
+    (running,) = cluster.dispatch(wait_and_return, (path, str(tmp_path / "begun")))
+    cluster.wait_until((tmp_path / "begun").exists, "the task to begin")
+    for process in worker.family()[1:]:
+        process.send_signal(signal.SIGTERM)
+    with open(path, "w"):
+        pass
+    assert cluster.wait_results([running])[0].loaded == "done"
+
+
 def test_a_scheduler_that_shuts_down_ends_the_worker(cluster: Any, start_worker: Any) -> None:
     worker = start_worker()
     cluster.send(Shutdown(1.0))

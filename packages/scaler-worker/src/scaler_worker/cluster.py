@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from scaler_protocol.process import PARENT_VARIABLE, die_with_parent
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
-from scaler_worker.service import EXIT_DONE, EXIT_GIVEN_UP, run_agent
+from scaler_worker.service import DRAIN_SIGNAL, EXIT_DONE, EXIT_GIVEN_UP, run_agent
 from scaler_worker.zygote import warm_up
 
 logger = logging.getLogger("scaler.cluster")
@@ -107,7 +107,7 @@ class Cluster:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the cluster's to handle
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             # Told to stop, not killed: it may still hand back its queue.
-            die_with_parent(cluster_id, signal.SIGTERM)
+            die_with_parent(cluster_id, DRAIN_SIGNAL)
             self._wake_reader.close()
             self._wake_writer.close()
             code = self._run_worker(self._config, name)
@@ -160,7 +160,7 @@ class Cluster:
                 worker.exit_code = 0  # waiting to be started again: now it is not
         if self._kill_at is None:
             self._kill_at = now + self._config.grace_seconds + STOP_MARGIN_SECONDS
-            self._signal_workers(signal.SIGTERM)
+            self._signal_workers(DRAIN_SIGNAL)
         elif self._stop_count > 1 or now >= self._kill_at:
             self._signal_workers(signal.SIGKILL)
 

@@ -43,6 +43,10 @@ EXIT_DONE = 0
 EXIT_GIVEN_UP = 1  # no scheduler, or one that will not have us: starting again would change nothing
 EXIT_BROKEN = 70  # anything else: worth another start
 
+DRAIN_SIGNAL = signal.SIGUSR1
+"""From the cluster to its workers. Whoever ends a service may send SIGTERM to all its processes, and a worker that gets
+that from two sides must not take the second one for impatience."""
+
 REST_SHARE = 0.6
 """A processor that is busy with short tasks is left alone for this share of its slice: the price in latency of results
 that leave several, or hundreds, at a time. What is left then is less than half a slice, so it is filled up at once."""
@@ -81,7 +85,8 @@ class Agent:
         )
         self._exit_code: int | None = None
         self._signal_reader, self._signal_writer = socket.socketpair()
-        self._stop_count = 0
+        self._must_stop = False
+        self._sigterm_count = 0
         self._poller = new_poller(config.event_loop)
         self._endpoint = self._dial()
         self._endpoint_descriptor = self._endpoint.fileno()
@@ -135,7 +140,8 @@ class Agent:
         self._signal_writer.setblocking(False)
         self._signal_reader.setblocking(False)
         signal.set_wakeup_fd(self._signal_writer.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGTERM, self._on_stop_signal)
+        for number in (signal.SIGTERM, DRAIN_SIGNAL):
+            signal.signal(number, self._on_stop_signal)
         self._handle(events.Started(), time.monotonic())
         timeout: int | None = 0
         while self._exit_code is None:
@@ -166,7 +172,7 @@ class Agent:
         links = [link for link in self._readable_links(ready, now) if self._read(link, now)]
         if self._control_descriptor in ready:
             self._read_zygote(now)
-        if self._stop_count:
+        if self._must_stop:
             self._stop(now)
         self._handle(_ROUND_ENDED, now)
         for link in links:  # now that their slices are filled up again
@@ -358,8 +364,9 @@ class Agent:
 
     # ------------------------------------------------------------ the end
 
-    def _on_stop_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._stop_count += 1
+    def _on_stop_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._must_stop = True
+        self._sigterm_count += number == signal.SIGTERM
         try:
             self._signal_writer.send(b"\0")  # an event loop sets a wake-up descriptor of its own
         except BlockingIOError:
@@ -370,7 +377,7 @@ class Agent:
             self._signal_reader.recv(4096)
         except BlockingIOError:
             pass
-        if self._stop_count > 1:
+        if self._sigterm_count > 1:
             self._exit_code = EXIT_DONE
         elif not self.core.tables.is_draining:
             self._handle(events.DrainRequested(self._config.grace_seconds), now)

@@ -214,7 +214,6 @@ class _Zygote:
     def _become_processor(self, zygote_id: int, channel: socket.socket, slot: int) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # A group of its own: the terminal's Ctrl-C does not reach it, and killing it takes what its task has started.
         os.setpgid(0, 0)
         die_with_parent(zygote_id)

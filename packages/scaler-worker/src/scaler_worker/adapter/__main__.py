@@ -13,7 +13,7 @@ from functools import partial
 from scaler_protocol.process import StartupError, UsageError, run_command, run_server
 from scaler_worker.adapter.config import PROGRAM, AdapterConfig, parse_arguments
 from scaler_worker.manager.arguments import unit_arguments
-from scaler_worker.manager.native import NativeBackend
+from scaler_worker.manager.native import STOP_MARGIN_SECONDS, NativeBackend
 
 logger = logging.getLogger("scaler.adapter")
 
@@ -35,7 +35,10 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
     from scaler_worker.adapter.groups import Groups
     from scaler_worker.adapter.server import AdapterServer
 
-    backend = NativeBackend(lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))))
+    backend = NativeBackend(
+        lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))),
+        config.cluster.grace_seconds + STOP_MARGIN_SECONDS,
+    )
     groups = Groups(backend, config.max_groups)
     server = AdapterServer(groups, config.cluster.capabilities, config.token)
     runner = web.AppRunner(server.application(), access_log=None, handle_signals=False)

@@ -53,7 +53,8 @@ def run_native(arguments: Sequence[str]) -> int:
         setup_logging(config.cluster.logging)
         return Cluster(config.cluster).run()
 
-    backend = NativeBackend(partial(_unit_arguments, config.manager, config.cluster))
+    arguments_of = partial(_unit_arguments, config.manager, config.cluster)
+    backend = NativeBackend(arguments_of, config.manager.stop_seconds)
     return _serve(config.manager, backend, config.cluster.logging, config.cluster.event_loop)
 
 

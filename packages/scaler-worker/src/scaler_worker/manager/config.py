@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import socket
@@ -24,8 +25,9 @@ from scaler_protocol.process import (
     positive_int,
 )
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
+from scaler_worker.manager.native import STOP_MARGIN_SECONDS
 from scaler_worker.manager.service import ManagerConfig
-from scaler_worker.manager.slurm import SlurmOptions
+from scaler_worker.manager.slurm import CONTROLLER_SECONDS, SlurmOptions
 
 PROGRAM = "scaler_worker_manager"
 SECTION = "worker_manager"
@@ -84,16 +86,22 @@ def parse_slurm(arguments: Sequence[str]) -> SlurmConfig:
     offered = {**_capabilities_of_job(parsed, each), **{one.name: one.amount for one in cluster.capabilities}}
     cluster = replace(cluster, capabilities=tuple(Capability(*item) for item in sorted(offered.items())))
     further = [f"--gres={parsed.gres}"] if parsed.gres else []
+    manager = manager_config(parsed, cluster)
     return SlurmConfig(
-        replace(manager_config(parsed, cluster), workers_per_unit=each, stop_seconds=60.0),
+        replace(manager, workers_per_unit=each, stop_seconds=manager.stop_seconds + CONTROLLER_SECONDS),
         cluster,
         SlurmOptions(
             parsed.partition or "",
             parsed.log_directory,
-            (*further, *shlex.split(parsed.sbatch_options)),
+            (_drained_before_its_end(cluster), *further, *shlex.split(parsed.sbatch_options)),
             parsed.python,
         ),
     )
+
+
+def _drained_before_its_end(cluster: ClusterConfig) -> str:
+    """When the time of a job runs out, its workers finish what they can, and give the rest back."""
+    return f"--signal=B:TERM@{math.ceil(cluster.grace_seconds + STOP_MARGIN_SECONDS)}"
 
 
 def _capabilities_of_job(parsed: argparse.Namespace, workers: int) -> dict[str, int]:
@@ -213,5 +221,5 @@ def manager_config(parsed: argparse.Namespace, cluster: ClusterConfig) -> Manage
         parsed.worker_manager_id or socket.gethostname(),
         parsed.max_task_concurrency,
         capabilities=cluster.capabilities,
-        stop_seconds=cluster.grace_seconds + 10.0,
+        stop_seconds=cluster.grace_seconds + STOP_MARGIN_SECONDS,
     )

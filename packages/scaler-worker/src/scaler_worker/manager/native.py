@@ -14,15 +14,24 @@ from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import Report
 
 SCALER_CLUSTER = (sys.executable, "-m", "scaler_worker")
-STOP_SECONDS = 20.0
-"""A cluster that was told to end kills its own workers before this is over."""
+STOP_MARGIN_SECONDS = 10.0
+"""Beyond the grace of its tasks. A cluster that was told to end kills its own workers before this is over."""
+KILLED_SECONDS = 10.0
+"""How long a killed process may take to vanish."""
 
 
 class NativeBackend:
-    """`arguments_of` gives the arguments of the command for a unit."""
+    """`arguments_of` gives the arguments of the command for a unit; one that was told to end is killed after
+    `stop_seconds`."""
 
-    def __init__(self, arguments_of: Callable[[str], Sequence[str]], command: Sequence[str] = SCALER_CLUSTER) -> None:
+    def __init__(
+        self,
+        arguments_of: Callable[[str], Sequence[str]],
+        stop_seconds: float,
+        command: Sequence[str] = SCALER_CLUSTER,
+    ) -> None:
         self._arguments_of = arguments_of
+        self._stop_seconds = stop_seconds
         self._command = command
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -44,13 +53,13 @@ class NativeBackend:
         process = self._processes.get(unit_id)
         if process is not None and process.returncode is None:
             process.send_signal(signal.SIGTERM)
-            asyncio.get_running_loop().call_later(STOP_SECONDS, self._kill, process)
+            asyncio.get_running_loop().call_later(self._stop_seconds, self._kill, process)
 
     async def close(self) -> None:
         for process in self._processes.values():
             self._kill(process)
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=STOP_SECONDS)
+            await asyncio.wait(self._tasks.values(), timeout=KILLED_SECONDS)
 
     async def _run(self, unit_id: str) -> None:
         """From the start of a unit to its end, which is told exactly once."""
@@ -59,6 +68,7 @@ class NativeBackend:
             process = await asyncio.create_subprocess_exec(
                 *self._command, *self._arguments_of(unit_id),
                 stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is the manager's to handle: a second signal would end their grace
                 env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
             )  # fmt: skip
         except OSError as error:

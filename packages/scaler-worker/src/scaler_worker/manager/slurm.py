@@ -24,6 +24,8 @@ logger = logging.getLogger("scaler.manager")
 POLL_SECONDS = 2.0
 COMMAND_SECONDS = 60.0
 """A controller that is overloaded, or fails over, may need as long."""
+CONTROLLER_SECONDS = 30.0
+"""What a job needs to end and to be seen to have ended, besides the time that its workers take."""
 AT_ONCE = 4
 """So many commands run at the same time, however many units start."""
 
@@ -50,8 +52,9 @@ class SlurmOptions:
 class _Job:
     job_id: str = ""  #: empty until sbatch has answered
     is_running: bool = False
+    has_run: bool = False  #: and was said to; one whose node was lost waits again
     is_stopping: bool = False
-    is_canceled: bool = False  #: Slurm has been told, and has understood
+    is_told: bool = False  #: to end, and Slurm has understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class SlurmBackend:
         """Raises SlurmError."""
         found = []
         for unit_id, line in (await self._listed()).items():
-            self._jobs[unit_id] = _Job(line.job_id, is_running=True)
+            self._jobs[unit_id] = _Job(line.job_id, line.state in RUNNING, has_run=True)
             found.append(UnitFound(unit_id, _place(line)))
         return found
 
@@ -95,11 +98,11 @@ class SlurmBackend:
         if job is not None:
             job.is_stopping = True
             if job.job_id:
-                self._spawn(self._cancel(job))
+                self._spawn(self._end(job))
 
     async def close(self) -> None:
         for job in self._jobs.values():
-            if job.job_id and not job.is_canceled:
+            if job.job_id:
                 await self._cancel(job)
         for task in self._tasks:
             task.cancel()
@@ -125,15 +128,24 @@ class SlurmBackend:
         job = self._jobs[unit_id]
         job.job_id = answer.strip().partition(";")[0]
         if job.is_stopping:
-            await self._cancel(job)
+            await self._end(job)
 
-    async def _cancel(self, job: _Job) -> None:
-        """SIGTERM, and SIGKILL after Slurm's KillWait. Once: a second signal would cut the worker's own grace short."""
+    async def _end(self, job: _Job) -> None:
+        """A job that runs is drained: the cluster command alone is signalled, once, and has all the grace it was given.
+        A plain scancel would signal the workers' own processes too, and kill them all after Slurm's KillWait."""
+        if job.is_running:
+            job.is_told = await self._cancel(job, "--batch", "--signal=TERM")
+        else:
+            await self._cancel(job, "--state=PENDING")  # if it has begun meanwhile, the next look will see that
+
+    async def _cancel(self, job: _Job, *options: str) -> bool:
+        """False when Slurm cannot: it is told again at the next look."""
         try:
-            await self._run("scancel", job.job_id)
-            job.is_canceled = True
+            await self._run("scancel", *options, job.job_id)
         except SlurmError as error:
-            logger.warning("WorkerManager: %s", error)  # it is tried again at the next look
+            logger.warning("WorkerManager: %s", error)
+            return False
+        return True
 
     async def _listed(self) -> dict[str, _Line]:
         """Jobs of ours that have not ended, by unit."""
@@ -187,10 +199,13 @@ class SlurmBackend:
         if line is None:
             del self._jobs[unit_id]
             self._report(UnitEnded(unit_id, "" if job.is_stopping else f"job {job.job_id} ended by itself"))
-        elif job.is_stopping and not job.is_canceled:
-            self._spawn(self._cancel(job))
-        elif line.state in RUNNING and not job.is_running:
-            job.is_running = True
+            return
+        job.is_running = line.state in RUNNING
+        job.is_told = job.is_told and job.is_running
+        if job.is_stopping and not job.is_told:
+            self._spawn(self._end(job))
+        elif job.is_running and not job.has_run:
+            job.has_run = True
             self._report(UnitRuns(unit_id, _place(line)))
 
     def _say(self, text: str) -> None:

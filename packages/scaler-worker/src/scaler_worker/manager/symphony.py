@@ -18,6 +18,7 @@ from scaler_protocol.process import (
     add_logging_arguments,
     check_event_loop,
     logging_options,
+    non_negative_seconds,
     positive_int,
 )
 from scaler_protocol.process.worker_arguments import checked_address, parse_capabilities
@@ -27,8 +28,8 @@ from scaler_worker.manager.native import NativeBackend
 from scaler_worker.manager.service import ManagerConfig
 
 COMMAND = "scaler_symphony_cluster"
-STOP_SECONDS = 30.0
-"""It closes its Symphony session, which may take its time."""
+CLOSE_SECONDS = 30.0
+"""Closing its Symphony session may take its time, besides the grace of its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,13 @@ class SymphonyUnits:
     manager: ManagerConfig
     service_name: str
     base_concurrency: int
+    grace_seconds: float
     further: tuple[str, ...]
     event_loop: str
     logging: LoggingOptions
 
     def backend(self) -> NativeBackend:
-        return NativeBackend(partial(_arguments, self), (_command(),))
+        return NativeBackend(partial(_arguments, self), self.manager.stop_seconds, (_command(),))
 
 
 def parse_symphony(arguments: Sequence[str]) -> SymphonyUnits:
@@ -51,10 +53,12 @@ def parse_symphony(arguments: Sequence[str]) -> SymphonyUnits:
     check_event_loop(parsed.event_loop)
     name = parsed.worker_manager_id or f"symphony {parsed.service_name}"
     capabilities = parsed.per_worker_capabilities
+    stop_seconds = parsed.grace_seconds + CLOSE_SECONDS
     return SymphonyUnits(
-        ManagerConfig(checked_address(parsed.address), name, 1, capabilities=capabilities, stop_seconds=STOP_SECONDS),
+        ManagerConfig(checked_address(parsed.address), name, 1, capabilities=capabilities, stop_seconds=stop_seconds),
         parsed.service_name,
         parsed.max_task_concurrency,
+        parsed.grace_seconds,
         tuple(shlex.split(parsed.cluster_options)),
         parsed.event_loop,
         logging_options(parsed),
@@ -84,8 +88,12 @@ def symphony_parser() -> ArgumentParser:
         help='what the hosts offer: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
     )  # fmt: skip
     parser.add_argument(
+        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
+        help="how long running tasks may go on when it is told to stop (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
         "--cluster-options", default="", metavar="TEXT",
-        help=f'further options of {COMMAND}: "--grace-seconds 60 --session-type Fast"',
+        help=f'further options of {COMMAND}: "--session-type Fast"',
     )  # fmt: skip
     add_manager_name(parser)
     add_event_loop_argument(parser)
@@ -102,6 +110,7 @@ def _arguments(units: SymphonyUnits, unit_id: str) -> list[str]:
         f"--worker-name={unit_id}",
         f"--worker-capabilities={capabilities_text(manager.capabilities)}",
         f"--unit={manager.manager_id.hex()}:{unit_id}",
+        f"--grace-seconds={units.grace_seconds!r}",
         f"--event-loop={units.event_loop}",
     ]
     return [*arguments, *units.further, *units.logging.arguments()]

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from types import FrameType
 
 from scaler_protocol.process import LoggingOptions, execute_preload, setup_logging
 from scaler_protocol.running.named import NamedFunctions
@@ -31,6 +32,7 @@ class ProcessorOptions:
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _outlive_sigterm()
     _use_streams()
     random.seed()
     if options.logging is not None:
@@ -42,6 +44,28 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     gc.freeze()
     housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
     ProcessorLoop(end, page, slot, housekeeping, NamedFunctions(options.functions)).run()
+
+
+def _outlive_sigterm() -> None:
+    """Whoever ends a service may send SIGTERM to all its processes. The agent then gives our task its grace, and ends
+    us afterwards. For what the task itself starts, the signal means what it always means: a handler does not survive an
+    exec, and in a fork the default is back before the signal can arrive there."""
+    sigterm = {signal.SIGTERM}
+
+    def outlive(number: int, frame: FrameType | None) -> None:
+        return
+
+    def begin_child() -> None:
+        if signal.getsignal(signal.SIGTERM) is outlive:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, sigterm)
+
+    signal.signal(signal.SIGTERM, outlive)
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, sigterm),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, sigterm),
+        after_in_child=begin_child,
+    )
 
 
 def _use_streams() -> None:
