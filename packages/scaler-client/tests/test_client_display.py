@@ -78,7 +78,7 @@ def test_to_say_so_never_waits(client: Client) -> None:
     """Also while another thread leads the connection, or connects."""
     connection = client._calls.connection  # type: ignore[union-attr]
     said: list[str] = []
-    with connection._lock, client._lock:
+    with connection.lock, client._lock:
         thread = threading.Thread(target=lambda: said.append(repr(client) + client._repr_html_()))
         thread.start()
         thread.join(WAIT)

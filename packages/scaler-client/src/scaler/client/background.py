@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -20,7 +21,8 @@ class Background:
         self._name = name
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._lock = threading.Lock()
-        self._is_running = False
+        #: where its thread is; none is inherited by a forked child
+        self._process_id = 0
         self._thread_id = 0
 
     @property
@@ -30,14 +32,14 @@ class Background:
     def run(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
         with self._lock:
-            if self._is_running:
+            if self._process_id == os.getpid():
                 return
-            self._is_running = True
+            self._process_id = os.getpid()
         threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
     def wait(self, timeout_seconds: float) -> bool:
         """Until all jobs given so far are done, or the time is over. Never from within a job."""
-        if self._jobs.empty() and not self._is_running:
+        if self._jobs.empty() and not self._process_id:
             return True
         done = threading.Event()
         self.run(done.set)
@@ -52,7 +54,7 @@ class Background:
                 with self._lock:
                     # `run` puts first and looks at the flag after: a job that is not seen here starts a new thread.
                     if self._jobs.empty():
-                        self._is_running = False
+                        self._process_id = 0
                         return
                 continue
             try:

@@ -13,10 +13,8 @@ edge-triggered, so every leader drains until `settle` says that nothing is left.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import math
-import os
 import sys
 import threading
 import time
@@ -26,12 +24,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scaler.client import errors
+from scaler.client import errors, inherited
 from scaler.client.background import Background
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
 from scaler.client.core.records import Outcomes, result_objects
 from scaler.client.explaining import Questions
+from scaler.client.future import ScalerFuture
 from scaler.client.storage import Storage
 from scaler.client.watch import Watch
 from scaler.utility.exceptions import DisconnectedError
@@ -76,8 +75,6 @@ class Connection:
         parent_task: TaskId = NO_TASK,
     ) -> None:
         self.address = address
-        #: a forked child inherits this object, but not the thread that serves it
-        self.process_id = os.getpid()
         #: who we are to the scheduler now; another one after a session was lost
         self.peer_id: PeerId = new_peer_id()
         self.identity = bytes(self.peer_id)
@@ -93,7 +90,7 @@ class Connection:
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
         self._may_retire = False
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._inbox: deque[events.ProgramEvent] = deque()
         self._garbage: deque[tuple[ObjectId, ...]] = deque()
         #: calls that wait for futures among their arguments, or whose tasks have not ended since (CLI-14)
@@ -114,7 +111,7 @@ class Connection:
         self.questions = Questions(self)
         self._watch = Watch()
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
-        _open_connections.add(self)
+        inherited.note(self)
 
     def open(self) -> Connection:
         """Returns when the scheduler has welcomed us; raises what says why not."""
@@ -167,7 +164,7 @@ class Connection:
         caller goes on waiting in its own way. Not inside a task, which may be interrupted anywhere."""
         if self._core.pending_count != 1 or task_context.current() is not None:
             return
-        with self._lock:
+        with self.lock:
             endpoint, generation = self._endpoint, self._endpoint.generation
             wait = None if self.is_closed or self._inbox else self._watch.lend(endpoint)
         if wait is None:
@@ -178,14 +175,14 @@ class Connection:
                 due_seconds = self._until_next_deadline()
                 seconds = LONE_WAIT_SECONDS if due_seconds is None else min(due_seconds, LONE_WAIT_SECONDS)
                 wait(max(SHORTEST_WAIT_SECONDS, min(seconds, end_at - time.monotonic())))
-                with self._lock:
+                with self.lock:
                     if self.is_closed or time.monotonic() >= end_at:
                         return
                     self._drive(is_readable=True)
                     if self._endpoint is not endpoint or endpoint.generation != generation:
                         return  # there is another socket: dialing is the IO thread's
         finally:
-            with self._lock:
+            with self.lock:
                 if not self._is_closed:
                     self._watch.take_back(self._endpoint)
             if self._endpoint is not endpoint or endpoint.generation != generation or self._is_leaving:
@@ -214,7 +211,7 @@ class Connection:
     def pending_collectors(self, owner: object) -> list[Any]:
         """Who waits for unfinished tasks of this owner."""
         deferred = [one.collector for one in tuple(self.deferred.values()) if one.owner is owner]
-        with self._lock:
+        with self.lock:
             self._drive(is_readable=False)
             return deferred + self._core.collectors_of(owner)
 
@@ -249,7 +246,7 @@ class Connection:
 
     def share_with(self, user: object) -> bool:
         """Stay open at least as long as this object lives. False: it is too late, open another."""
-        with self._lock:
+        with self.lock:
             if self.is_closed:
                 return False
             self._users = weakref.WeakSet() if self._users is None else self._users
@@ -268,17 +265,29 @@ class Connection:
         self._is_leaving = True
         self._watch.wake_surely()
 
+    def abandon(self) -> None:
+        """In a forked child: what is pending ends, here and not for the parent, and nothing is sent to anybody."""
+        posted = [one.collector for event in self._inbox for one in events.submissions_of(event)]
+        deferred = [one.collector for one in self.deferred.values()]
+        for collector in (*self._core.collectors_of(None), *posted, *deferred):
+            if isinstance(collector, ScalerFuture):
+                collector.abandon()
+        self._core = ClientCore(timeout_seconds=self._timeout_seconds)
+        self._inbox.clear()
+        self.deferred.clear()
+        self._is_leaving = self._is_closed = True
+
     # ------------------------------------------------------------ leading
 
     def _lead(self) -> bool:
         """Do what is posted, in this thread, unless somebody else leads: then tell them. True: all of it is done."""
-        if not self._lock.acquire(blocking=False):
+        if not self.lock.acquire(blocking=False):
             return False
         try:
             self._drive(is_readable=False)
             is_same_socket = self._watch.is_lent or self._watch.is_following(self._endpoint)
         finally:
-            self._lock.release()
+            self.lock.release()
         return not self._inbox and is_same_socket
 
     def _drive(self, is_readable: bool) -> None:
@@ -404,7 +413,7 @@ class Connection:
         try:
             is_readable = True  # the first poll dials
             while True:
-                with self._lock:
+                with self.lock:
                     if self._is_leaving:
                         self._leave()
                         break
@@ -448,7 +457,7 @@ class Connection:
         self._endpoint.settle(time.monotonic())
 
     def _end(self, text: str) -> None:
-        with self._lock:
+        with self.lock:
             self._is_closed = True
             self._refuse(text)
             self._retire()
@@ -471,19 +480,6 @@ _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.AnswerShutdown: Connection._do_answer_shutdown,
     actions.Explained: Connection._do_explained,
 }
-
-
-_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-
-
-def _close_all() -> None:
-    """At the end of the process: what is not said goodbye to waits for us for a whole lease."""
-    for connection in list(_open_connections):
-        if connection.process_id == os.getpid():
-            connection.close()
-
-
-atexit.register(_close_all)
 
 
 def _hello(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> Hello:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.client.condition import FutureCondition
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.waiting import Waiters, in_event_loop, yielding
+from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, TaskId
 
@@ -168,6 +169,16 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         for take in borrowers:
             take(outcomes)
         self._invoke_callbacks()
+
+    def abandon(self) -> None:
+        """In a forked child, where nothing will come. Its callbacks are the parent's: they are called there."""
+        self._condition = FutureCondition()
+        self._decode_lock = threading.Lock()
+        self._done_callbacks = []
+        self._exception = DisconnectedError(
+            "this process was forked while the task was pending: only the process that submitted it gets its result"
+        )
+        self._state = _FINISHED
 
     # ------------------------------------------------------------ as an argument of another call (CLI-14)
 

@@ -127,9 +127,9 @@ class ClientCore:
         return len(self._table.pending)
 
     def collectors_of(self, owner: object) -> list[Collector]:
-        """Who waits for unfinished tasks of this owner, each once."""
-        entries = (entry.submission for entry in self._table.pending.values() if entry.submission.owner is owner)
-        found = {id(one.collector): one.collector for one in entries}
+        """Who waits for unfinished tasks of this owner, or of anybody if it is None, each once."""
+        every = (entry.submission for entry in self._table.pending.values())
+        found = {id(one.collector): one.collector for one in every if owner is None or one.owner is owner}
         return list(found.values())
 
     # ------------------------------------------------------------ what the program wants

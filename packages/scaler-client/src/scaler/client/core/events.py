@@ -98,5 +98,13 @@ Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequeste
 ProgramEvent = Wish | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
+
+def submissions_of(event: ProgramEvent) -> tuple[Submission, ...]:
+    """The tasks that somebody will wait for once the core has this event."""
+    if isinstance(event, Submitted):
+        return (event.submission,)
+    return event.wanted if isinstance(event, GraphSubmitted) else ()
+
+
 FLUSH = Flush()
 TICKED = Ticked()

@@ -1,0 +1,61 @@
+"""The connections of this process: they say goodbye when it ends, and are of no use in a child that it forks.
+
+A forked child inherits every object and none of the threads that serve them. What was pending can only end in the
+parent, so in the child it ends with an error that says so; a client connects anew when the child first uses it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from typing import Protocol
+
+
+class Inherited(Protocol):
+    lock: threading.Lock
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+LOCK_SECONDS = 1.0
+"""A fork from a signal's handler may have interrupted whoever holds the lock."""
+
+_open: weakref.WeakSet[Inherited] = weakref.WeakSet()
+_held: list[threading.Lock] = []
+
+
+def note(connection: Inherited) -> None:
+    _open.add(connection)
+
+
+def _close_all() -> None:
+    """What is not said goodbye to waits for us for a whole lease."""
+    for connection in list(_open):
+        connection.close()
+
+
+def _hold_all() -> None:
+    """No thread is in the middle of anything when the process forks."""
+    _held.extend(connection.lock for connection in list(_open) if connection.lock.acquire(timeout=LOCK_SECONDS))
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _abandon_all() -> None:
+    _let_go()
+    for connection in list(_open):
+        connection.abandon()
+    _open.clear()
+
+
+atexit.register(_close_all)
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(before=_hold_all, after_in_parent=_let_go, after_in_child=_abandon_all)
