@@ -41,9 +41,9 @@ class Guard:
         if self.hosts and host_name(host) not in self.hosts:
             return "this page is not served under that name: use the address it was started with, or --allowed-host"
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
             return "pages of other origins may not read this"
-        if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not _is_link(headers):
             return "pages of other sites may not read this"
         if self.token and not self._has_token(headers, cookies):
             return "a token is needed: open the address with ?token=…, or send it as Authorization: Bearer …"
@@ -51,11 +51,22 @@ class Guard:
 
     def _has_token(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
         scheme, _, bearer = headers.get("Authorization", "").partition(" ")
-        given = bearer if scheme.lower() == "bearer" else cookies.get(COOKIE, "")
+        given = bearer if scheme.lower() == "bearer" else cookies.get(cookie_name(headers.get("Host", "")), "")
         return self.is_token(given)
 
     def is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return hmac.compare_digest(given.encode(errors="surrogateescape"), self.token.encode(errors="surrogateescape"))
+
+
+def _is_link(headers: Mapping[str, str]) -> bool:
+    """A link to the page that somebody follows, in a tab of its own: whoever has made the link cannot read there."""
+    return headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+
+
+def cookie_name(host: str) -> str:
+    """Browsers keep cookies by host and not by port, where another cluster may be shown with another token."""
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdecimal() and port.isascii() else COOKIE
 
 
 def host_name(host: str) -> str:

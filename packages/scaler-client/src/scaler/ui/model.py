@@ -10,6 +10,7 @@ from scaler.monitoring import ClusterState, Heard
 from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.messages import (
+    NO_PEER,
     Capability,
     ClusterStatus,
     FunctionName,
@@ -25,8 +26,9 @@ from scaler_protocol.messages import (
 Json = dict[str, Any]
 
 HISTORY_POINTS = 900  #: publications: a quarter of an hour, for charts
-RUNS_KEPT = 20_000
+RUNS_KEPT = 40_000  #: a scheduler tells of 2,000 a second at most
 LOGS_KEPT = 500
+GRAPHS_KEPT = 4  #: of those that no longer run
 GRAPH_STATES = ("waiting", "queued", "dispatched", "canceling", "ended")
 
 
@@ -43,6 +45,8 @@ class Model:
         self._history: deque[Json] = deque(maxlen=HISTORY_POINTS)
         self._logs: deque[Json] = deque(maxlen=LOGS_KEPT)
         self._graphs: list[Json] = []
+        self._graphs_server = NO_PEER
+        self._told_condition: Json = {}
 
     def take(self, state: ClusterState, heard: Iterable[Heard], at: float) -> list[tuple[str, Json]]:
         """Kind and content of what to tell. `at`: seconds of the epoch."""
@@ -54,13 +58,17 @@ class Model:
                 if message is state.status or not self.status:
                     told.append(("status", self._take_status(message, at)))
             elif isinstance(message, TaskSamples):
-                told.append(("tasks", self._take_samples(message, at)))
+                if message.blocks:
+                    told.append(("tasks", self._take_samples(message, at)))
             elif isinstance(message, GraphShapes):
-                self._graphs = [_graph(shape) for shape in message.graphs]
-                told.append(("graphs", {"graphs": self._graphs}))
+                if self._take_graphs(message):
+                    told.append(("graphs", {"graphs": self._graphs}))
             elif isinstance(message, TaskLog):
                 told.append(("log", self._take_log(message, at)))
-        told.append(("condition", self.condition()))
+        condition = self.condition()
+        if condition != self._told_condition:
+            self._told_condition = condition
+            told.append(("condition", condition))
         return told
 
     def condition(self) -> Json:
@@ -89,7 +97,7 @@ class Model:
     def _take_status(self, status: ClusterStatus, at: float) -> Json:
         self.status = cluster(status, at)
         self._history.append(point(self.status))
-        return self.status
+        return {"status": self.status, "point": self._history[-1]}
 
     def _take_samples(self, message: TaskSamples, at: float) -> Json:
         new = list(runs(message, at))
@@ -97,7 +105,18 @@ class Model:
         self.runs.extend(new)
         self.sampled_count += len(new)
         self.ended_count += ended
-        return {"runs": [list(run) for run in new], "ended": ended, "at": at}
+        return {"runs": [list(run) for run in new], "ended": ended}
+
+    def _take_graphs(self, message: GraphShapes) -> bool:
+        """Whether there is anything new. Those that run come first, then the last that did, the latest first."""
+        running = {shape.graph_id.hex(): _graph(shape) for shape in message.graphs}
+        # A scheduler that is another one cannot know what became of the tasks of the one before.
+        have_ended = message.server_id == self._graphs_server
+        gone = [_gone(one, have_ended=have_ended) for one in self._graphs if one["id"] not in running]
+        before = self._graphs
+        self._graphs = [*running.values(), *gone[:GRAPHS_KEPT]]
+        self._graphs_server = message.server_id
+        return self._graphs != before
 
     def _take_log(self, message: TaskLog, at: float) -> Json:
         line = {
@@ -188,7 +207,7 @@ def capabilities_text(capabilities: Iterable[Capability]) -> str:
 def _worker(entry: WorkerEntry) -> Json:
     status = entry.status
     return {
-        "id": entry.peer_id.hex()[:8],
+        "id": entry.peer_id.hex(),
         "name": entry.name,
         "host": entry.software.host,
         "pid": entry.software.process_id,
@@ -248,5 +267,13 @@ def _graph(shape: GraphShape) -> Json:
         "client": shape.client_id.hex()[:8],
         "tasks": shape.task_count,
         "unfinished": shape.unfinished_count,
+        "runs": True,
         "nodes": nodes,
     }
+
+
+def _gone(graph: Json, *, have_ended: bool) -> Json:
+    if not graph["runs"]:
+        return graph
+    nodes = [[task, name, "ended" if have_ended else state, needs] for task, name, state, needs in graph["nodes"]]
+    return {**graph, "runs": False, "unfinished": 0 if have_ended else graph["unfinished"], "nodes": nodes}

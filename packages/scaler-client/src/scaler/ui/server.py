@@ -11,7 +11,7 @@ from aiohttp import web
 
 from scaler.ui import metrics
 from scaler.ui.feed import Feed
-from scaler.ui.guards import COOKIE, HEADERS, Guard
+from scaler.ui.guards import HEADERS, Guard, cookie_name
 from scaler.ui.trace import chrome_trace
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.process import StartupError
@@ -32,7 +32,7 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app[FEED], app[GUARD] = feed, guard
     app.router.add_get("/", _page)
     app.router.add_get("/static/{name}", _static)
-    app.router.add_get("/events", _events)
+    app.router.add_get("/events", _events, allow_head=False)  # it never ends
     app.router.add_get("/explain", _explain)
     app.router.add_get("/state.json", _state)
     app.router.add_get("/trace.json", _trace)
@@ -67,7 +67,8 @@ async def _page(request: web.Request) -> web.StreamResponse:
     if "token" in request.query:
         # Out of the address, so that it is in no history and no picture of the screen.
         response = web.Response(status=303, headers={"Location": "/"})
-        response.set_cookie(COOKIE, request.query["token"], httponly=True, samesite="Strict")
+        # Lax, not Strict: the link may have been followed from a page of elsewhere, and then it would not come back.
+        response.set_cookie(cookie_name(request.host), request.query["token"], httponly=True, samesite="Lax")
         return response
     return _file("index.html")
 

@@ -3,17 +3,17 @@ import { Graphs } from "./graphs.js";
 import { Stream } from "./stream.js";
 import { Views } from "./views.js";
 
-const RUNS_KEPT = 40000, POINTS_KEPT = 900, LOGS_KEPT = 500;
+const RUNS_KEPT = 100000, POINTS_KEPT = 900, LOGS_KEPT = 500;
 const at = (id) => document.getElementById(id);
 
 const page = {
-  status: {}, history: [], logs: [],
+  status: {}, history: [], logs: [], condition: {}, dropped: 0,
   stream: { runs: [], sampled: 0, ended: 0, at: Date.now() / 1000 },
 };
+const explain = (task) => { open("waiting"); at("explain-task").value = task; ask(); };
 const stream = new Stream(page.stream);
-const graphs = new Graphs(at("graph-list"));
-const views = new Views(page, (task) => { open("waiting"); at("explain-task").value = task; ask(); });
-graphs.show([]);
+const graphs = new Graphs(at("graph-list"), explain);
+const views = new Views(page, explain);
 
 // ---------------------------------------------------------------- what the server says
 
@@ -24,38 +24,45 @@ const takes = {
     page.logs = told.logs;
     page.stream.runs = told.runs;
     Object.assign(page.stream, { sampled: told.sampled, ended: told.ended });
-    if (told.runs.length) page.stream.at = Math.max(...told.runs.slice(-500).map((run) => run[4] + run[5]));
+    page.stream.at = told.status.at ?? page.stream.at;
+    views.forget();
     graphs.show(told.graphs);
     takes.condition(told);
   },
   status(told) {
-    page.status = told;
-    page.history.push(point(told));
+    page.status = told.status;
+    page.stream.at = told.status.at;
+    page.history.push(told.point);
     if (page.history.length > POINTS_KEPT) page.history.shift();
   },
   tasks(told) {
     const { stream: kept } = page;
-    kept.runs.push(...told.runs);
+    for (const run of told.runs) kept.runs.push(run);
     if (kept.runs.length > RUNS_KEPT) kept.runs.splice(0, kept.runs.length - RUNS_KEPT);
     kept.sampled += told.runs.length;
     kept.ended += told.ended;
-    kept.at = told.at;
   },
   graphs: (told) => graphs.show(told.graphs),
   log(told) {
     page.logs.push(told);
+    views.printed += 1;
     if (page.logs.length > LOGS_KEPT) page.logs.shift();
   },
   condition(told) {
+    page.condition = told;
     at("address").textContent = told.address;
     document.title = `${told.condition === "live" ? "" : "(!) "}Scaler ${told.address}`;
     const extra = [
       told.restarts ? `restarted ${told.restarts}×` : "", told.missed ? `${told.missed} updates missed` : "",
+      page.dropped ? `this page was too slow for ${page.dropped} updates` : "",
     ].filter(Boolean).join(", ");
     say(told.condition === "live" ? `live${extra ? `: ${extra}` : ""}` : told.condition, told.condition);
     notice(told.condition === "live" ? "" : told.text || "waiting for the scheduler…");
   },
-  dropped: (told) => say(`live: this page was too slow for ${told.count} updates`, "live"),
+  dropped(told) {
+    page.dropped += told.count;
+    takes.condition(page.condition);
+  },
 };
 
 function say(text, kind) {
@@ -68,15 +75,6 @@ function notice(text) {
   const place = at("notice");
   if (place.textContent !== text) place.textContent = text;
   place.hidden = !text;
-}
-
-function point(status) {
-  const total = (value) => status.workers.reduce((all, one) => all + value(one), 0);
-  return {
-    at: status.at, server: status.server, tasks: status.tasks, workers: status.workers.length,
-    worker_rss: total((one) => one.rss + one.agent_rss), storage_bytes: status.storage.bytes,
-    scheduler_rss: status.scheduler.rss, scheduler_cpu: status.scheduler.cpu, worker_cpu: total((one) => one.cpu),
-  };
 }
 
 // EventSource dials again by itself; each time the server begins from the beginning.
@@ -114,7 +112,7 @@ function open(view) {
     tab.tabIndex = is ? 0 : -1;
     at(tab.getAttribute("aria-controls")).hidden = !is;
   }
-  if (location.hash !== `#${view}`) history.replaceState(null, "", `#${view}`);
+  history.replaceState(null, "", `#${view}`);
   soon();
 }
 
@@ -133,6 +131,7 @@ for (const tab of tabs) {
 }
 document.addEventListener("visibilitychange", soon);
 window.addEventListener("resize", soon);
+window.addEventListener("hashchange", () => open(named(location.hash)));
 
 async function ask() {
   const answer = at("explain-answer");
@@ -168,5 +167,7 @@ at("theme").addEventListener("click", () => {
 darkWish.addEventListener("change", paint);
 paint();
 
-const asked = location.hash.slice(1);
-open(tabs.some((tab) => tab.getAttribute("aria-controls") === asked) ? asked : "overview");
+function named(hash) {
+  return tabs.some((tab) => `#${tab.getAttribute("aria-controls")}` === hash) ? hash.slice(1) : current;
+}
+open(named(location.hash));

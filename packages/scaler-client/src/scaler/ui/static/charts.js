@@ -1,7 +1,9 @@
-// Small charts over time on a canvas: lines, or areas on top of each other. What they show is also said in words.
-import { clock } from "./format.js";
+// Small charts over time on a canvas: lines, or areas on top of each other. Below each, its numbers as text: those of the
+// moment that is pointed at, or of now.
+import { clock, element } from "./format.js";
 
-const PALETTE = ["#4c8fd6", "#d98a1f", "#3aa564", "#c2569b", "#8c77d9", "#7d8791"];
+const PALETTE = ["#4c8fd6", "#d98a1f", "#3aa564", "#c2569b"];
+const HEIGHT = 150, TOP = 18, FOOT = 16, SIDE = 4;
 
 export function context(canvas, height) {
   const ratio = window.devicePixelRatio || 1;
@@ -18,49 +20,95 @@ export function context(canvas, height) {
 
 export const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// series: {name, values}; all as long as `times`
-export function draw(canvas, times, series, { show, stacked = false }) {
-  const { pen, width, height } = context(canvas, canvas.clientHeight);
-  if (!width) return;
-  const top = 20, bottom = height - 16, left = 4, right = width - 4;
-  const heights = stacked ? stack(series) : series.map((one) => ({ high: one.values, low: null }));
-  const most = Math.max(1e-9, ...heights.flatMap(({ high }) => high));
-  const x = (i) => left + (right - left) * (times.length < 2 ? 1 : (times[i] - times[0]) / (times.at(-1) - times[0] || 1));
-  const y = (value) => bottom - (bottom - top) * (value / most);
-  pen.font = "11px system-ui, sans-serif";
-  pen.strokeStyle = themed("--line");
-  pen.fillStyle = themed("--soft");
-  pen.beginPath();
-  pen.moveTo(left, bottom + 0.5);
-  pen.lineTo(right, bottom + 0.5);
-  pen.moveTo(left, top + 0.5);
-  pen.lineTo(right, top + 0.5);
-  pen.stroke();
-  if (times.length) {
-    pen.fillText(clock(times[0]), left, height - 3);
-    pen.textAlign = "right";
-    pen.fillText(clock(times.at(-1)), right, height - 3);
-    pen.fillText(show(most), right, top - 6);
-    pen.textAlign = "left";
+export function swatch(colour) {
+  const made = element("span", undefined, { class: "swatch", "aria-hidden": "true" });
+  made.style.backgroundColor = colour;
+  return made;
+}
+
+export class Chart {
+  constructor(figure, names, show, { stacked = false } = {}) {
+    Object.assign(this, { names, show, stacked, times: [], series: [], pointed: null });
+    this.canvas = element("canvas", undefined, { role: "img" });
+    this.moment = element("span", "", { class: "moment" });
+    this.numbers = names.map(() => element("b"));
+    const legend = element("ul", undefined, { class: "legend" });
+    names.forEach((name, which) => {
+      const item = element("li");
+      item.append(swatch(PALETTE[which]), `${name} `, this.numbers[which]);
+      legend.append(item);
+    });
+    figure.append(this.canvas, legend);
+    figure.querySelector("figcaption").append(this.moment);
+    this.canvas.addEventListener("pointermove", (event) => { this.pointed = event.offsetX; this.draw(); });
+    this.canvas.addEventListener("pointerleave", () => { this.pointed = null; this.draw(); });
   }
-  heights.forEach(({ high, low }, which) => line(pen, high, low, x, y, PALETTE[which % PALETTE.length]));
-  legend(pen, series, left, top - 7, right - 80);
-  const last = series.map((one) => `${one.name} ${show(one.values.at(-1) ?? 0)}`).join(", ");
-  canvas.setAttribute("aria-label", `now: ${last}; highest: ${show(most)}`);
+
+  // series: for each name as many values as there are times
+  update(times, series) {
+    Object.assign(this, { times, series });
+    this.draw();
+  }
+
+  draw() {
+    const { pen, width } = context(this.canvas, HEIGHT);
+    const { times, series } = this;
+    if (!width || !times.length) return;
+    const bottom = HEIGHT - FOOT, right = width - SIDE;
+    const bands = this.stacked ? stack(series) : series.map((high) => ({ high, low: null }));
+    const most = Math.max(1e-9, ...bands.map(({ high }) => Math.max(...high)));
+    const begin = times[0], span = times.at(-1) - begin || 1;
+    const x = (i) => SIDE + (right - SIDE) * (times.length < 2 ? 1 : (times[i] - begin) / span);
+    const y = (value) => bottom - (bottom - TOP) * (value / most);
+    this.frame(pen, right, bottom, most);
+    bands.forEach((band, which) => line(pen, band, x, y, PALETTE[which]));
+    const index = this.pointed === null ? times.length - 1 : nearest(times, begin + span * (this.pointed - SIDE) / (right - SIDE));
+    if (this.pointed !== null) rule(pen, x(index), TOP, bottom);
+    this.moment.textContent = this.pointed === null ? "" : ` at ${clock(times[index])}`;
+    this.numbers.forEach((place, which) => { place.textContent = this.show(series[which][index]); });
+    const now = this.names.map((name, which) => `${name} ${this.show(series[which].at(-1))}`).join(", ");
+    this.canvas.setAttribute("aria-label", `since ${clock(begin)}; now: ${now}; highest: ${this.show(most)}`);
+  }
+
+  frame(pen, right, bottom, most) {
+    rule(pen, SIDE, bottom, bottom, right);
+    rule(pen, SIDE, TOP, TOP, right);
+    pen.font = "11px system-ui, sans-serif";
+    pen.fillStyle = themed("--soft");
+    pen.textAlign = "left";
+    pen.fillText(clock(this.times[0]), SIDE, HEIGHT - 3);
+    pen.textAlign = "right";
+    pen.fillText(clock(this.times.at(-1)), right, HEIGHT - 3);
+    pen.fillText(this.show(most), right, TOP - 5);
+  }
+}
+
+function rule(pen, x, top, bottom, right = x) {
+  pen.strokeStyle = themed("--line");
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.moveTo(x, top + 0.5);
+  pen.lineTo(right, bottom + 0.5);
+  pen.stroke();
+}
+
+function nearest(times, wanted) {
+  let best = 0;
+  times.forEach((at, i) => { if (Math.abs(at - wanted) < Math.abs(times[best] - wanted)) best = i; });
+  return best;
 }
 
 function stack(series) {
   let low = null;
-  return series.map((one) => {
-    const high = one.values.map((value, i) => value + (low ? low[i] : 0));
+  return series.map((values) => {
+    const high = values.map((value, i) => value + (low ? low[i] : 0));
     const made = { high, low: low ?? high.map(() => 0) };
     low = high;
     return made;
   });
 }
 
-function line(pen, high, low, x, y, colour) {
-  if (!high.length) return;
+function line(pen, { high, low }, x, y, colour) {
   pen.beginPath();
   high.forEach((value, i) => (i ? pen.lineTo(x(i), y(value)) : pen.moveTo(x(i), y(value))));
   if (low) {
@@ -73,17 +121,4 @@ function line(pen, high, low, x, y, colour) {
     pen.strokeStyle = colour;
     pen.stroke();
   }
-}
-
-function legend(pen, series, left, baseline, right) {
-  let at = left;
-  series.forEach((one, which) => {
-    const wide = pen.measureText(one.name).width + 18;
-    if (at + wide > right) return;
-    pen.fillStyle = PALETTE[which % PALETTE.length];
-    pen.fillRect(at, baseline - 8, 8, 8);
-    pen.fillStyle = themed("--text");
-    pen.fillText(one.name, at + 11, baseline);
-    at += wide;
-  });
 }

@@ -17,6 +17,14 @@ export function seconds(value) {
   return `${(value / 3600).toFixed(1)} h`;
 }
 
+// A task's id as people can compare it: whose it is, and the how manyth of that client.
+export function taskName(id) {
+  const number = BigInt(`0x${id.slice(16).match(/../g)?.reverse().join("") || 0}`);
+  return number < 1_000_000_000n ? `${id.slice(0, 8)}:${number}` : id;
+}
+
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
 export const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false });
 
 export function element(tag, text, attributes = {}) {
@@ -26,10 +34,10 @@ export function element(tag, text, attributes = {}) {
   return made;
 }
 
-// The colour of a function: its name says which of a dozen that can be told apart, or the next one that is free. Without
+// The colour of a function: its name says which of some that can be told apart, or the next one that is free. Without
 // red, which is for what failed (and that has a mark too, for colour is not all there may be).
 const PALETTE = [
-  "#4878cf", "#e49444", "#6a9f58", "#a87c9f", "#d1ab28", "#3c9d9b", "#967662", "#8b6fd6", "#b8529a", "#5fa8d3", "#7f8c3b", "#7d8791",
+  "#4878cf", "#e49444", "#6a9f58", "#a87c9f", "#d1ab28", "#3c9d9b", "#967662", "#8b6fd6", "#b8529a", "#5fa8d3", "#7f8c3b",
 ];
 const slots = new Map();
 const taken = new Set();

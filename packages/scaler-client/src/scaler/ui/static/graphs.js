@@ -1,61 +1,89 @@
 // Graphs as they run: tasks in layers, each after all that it depends on, coloured by state.
-import { count, element } from "./format.js";
+import { count, element, plural, taskName } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDE = 120, HIGH = 24, GAP_X = 50, GAP_Y = 10;
-const LABELLED = 400;  // more nodes than that are drawn small and without their names
-const FINISHED_KEPT = 4;
+const LARGE = { wide: 120, high: 24, gapX: 50, gapY: 10 }, SMALL = { wide: 16, high: 6, gapX: 90, gapY: 2 };
+const LABELLED = 120;  // more nodes than that are drawn small and without their names
+const EDGE = 8;
+const [TASK, NAME, STATE, NEEDS] = [0, 1, 2, 3];
 
 export class Graphs {
-  constructor(place) {
+  constructor(place, explain) {
     this.place = place;
-    this.known = new Map();  // id -> {graph, box, nodes}
+    this.explain = explain;
+    this.shown = new Map();  // id -> Picture
+    this.show([]);
   }
 
+  // Those that run and the last that did, in the order in which they are shown.
   show(graphs) {
-    const running = new Set(graphs.map((graph) => graph.id));
-    for (const graph of graphs) this.update(graph);
-    const ended = [...this.known.values()].filter((one) => !running.has(one.graph.id));
-    for (const one of ended.slice(0, Math.max(0, ended.length - FINISHED_KEPT))) {
-      one.box.remove();
-      this.known.delete(one.graph.id);
+    for (const graph of graphs) {
+      const known = this.shown.get(graph.id);
+      if (known && known.graph.nodes.length === graph.nodes.length) known.update(graph);
+      else this.shown.set(graph.id, new Picture(graph, this.explain, known?.chosen));
     }
-    for (const one of ended) this.finish(one);
-    if (!this.known.size) this.place.replaceChildren(element("p", "No graph has run since this page was opened.", { class: "note" }));
+    const wanted = graphs.map((graph) => this.shown.get(graph.id));
+    this.shown = new Map(wanted.map((one) => [one.graph.id, one]));
+    const boxes = wanted.length ? wanted.map((one) => one.box)
+      : [element("p", "No graph has run since scaler_ui was started.", { class: "note" })];
+    // Only when there is something to move: where one has scrolled to, and the focus, stay.
+    if (boxes.length !== this.place.children.length || boxes.some((box, i) => box !== this.place.children[i])) {
+      this.place.replaceChildren(...boxes);
+    }
+  }
+}
+
+class Picture {
+  constructor(graph, explain, chosen = null) {
+    this.box = element("article");
+    this.title = element("h2");
+    this.frame = element("div", undefined, { class: "graph", tabindex: "0", role: "application" });
+    this.detail = element("p", "", { class: "bar" });
+    this.words = element("span", "", { role: "status" });
+    this.why = element("button", "Why does it wait?", { type: "button" });
+    this.why.addEventListener("click", () => explain(this.graph.nodes[this.chosen][TASK]));
+    this.detail.append(this.words, this.why);
+    this.frame.addEventListener("keydown", (event) => this.key(event));
+    const { svg, groups } = picture(graph, (index) => this.choose(index));
+    this.groups = groups;
+    this.frame.append(svg);
+    this.box.append(this.title, this.frame, this.detail);
+    this.chosen = chosen;
+    this.update(graph);
   }
 
   update(graph) {
-    let one = this.known.get(graph.id);
-    if (!one || one.graph.nodes.length !== graph.nodes.length) one = this.create(graph, one);
-    one.graph = graph;
-    for (const [task, , state] of graph.nodes) one.nodes.get(task)?.setAttribute("class", `node ${state}`);
+    this.graph = graph;
+    graph.nodes.forEach((node, index) => {
+      const name = `node ${node[STATE]}${index === this.chosen ? " chosen" : ""}`;
+      if (this.groups[index].getAttribute("class") !== name) this.groups[index].setAttribute("class", name);
+    });
     const listed = graph.nodes.length < graph.tasks ? ` The first ${count(graph.nodes.length)} are drawn.` : "";
-    one.title.textContent = `Graph ${graph.id.slice(0, 8)} of client ${graph.client}: ` +
-      `${count(graph.unfinished)} of ${count(graph.tasks)} tasks unfinished.${listed}`;
+    const unfinished = graph.unfinished ? `${count(graph.unfinished)} of ${plural(graph.tasks, "task")} unfinished` : `all ${plural(graph.tasks, "task")} ended`;
+    this.title.textContent = `Graph ${graph.id.slice(0, 8)} of client ${graph.client}: ${graph.runs ? "" : "no longer runs, "}${unfinished}.${listed}`;
+    this.frame.setAttribute("aria-label", `${this.title.textContent} Arrow keys go through the tasks.`);
+    this.say();
   }
 
-  finish(one) {
-    if (one.isFinished) return;
-    one.isFinished = true;
-    for (const node of one.nodes.values()) node.setAttribute("class", "node ended");
-    one.title.textContent = `Graph ${one.graph.id.slice(0, 8)} of client ${one.graph.client}: it has ended.`;
+  say() {
+    const node = this.graph.nodes[this.chosen];
+    const text = node ? `${node[NAME]}, task ${taskName(node[TASK])}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}`
+      : "Point at a task and click, or use the arrow keys here, to see what it is.";
+    if (this.words.textContent !== text) this.words.textContent = text;
+    this.why.hidden = !node || !this.graph.runs || node[STATE] === "ended";
   }
 
-  create(graph, before) {
-    const box = before ? before.box : element("div");
-    const title = element("h2");
-    const frame = element("div", undefined, { class: "graph", tabindex: "0", role: "img" });
-    frame.setAttribute("aria-label", `${count(graph.tasks)} tasks in ${graph.id.slice(0, 8)}`);
-    const { svg, nodes } = picture(graph);
-    frame.append(svg);
-    box.replaceChildren(title, frame);
-    if (!before) {
-      if (!this.known.size) this.place.replaceChildren();
-      this.place.prepend(box);
-    }
-    const one = { graph, box, nodes, title };
-    this.known.set(graph.id, one);
-    return one;
+  choose(index) {
+    this.chosen = index;
+    this.update(this.graph);
+    this.groups[index].scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  key(event) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step || !this.groups.length) return;
+    event.preventDefault();
+    this.choose(this.chosen === null ? 0 : Math.min(this.groups.length - 1, Math.max(0, this.chosen + step)));
   }
 }
 
@@ -65,47 +93,60 @@ function made(tag, attributes) {
   return one;
 }
 
-// A layer is one more than the highest of what a task depends on; within it, tasks stand near what they depend on.
-function picture(graph) {
-  const isSmall = graph.nodes.length > LABELLED;
-  const [wide, high, gapX, gapY] = isSmall ? [10, 6, 24, 2] : [WIDE, HIGH, GAP_X, GAP_Y];
-  const layers = [];
-  const layer = [];
-  graph.nodes.forEach(([, , , needs], index) => {
-    layer[index] = needs.reduce((most, one) => (one < index ? Math.max(most, layer[one] + 1) : most), 0);
+// A layer is one more than the highest of what a task depends on. The fullest stands first; to its right tasks are as near
+// as there is room to the middle of what they depend on, to its left to the middle of what depends on them.
+function places(nodes, { wide, high, gapX, gapY }) {
+  const layers = [], layer = [], spots = [], followers = nodes.map(() => []);
+  nodes.forEach((node, index) => {
+    layer[index] = node[NEEDS].reduce((most, one) => (one < index ? Math.max(most, layer[one] + 1) : most), 0);
     (layers[layer[index]] ??= []).push(index);
+    for (const one of node[NEEDS]) followers[one].push(index);
   });
-  const x = [], y = [];
-  layers.forEach((members, depth) => {
-    const wish = new Map(members.map((index) => {
-      const needs = graph.nodes[index][3].filter((one) => y[one] !== undefined);
-      return [index, needs.length ? needs.reduce((sum, one) => sum + y[one], 0) / needs.length : index * 0.001];
+  const place = (depth, neighbours) => {
+    const wish = new Map(layers[depth].map((index) => {
+      const near = neighbours(index).filter((one) => spots[one]);
+      return [index, near.length ? near.reduce((sum, one) => sum + spots[one].y, 0) / near.length : EDGE];
     }));
-    members.sort((a, b) => wish.get(a) - wish.get(b));
-    members.forEach((index, place) => { x[index] = 8 + depth * (wide + gapX); y[index] = 8 + place * (high + gapY); });
+    let free = EDGE;
+    for (const index of layers[depth].sort((a, b) => wish.get(a) - wish.get(b))) {
+      spots[index] = { x: EDGE + depth * (wide + gapX), y: Math.max(free, wish.get(index)) };
+      free = spots[index].y + high + gapY;
+    }
+  };
+  const fullest = layers.reduce((best, members, depth) => (members.length > layers[best].length ? depth : best), 0);
+  for (let depth = fullest; depth < layers.length; depth++) place(depth, (index) => nodes[index][NEEDS]);
+  for (let depth = fullest - 1; depth >= 0; depth--) place(depth, (index) => followers[index]);
+  return spots;
+}
+
+function picture(graph, choose) {
+  const sizes = graph.nodes.length > LABELLED ? SMALL : LARGE;
+  const { wide, high } = sizes;
+  const spots = places(graph.nodes, sizes);
+  const svg = made("svg", {
+    class: sizes === SMALL ? "dense" : "",
+    width: EDGE + wide + Math.max(0, ...spots.map((spot) => spot.x)), height: EDGE + high + Math.max(0, ...spots.map((spot) => spot.y)),
   });
-  const most = Math.max(1, ...layers.map((members) => members.length));
-  const svg = made("svg", { width: 16 + layers.length * (wide + gapX), height: 16 + most * (high + gapY) });
-  graph.nodes.forEach(([, , , needs], index) => {
-    for (const one of needs) {
-      const from = x[one] + wide, fromY = y[one] + high / 2, to = x[index], toY = y[index] + high / 2, half = (from + to) / 2;
+  graph.nodes.forEach((node, index) => {
+    for (const one of node[NEEDS]) {
+      const from = spots[one].x + wide, fromY = spots[one].y + high / 2, to = spots[index].x, toY = spots[index].y + high / 2, half = (from + to) / 2;
       svg.append(made("path", { d: `M${from} ${fromY}C${half} ${fromY} ${half} ${toY} ${to} ${toY}` }));
     }
   });
-  const nodes = new Map();
-  graph.nodes.forEach(([task, name, state], index) => {
-    const group = made("g", { class: `node ${state}`, transform: `translate(${x[index]} ${y[index]})` });
-    group.append(made("rect", { width: wide, height: high, rx: 4 }));
+  const groups = graph.nodes.map((node, index) => {
+    const group = made("g", { transform: `translate(${spots[index].x} ${spots[index].y})` });
+    group.append(made("rect", { width: wide, height: high, rx: Math.min(4, high / 3) }));
     const title = made("title", {});
-    title.textContent = `${name}, task ${task}`;
+    title.textContent = `${node[NAME]}, task ${taskName(node[TASK])}`;
     group.append(title);
-    if (!isSmall) {
+    if (sizes === LARGE) {
       const text = made("text", { x: 6, y: 16 });
-      text.textContent = name.length > 17 ? `${name.slice(0, 16)}…` : name;
+      text.textContent = node[NAME].length > 17 ? `${node[NAME].slice(0, 16)}…` : node[NAME];
       group.append(text);
     }
+    group.addEventListener("click", () => choose(index));
     svg.append(group);
-    nodes.set(task, group);
+    return group;
   });
-  return { svg, nodes };
+  return { svg, groups };
 }

@@ -1,12 +1,14 @@
 // The task stream: a line for each processor, a bar for each task that was sampled, coloured by function.
-import { context, themed } from "./charts.js";
-import { clock, colour, count, element, seconds } from "./format.js";
+import { context, swatch, themed } from "./charts.js";
+import { clock, colour, count, element, plural, seconds } from "./format.js";
 import { matches, words } from "./table.js";
 
 const LINES_SHOWN = 300;
-const LABEL = 132, AXIS = 22;
+const AXIS = 22, NARROW = 600, TICK = 76;
+const STEPS = [1e-4, 5e-4, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600];
 const SHORTEST = 0.001, LONGEST = 3600;
-const [TASK, FUNCTION, WORKER, PROCESS, BEGUN, LASTED, STATUS] = [0, 1, 2, 3, 4, 5, 6];
+const [TASK, FUNCTION, WORKER, PROCESS, BEGUN, LASTED, STATUS, LINE] = [0, 1, 2, 3, 4, 5, 6, 7];
+const collator = new Intl.Collator("en", { numeric: true });
 
 export class Stream {
   constructor(history) {
@@ -25,6 +27,10 @@ export class Stream {
     return !document.getElementById("stream").hidden;
   }
 
+  get label() {
+    return this.canvas.clientWidth < NARROW ? 76 : 140;
+  }
+
   listen() {
     const on = (id, handler) => document.getElementById(id).addEventListener("click", handler);
     on("stream-in", () => this.zoom(0.5));
@@ -33,13 +39,17 @@ export class Stream {
     on("stream-right", () => this.pan(0.5));
     on("stream-live", () => this.follow(this.until !== null));
     this.search.addEventListener("input", () => this.draw());
+    this.box.addEventListener("scroll", () => this.soon());  // only what is in sight is drawn
     this.box.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.shiftKey) return;  // plain wheels scroll the lines
       event.preventDefault();
       this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.share(event));
     }, { passive: false });
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerdown", (event) => { this.drag = { x: event.clientX, end: this.end() }; });
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.drag = { x: event.clientX, end: this.end() };
+      this.find(event);
+    });
     window.addEventListener("pointerup", () => { this.drag = null; });
     this.canvas.addEventListener("dblclick", (event) => this.zoom(0.33, this.share(event)));
     this.canvas.tabIndex = 0;
@@ -52,7 +62,7 @@ export class Stream {
 
   share(event) {
     const box = this.canvas.getBoundingClientRect();
-    return Math.min(1, Math.max(0, (event.clientX - box.left - LABEL) / (box.width - LABEL)));
+    return Math.min(1, Math.max(0, (event.clientX - box.left - this.label) / (box.width - this.label)));
   }
 
   follow(is) {
@@ -78,31 +88,35 @@ export class Stream {
   }
 
   key(event) {
-    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 };
+    const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     if (event.key === "+" || event.key === "=") this.zoom(0.5);
     else if (event.key === "-") this.zoom(2);
-    else if (event.key in steps && this.bars.length) {
-      const at = this.bars.findIndex((bar) => bar.run === this.chosen);
-      this.choose(this.bars[Math.min(this.bars.length - 1, Math.max(0, at + steps[event.key]))].run);
-    } else return;
+    else if (event.key in steps && this.bars.length) this.step(...steps[event.key]);
+    else return;
     event.preventDefault();
   }
 
+  // To the nearest bar on the same line, or to the one above or below it on the nearest line that has any.
+  step(along, across) {
+    const from = this.bars.find((bar) => bar.run === this.chosen) ?? this.bars[0];
+    const distance = (bar) => (along ? (bar.x - from.x) * along : Math.abs(bar.y - from.y) * 1e6 + Math.abs(bar.x - from.x));
+    const there = this.bars.filter((bar) => bar !== from && (along ? bar.y === from.y && distance(bar) >= 0 : (bar.y - from.y) * across > 0));
+    const found = there.reduce((best, bar) => (!best || distance(bar) < distance(best) ? bar : best), null);
+    this.choose((found ?? from).run);
+  }
+
   point(event) {
-    if (this.drag && event.buttons) {
-      const box = this.canvas.getBoundingClientRect();
-      const moved = (event.clientX - this.drag.x) / (box.width - LABEL) * this.span;
-      this.until = Math.min(this.history.at, this.drag.end - moved);
-      this.live.setAttribute("aria-pressed", "false");
-      this.soon();
-      return;
-    }
-    const { offsetX: x, offsetY: y } = event;
-    let found = null;
-    for (const bar of this.bars) {
-      if (y >= bar.y && y < bar.y + bar.height && x >= bar.x - 1 && x <= bar.x + bar.width + 1) found = bar.run;
-    }
-    if (found && found !== this.chosen) this.choose(found);
+    if (!this.drag || !event.buttons) return this.find(event);
+    const moved = (event.clientX - this.drag.x) / (this.canvas.clientWidth - this.label) * this.span;
+    if (Math.abs(event.clientX - this.drag.x) < 4 && this.until === null) return undefined;  // a click that trembles
+    this.until = Math.min(this.history.at, this.drag.end - moved);
+    this.live.setAttribute("aria-pressed", "false");
+    return this.soon();
+  }
+
+  find({ offsetX: x, offsetY: y }) {
+    const found = this.bars.findLast((bar) => y >= bar.y && y < bar.y + bar.height && x >= bar.x - 1 && x <= bar.x + bar.width + 1);
+    if (found && found.run !== this.chosen) this.choose(found.run);
   }
 
   choose(run) {
@@ -125,11 +139,11 @@ export class Stream {
     for (const run of this.history.runs) {
       if (run[BEGUN] > end || run[BEGUN] + run[LASTED] < begin) continue;
       if (wanted.length && !matches(wanted, run[FUNCTION], run[WORKER], run[STATUS], run[TASK])) continue;
-      const key = `${run[WORKER]}\n${run[PROCESS]}`;
+      const key = run[LINE] ??= `${run[WORKER]}\n${run[PROCESS]}`;
       if (!lines.has(key)) lines.set(key, { worker: run[WORKER], process: run[PROCESS] });
       runs.push([run, key]);
     }
-    const sorted = [...lines.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    const sorted = [...lines.keys()].sort(collator.compare);
     sorted.slice(0, LINES_SHOWN).forEach((key, index) => { lines.get(key).index = index; });
     return { begin, end, runs, lines, sorted };
   }
@@ -142,73 +156,97 @@ export class Stream {
     const height = Math.max(80, AXIS + shown * each + 4);
     this.canvas.style.height = `${height}px`;
     const { pen, width } = context(this.canvas, height);
+    const label = this.label;
     pen.font = "11px system-ui, sans-serif";
+    this.shade(pen, begin, end, width, height);
     this.axis(pen, begin, end, width, height);
-    pen.fillStyle = themed("--soft");
-    if (each > 9) {
-      for (const key of sorted.slice(0, shown)) {
-        const line = lines.get(key);
-        pen.fillText(`${line.worker} · ${line.process}`.slice(-22), 4, AXIS + line.index * each + each - 5, LABEL - 8);
-      }
-    }
-    const scale = (width - LABEL) / (end - begin);
+    if (each > 9) this.names(pen, sorted.slice(0, shown), lines, each);
+    const scale = (width - label) / (end - begin);
     const used = new Map();
     const bad = themed("--bad");
+    const top = this.box.scrollTop - each, bottom = this.box.scrollTop + this.box.clientHeight;
     this.bars = [];
     for (const [run, key] of runs) {
       const { index } = lines.get(key);
       if (index === undefined) continue;
-      const x = Math.max(LABEL, LABEL + (run[BEGUN] - begin) * scale);
-      const stop = Math.min(width, LABEL + (run[BEGUN] + run[LASTED] - begin) * scale);
+      const x = Math.max(label, label + (run[BEGUN] - begin) * scale);
+      const stop = Math.min(width, label + (run[BEGUN] + run[LASTED] - begin) * scale);
       const bar = { run, x, y: AXIS + index * each, width: Math.max(1, stop - x - (stop - x > 3 ? 0.5 : 0)), height: each - 1 };
       const isBad = run[STATUS] !== "success";
-      pen.fillStyle = isBad ? bad : colour(run[FUNCTION]);
-      pen.fillRect(bar.x, bar.y, bar.width, bar.height);
-      if (isBad && bar.width > 6) mark(pen, bar);
-      if (run === this.chosen) outline(pen, bar);
-      used.set(run[FUNCTION], (used.get(run[FUNCTION]) || 0) + 1);
+      if (bar.y > top && bar.y < bottom) {
+        pen.fillStyle = isBad ? bad : colour(run[FUNCTION]);
+        pen.fillRect(bar.x, bar.y, bar.width, bar.height);
+        if (isBad && bar.width > 6) mark(pen, bar);
+      }
+      if (!isBad) used.set(run[FUNCTION], (used.get(run[FUNCTION]) || 0) + 1);
       this.bars.push(bar);
     }
-    this.say(runs.length, shown, sorted.length, used);
+    const chosen = this.bars.find((bar) => bar.run === this.chosen);
+    if (chosen) outline(pen, chosen);
+    this.say(runs.length, shown, sorted.length);
+    this.explain(used, runs.some(([run]) => run[STATUS] !== "success"));
+  }
+
+  // What is older than the oldest that is kept is not empty but unknown.
+  shade(pen, begin, end, width, height) {
+    const { runs, sampled } = this.history;
+    const label = this.label;
+    const known = sampled > runs.length ? runs[0][BEGUN] : begin;
+    if (known <= begin) return;
+    pen.fillStyle = themed("--page");
+    pen.fillRect(label, AXIS, (Math.min(known, end) - begin) / (end - begin) * (width - label), height);
+  }
+
+  names(pen, keys, lines, each) {
+    pen.fillStyle = themed("--soft");
+    const letters = Math.floor(this.label / 6);
+    for (const key of keys) {
+      const line = lines.get(key);
+      const text = `${line.worker} · ${line.process}`;
+      const short = text.length > letters ? `…${text.slice(1 - letters)}` : text;
+      pen.fillText(short, 4, AXIS + line.index * each + each - 5, this.label - 8);
+    }
   }
 
   axis(pen, begin, end, width, height) {
-    const span = end - begin;
-    const step = [1e-4, 5e-4, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600].find((one) => span / one <= 8) ?? 1800;
+    const span = end - begin, wide = width - this.label;
+    const step = STEPS.find((one) => span / one <= wide / TICK) ?? 1800;
     pen.strokeStyle = themed("--line");
     pen.fillStyle = themed("--soft");
     for (let at = Math.ceil(begin / step) * step; at < end; at += step) {
-      const x = LABEL + (at - begin) / span * (width - LABEL);
+      const x = this.label + (at - begin) / span * wide;
       pen.beginPath();
       pen.moveTo(x, AXIS - 6);
       pen.lineTo(x, height);
       pen.stroke();
-      pen.fillText(step >= 1 ? clock(at) : `−${seconds(end - at)}`, x + 2, 11);
+      const text = step >= 1 ? clock(at) : `−${seconds(end - at)}`;
+      if (x + pen.measureText(text).width + 2 < width) pen.fillText(text, x + 2, 11);
     }
   }
 
   // Honest about sampling: of how many tasks the bars are how many.
-  say(bars, shown, processors, used) {
-    const { sampled, ended } = this.history;
+  say(bars, shown, processors) {
+    const { sampled, ended, runs } = this.history;
     const share = ended ? sampled / ended : 1;
-    const text = !ended ? "No task has ended since this page began to watch; long ones show when they end."
-      : share > 0.999 ? `Every task that has ended is kept: ${count(bars)} bars here.`
-        : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended (${(100 * share).toPrecision(2)}%); ${count(bars)} bars here.`;
+    const text = !ended ? "No task has ended since scaler_ui began to watch; long ones show when they end."
+      : share > 0.999 ? `Every task that has ended: ${plural(bars, "bar")} here.`
+        : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended (${(100 * share).toPrecision(2)}%); ${plural(bars, "bar")} here.`;
+    const kept = sampled > runs.length ? ` Kept are the last ${count(runs.length)}, since ${clock(runs[0][BEGUN])}.` : "";
     const cut = processors > shown ? ` ${shown} of ${count(processors)} processors are shown: search for others.` : "";
-    this.note.textContent = text + cut;
-    this.canvas.setAttribute("aria-label", `${count(bars)} tasks on ${count(shown)} processors in ${seconds(this.span)}. ` +
+    this.note.textContent = text + kept + cut;
+    this.canvas.setAttribute("aria-label", `${plural(bars, "task")} on ${plural(shown, "processor")} in ${seconds(this.span)}. ` +
       "Arrow keys go through them, plus and minus zoom. The task log shows the same as a table.");
-    const names = [...used].sort((a, b) => b[1] - a[1]).slice(0, 12);
-    const key = names.map(([name]) => name).join("\n");
+  }
+
+  explain(used, isBad) {
+    const names = [...used].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name]) => [name, colour(name)]);
+    if (isBad) names.push(["did not succeed", themed("--bad")]);
+    const key = names.join("\n");
     if (key === this.legendKey) return;
     this.legendKey = key;
-    this.legend.replaceChildren(...names.map(([name]) => {
+    this.legend.replaceChildren(...names.map(([name, paint]) => {
       const item = element("li");
-      const swatch = element("canvas", undefined, { width: 12, height: 12, "aria-hidden": "true" });
-      const pen = swatch.getContext("2d");
-      pen.fillStyle = colour(name);
-      pen.fillRect(0, 0, 12, 12);
-      item.append(swatch, element("span", name));
+      item.append(swatch(paint), name);
       return item;
     }));
   }

@@ -2,6 +2,7 @@
 import { count, element } from "./format.js";
 
 const ROWS_SHOWN = 200;
+const collator = new Intl.Collator("en", { numeric: true });
 
 export class Table {
   // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler}
@@ -11,7 +12,10 @@ export class Table {
     this.rowClass = rowClass;
     this.sort = sort;
     this.rows = [];
+    this.most = ROWS_SHOWN;
     this.note = element("p", "", { class: "note" });
+    this.more = element("button", `Show ${ROWS_SHOWN} more`, { type: "button", hidden: "" });
+    this.more.addEventListener("click", () => { this.most += ROWS_SHOWN; this.show(this.rows); });
     const table = element("table");
     table.append(element("caption", caption, { class: "skip" }));
     this.heads = columns.map((column) => this.head(column));
@@ -23,7 +27,9 @@ export class Table {
     table.append(head, this.body);
     const wide = element("div", undefined, { class: "wide", tabindex: "0", role: "region", "aria-label": caption });
     wide.append(table);
-    place.replaceChildren(wide, this.note);
+    const foot = element("div", undefined, { class: "foot" });
+    foot.append(this.note, this.more);
+    place.replaceChildren(wide, foot);
   }
 
   head(column) {
@@ -42,7 +48,7 @@ export class Table {
   show(rows) {
     this.rows = rows;
     const sorted = this.sorted(rows);
-    const shown = sorted.slice(0, ROWS_SHOWN);
+    const shown = sorted.slice(0, this.most);
     while (this.body.rows.length > shown.length) this.body.deleteRow(-1);
     while (this.body.rows.length < shown.length) this.body.append(this.line());
     shown.forEach((row, index) => this.fill(this.body.rows[index], row));
@@ -53,14 +59,16 @@ export class Table {
       this.heads[index].firstChild.textContent = column.title + mark;
     });
     this.note.textContent = !rows.length ? this.empty
-      : sorted.length > shown.length ? `${shown.length} of ${count(sorted.length)} are shown: sort, or search` : "";
+      : sorted.length > shown.length ? `${count(shown.length)} of ${count(sorted.length)} are shown: sort, search, or` : "";
+    this.more.hidden = sorted.length <= shown.length;
   }
 
   sorted(rows) {
     if (!this.sort) return rows;
     const { key, down } = this.sort;
     const sign = down ? -1 : 1;
-    return [...rows].sort((a, b) => sign * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0));
+    const order = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
+    return [...rows].sort((a, b) => sign * order(a[key], b[key]));
   }
 
   line() {
@@ -88,6 +96,7 @@ export class Table {
       if (place.textContent !== text) {
         place.textContent = text;
         cell.title = text.length > 24 ? text : "";
+        if (column.button) place.hidden = !text;
       }
     });
   }

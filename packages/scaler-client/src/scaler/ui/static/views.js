@@ -1,13 +1,15 @@
 // The tables and figures, from the last status and what was kept of those before.
-import { draw } from "./charts.js";
-import { bytes, clock, count, element, percent, seconds } from "./format.js";
+import { Chart } from "./charts.js";
+import { bytes, clock, count, element, percent, plural, seconds, taskName } from "./format.js";
 import { Table, matches, words } from "./table.js";
 
 const at = (id) => document.getElementById(id);
 const STATES = ["waiting", "queued", "dispatched", "canceling"];
 const ENDS = ["success", "failed", "canceled", "worker_lost", "refused"];
 const PROCESSOR_STATES = ["starting", "idle", "running", "blocked", "stopping"];
-const SILENT_SECONDS = 5;
+const SILENT_SECONDS = 5, LOGS_SHOWN = 500, RUNS_LISTED = 20000;
+
+const isSilent = (worker) => worker.silent > SILENT_SECONDS;
 
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
@@ -16,18 +18,25 @@ export class Views {
   constructor(page, explain) {
     this.page = page;
     this.chosen = null;
+    this.forget();
+    this.charts = {
+      states: new Chart(at("chart-states"), STATES, count, { stacked: true }),
+      rate: new Chart(at("chart-rate"), ["ended per second"], count),
+      memory: new Chart(at("chart-memory"), ["workers", "storage", "scheduler"], bytes),
+      cpu: new Chart(at("chart-cpu"), ["workers", "scheduler"], (value) => value.toFixed(2)),
+    };
     this.tables = {
       functions: new Table(at("functions"), [text("name", "Function"), number("tasks", "Tasks")],
         { caption: "Unfinished tasks by function", empty: "no unfinished task" }),
-      clients: new Table(at("clients"), [text("id", "Client"), text("host", "Host"), text("pid", "Process"), text("language", "Language"), number("tasks", "Unfinished")],
-        { caption: "Clients", empty: "no client is connected" }),
+      clients: new Table(at("clients"), [text("id", "Client"), text("process", "Process"), text("language", "Language"), number("tasks", "Tasks")],
+        { caption: "Clients, with their unfinished tasks", empty: "no client is connected" }),
       messages: new Table(at("messages"), [text("kind", "Message"), number("sent", "Sent"), number("received", "Received")],
         { caption: "Messages of the scheduler by kind" }),
       workers: new Table(at("worker-table"), workerColumns((row) => { this.chosen = row.id; this.workers(); }),
-        { caption: "Workers", empty: "no worker is connected", sort: { key: "cpu", down: true }, rowClass: (row) => this.workerClass(row) }),
+        { caption: "Workers", empty: "no worker is connected", sort: { key: "name", down: false }, rowClass: (row) => this.workerClass(row) }),
       processors: new Table(at("processor-table"), [
         text("pid", "Process"), text("state", "State"), number("cpu", "CPU", percent), number("rss", "Memory", bytes),
-        { key: "task", title: "Task", button: (row) => explain(row.task) }, number("running", "Runs since", (value) => (value > 0 ? seconds(value) : "")),
+        { key: "task", title: "Task", show: (value) => value && taskName(value), button: (row) => explain(row.task) }, number("running", "Runs for", (value) => (value > 0 ? seconds(value) : "")),
       ], { caption: "Processors of the chosen worker", empty: "" }),
       managers: new Table(at("manager-table"), [
         text("name", "Manager"), text("capabilities", "Capabilities"), number("target", "Wanted"), number("max", "At most"), number("per_unit", "Per unit"),
@@ -53,40 +62,50 @@ export class Views {
 
   overview() {
     const { status, history } = this.page;
+    const { scheduler, storage, tasks, workers } = status;
     const rate = rates(history);
+    const silent = workers.filter(isSilent).length;
     facts(at("facts"), [
-      ["Workers", count(status.workers.length)], ["Unfinished tasks", count(sum(status.tasks, STATES))],
-      ["Ended per second", count(rate.at(-1) ?? 0)], ["Succeeded", count(status.tasks.success ?? 0)],
-      ["Failed", count((status.tasks.failed ?? 0) + (status.tasks.worker_lost ?? 0) + (status.tasks.refused ?? 0))], ["Canceled", count(status.tasks.canceled ?? 0)],
-      ["Scheduler CPU", percent(status.scheduler.cpu)], ["Scheduler memory", bytes(status.scheduler.rss)], ["Free on its host", bytes(status.scheduler.free)],
-      ["Up for", seconds(status.scheduler.uptime)], ["Version", status.scheduler.version || "?"],
-      ["Storage", status.storage.connected ? `${count(status.storage.objects)} objects` : "not connected"], ["Storage memory", bytes(status.storage.bytes)],
-      ["Balanced", `${count(status.balancing.returned)} of ${count(status.balancing.recalled)}`], ["Refused messages", count(status.scheduler.rejected)],
+      ["Workers", count(workers.length) + (silent ? `, ${count(silent)} silent` : "")], ["Unfinished tasks", count(sum(tasks, STATES))],
+      ["Ended per second", count(rate.at(-1) ?? 0)], ["Succeeded", count(tasks.success ?? 0)],
+      ["Did not succeed", count(sum(tasks, ENDS) - (tasks.success ?? 0))], ["Scheduler up for", seconds(scheduler.uptime)],
+    ]);
+    facts(at("states"), [...STATES, ...ENDS].map((name) => [name, count(tasks[name] ?? 0)]));
+    facts(at("scheduler"), [
+      ["Address", scheduler.address], ["Version", `${scheduler.version} (${scheduler.language})`], ["Process", `${scheduler.pid} on ${scheduler.host}`],
+      ["CPU", percent(scheduler.cpu)], ["Memory", bytes(scheduler.rss)], ["Free on its host", bytes(scheduler.free)],
+      ["Tasks moved, of those asked back", `${count(status.balancing.returned)} of ${count(status.balancing.recalled)}`], ["Refused messages", count(scheduler.rejected)],
+    ]);
+    facts(at("storage"), [
+      ["Address", storage.address], ["Scheduler is connected", storage.connected ? "yes" : "no"], ["Objects", count(storage.objects)],
+      ["Owners", count(storage.owners)], ["Memory", bytes(storage.bytes)], ["Waiting for objects", count(storage.waiters)],
     ]);
     const times = history.map((one) => one.at);
-    const series = (names, values) => names.map((name, i) => ({ name, values: history.map(values[i]) }));
-    draw(at("chart-states"), times, STATES.map((name) => ({ name, values: history.map((one) => one.tasks[name] ?? 0) })), { show: count, stacked: true });
-    draw(at("chart-rate"), times, [{ name: "ended per second", values: rate }], { show: count });
-    draw(at("chart-memory"), times, series(["workers", "storage", "scheduler"], [(one) => one.worker_rss, (one) => one.storage_bytes, (one) => one.scheduler_rss]), { show: bytes });
-    draw(at("chart-cpu"), times, series(["workers", "scheduler"], [(one) => one.worker_cpu, (one) => one.scheduler_cpu]), { show: (value) => value.toFixed(2) });
+    const lines = (...keys) => keys.map((key) => history.map((one) => one[key]));
+    this.charts.states.update(times, STATES.map((name) => history.map((one) => one.tasks[name] ?? 0)));
+    this.charts.rate.update(times, [rate]);
+    this.charts.memory.update(times, lines("worker_rss", "storage_bytes", "scheduler_rss"));
+    this.charts.cpu.update(times, lines("worker_cpu", "scheduler_cpu"));
     this.tables.functions.show(status.functions.map(([name, tasks]) => ({ name, tasks })));
-    this.tables.clients.show(status.clients.map(([id, host, pid, language, tasks]) => ({ id, host, pid, language, tasks })));
+    this.tables.clients.show(status.clients.map(([id, host, pid, language, number]) => ({ id, process: `${pid} on ${host}`, language, tasks: number })));
     const kinds = [...new Set([...Object.keys(status.received), ...Object.keys(status.sent)])].sort();
     this.tables.messages.show(kinds.map((kind) => ({ kind, sent: status.sent[kind] ?? 0, received: status.received[kind] ?? 0 })));
   }
 
   workerClass(row) {
-    return `${row.silent > SILENT_SECONDS ? "silent" : ""} ${row.id === this.chosen ? "chosen" : ""}`.trim();
+    return `${isSilent(row) ? "silent" : ""} ${row.id === this.chosen ? "chosen" : ""}`.trim();
   }
 
   workers() {
     const all = this.page.status.workers ?? [];
     const wanted = words(at("worker-search"));
-    const found = all.filter((one) => matches(wanted, one.name, one.host, one.capabilities, one.unit));
-    at("worker-count").textContent = found.length === all.length ? `${count(all.length)} workers` : `${count(found.length)} of ${count(all.length)} workers`;
+    const found = all.filter((one) => matches(wanted, one.name, one.host, one.capabilities, one.unit, isSilent(one) ? "silent" : ""));
+    const silent = found.filter(isSilent).length;
+    at("worker-count").textContent = (found.length === all.length ? "" : `${count(found.length)} of `) + plural(all.length, "worker") +
+      (silent ? `, ${count(silent)} silent` : "");
     this.tables.workers.show(found);
     const chosen = all.find((one) => one.id === this.chosen);
-    at("worker-name").textContent = chosen ? chosen.name : "a worker: choose one above";
+    at("worker-name").textContent = chosen ? `worker ${chosen.name}` : "a worker: choose one above";
     this.tables.processors.show((chosen?.processors ?? []).map(([pid, state, cpu, rss, task, running]) =>
       ({ pid, state: PROCESSOR_STATES[state] ?? String(state), cpu, rss, task, running })));
     this.tables.managers.show(this.page.status.managers ?? []);
@@ -95,12 +114,14 @@ export class Views {
   tasks() {
     const wanted = words(at("task-search"));
     const found = [];
-    for (let i = this.page.stream.runs.length - 1; i >= 0; i--) {
-      const [task, name, worker, process, begun, lasted, status] = this.page.stream.runs[i];
+    const { sampled, ended, runs } = this.page.stream;
+    const looked = Math.min(RUNS_LISTED, runs.length);
+    for (let i = runs.length - 1; i >= runs.length - looked; i--) {
+      const [task, name, worker, process, begun, lasted, status] = runs[i];
       if (!wanted.length || matches(wanted, task, name, worker, status)) found.push({ task, name, worker, process, begun, lasted, status });
     }
-    const { sampled, ended, runs } = this.page.stream;
-    at("task-count").textContent = `${count(found.length)} of the last ${count(runs.length)} kept; ${count(sampled)} of ${count(ended)} that ended were sampled`;
+    const share = sampled < 0.999 * ended ? `; a sample, ${count(sampled)} of ${count(ended)} that ended` : "";
+    at("task-count").textContent = `${count(found.length)} of the last ${plural(looked, "task")}${share}`;
     this.tables.tasks.show(found);
   }
 
@@ -110,21 +131,37 @@ export class Views {
     })));
   }
 
+  // Lines are added, not drawn anew: where one has scrolled to, and what is selected, stays.
   logs() {
+    const place = at("log-lines"), { logs } = this.page, search = at("log-search").value;
+    if (search !== this.searched) Object.assign(this, { searched: search, listed: this.printed - logs.length, shown: 0 });
+    const isAtEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
     const wanted = words(at("log-search"));
-    const found = this.page.logs.filter((one) => matches(wanted, one.text, one.worker, one.task));
-    at("log-lines").replaceChildren(...found.map((one) => {
-      const line = element("div", undefined, { class: one.stream });
-      line.append(element("span", `${clock(one.at)} ${one.worker} ${one.task.slice(0, 8)}  `), one.text.replace(/\n$/, ""));
-      return line;
-    }));
-    if (!found.length) at("log-lines").textContent = "nothing was printed";
+    const found = logs.slice(logs.length - Math.min(logs.length, this.printed - this.listed))
+      .filter((one) => matches(wanted, one.text, one.worker, one.task, taskName(one.task)));
+    this.listed = this.printed;
+    if (!this.shown) place.replaceChildren(...(found.length ? [] : ["nothing was printed"]));
+    this.shown += found.length;
+    place.append(...found.map(logLine));
+    while (place.children.length > LOGS_SHOWN) place.firstChild.remove();
+    if (isAtEnd) place.scrollTop = place.scrollHeight;
   }
+
+  // All that was printed is told anew.
+  forget() {
+    Object.assign(this, { printed: this.page.logs.length, listed: 0, shown: 0, searched: null });
+  }
+}
+
+function logLine(one) {
+  const line = element("div", undefined, { class: one.stream });
+  line.append(element("span", `${clock(one.at)} worker ${one.worker}, task ${taskName(one.task)}  `), one.text.replace(/\n$/, ""));
+  return line;
 }
 
 function workerColumns(choose) {
   return [
-    { key: "name", title: "Worker", show: (value, row) => (row.silent > SILENT_SECONDS ? `${value} (silent ${seconds(row.silent)})` : value), button: choose },
+    { key: "name", title: "Worker", show: (value, row) => (isSilent(row) ? `${value} (silent ${seconds(row.silent)})` : value), button: choose },
     text("host", "Host"), number("agent_cpu", "Agent CPU", percent), number("agent_rss", "Agent memory", bytes),
     number("cpu", "CPU", percent), number("rss", "Memory", bytes), number("free_memory", "Free on host", bytes),
     number("free", "Free"), number("held", "Sent"), number("queued", "Queued"), number("blocked", "Blocked"), number("completed", "Completed"),

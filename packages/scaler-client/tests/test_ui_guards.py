@@ -1,0 +1,106 @@
+"""Who may read the page: decisions over headers, and over the options of the command."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.ui import __main__ as ui
+from scaler.ui.guards import COOKIE, Guard, cookie_name, host_name
+from scaler_protocol.process import UsageError
+
+OURS = Guard(frozenset({"localhost", "127.0.0.1", "::1"}))
+SECRET = Guard(frozenset({"board.example"}), "s3cret")
+
+
+@pytest.mark.parametrize("host", ["localhost:8081", "127.0.0.1:8081", "[::1]:8081", "LOCALHOST", "127.0.0.1"])
+def test_our_names(host: str) -> None:
+    assert not OURS.refusal({"Host": host}, {})
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8081", "127.0.0.1.evil.example", "", "[", "localhost@evil", "::1"]
+)
+def test_other_names_are_refused(host: str) -> None:
+    """Such as the one of a stranger's domain that resolves to this machine."""
+    assert "not served under that name" in OURS.refusal({"Host": host}, {})
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "http://localhost", "http://localhost:1", "null", "", "http://["]
+)
+def test_pages_of_other_origins_are_refused(origin: str) -> None:
+    assert "other origins" in OURS.refusal({"Host": "localhost:8081", "Origin": origin}, {})
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:8081", "https://localhost:8081", "http://LOCALHOST:8081"])
+def test_our_own_origin_also_behind_a_proxy(origin: str) -> None:
+    assert not OURS.refusal({"Host": "localhost:8081", "Origin": origin}, {})
+
+
+def test_what_browsers_say_of_who_asks() -> None:
+    def refused(**words: str) -> bool:
+        return bool(OURS.refusal({"Host": "localhost"} | {f"Sec-Fetch-{key}": word for key, word in words.items()}, {}))
+
+    assert not refused(Site="none") and not refused(Site="same-origin")
+    assert refused(Site="cross-site") and refused(Site="same-site")
+    assert refused(Site="cross-site", Mode="no-cors", Dest="script")
+    assert refused(Site="cross-site", Mode="navigate", Dest="iframe")
+    assert not refused(Site="cross-site", Mode="navigate", Dest="document"), "a link to the page may be followed"
+
+
+def test_a_token() -> None:
+    host = {"Host": "board.example:8081"}
+    assert "token is needed" in SECRET.refusal(host, {})
+    for wrong in ("Bearer nonsense", "Basic s3cret", "Bearer", "Bearer \udcff"):
+        assert SECRET.refusal({**host, "Authorization": wrong}, {}), wrong
+    assert not SECRET.refusal({**host, "Authorization": "bearer s3cret"}, {})
+    assert not SECRET.refusal(host, {f"{COOKIE}_8081": "s3cret"})
+    assert SECRET.refusal(host, {f"{COOKIE}_8082": "s3cret"}), "that is the cookie of another page on this host"
+    assert "name" in SECRET.refusal({"Host": "other", "Authorization": "Bearer s3cret"}, {})
+
+
+def test_names_and_ports() -> None:
+    assert host_name("[::1]:80") == "::1" and host_name("A.b:1") == "a.b" and host_name("[") == ""
+    assert cookie_name("a:80") == f"{COOKIE}_80" and cookie_name("a") == COOKIE and cookie_name("[::1]") == COOKIE
+
+
+def guard_of(*arguments: str) -> Guard:
+    return ui.guard_of(ui.parser().parse_args(["tcp://127.0.0.1:1", *arguments]))
+
+
+def test_loopback_is_the_default() -> None:
+    assert ui.parser().parse_args(["x"]).host == "127.0.0.1"
+    assert guard_of().hosts == {"localhost", "127.0.0.1", "::1"} and guard_of("--allowed-host", "Board").hosts > {
+        "board"
+    }
+
+
+def test_beyond_this_machine_a_token_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ui.TOKEN_VARIABLE, raising=False)
+    for host in ("0.0.0.0", "::", "10.0.0.1", "board.example"):
+        with pytest.raises(UsageError, match="lets others see this cluster: set SCALER_UI_TOKEN"):
+            guard_of("--host", host)
+    assert guard_of("--host", "0.0.0.0", "--insecure") == Guard(frozenset())
+    assert guard_of("--host", "10.0.0.1", "--token", "x") == Guard(frozenset({"10.0.0.1"}), "x")
+    monkeypatch.setenv(ui.TOKEN_VARIABLE, "y")
+    assert guard_of("--host", "::", "--allowed-host", "Board") == Guard(frozenset({"::", "board"}), "y")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name the address of a scheduler"),
+        (("tcp://127.0.0.1:1", "--replay", "x"), "name the address of a scheduler"),
+        (("tcp://127.0.0.1:1", "--port", "65536"), "is not a port"),
+        (("8516",), "8516"),
+        (("--replay", "no-such-file"), "cannot be opened"),
+        (("tcp://127.0.0.1:1", "--host", "0.0.0.0"), "SCALER_UI_TOKEN"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ui.TOKEN_VARIABLE, raising=False)
+    assert ui.main(arguments) != 0
+    told = capsys.readouterr().err
+    assert words in told and "Traceback" not in told and len(told.strip().splitlines()) == 1

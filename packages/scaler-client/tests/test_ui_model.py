@@ -1,0 +1,137 @@
+"""What the page shows, made of messages: no socket, no clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tests.support.pages import LIVE, SERVER, graph, heard, printed, samples, status, task, worker
+
+from scaler.monitoring import ClusterState, Condition
+from scaler.ui.model import GRAPHS_KEPT, LOGS_KEPT, Model, capabilities_text
+from scaler_protocol.ids import GraphId, new_peer_id
+from scaler_protocol.messages import Capability, GraphShapes, Message
+
+AT = 1_700_000_000.0
+Told = list[tuple[str, dict[str, Any]]]
+
+
+def take(model: Model, *messages: Message, state: ClusterState = LIVE, at: float = AT) -> Told:
+    return model.take(*heard(*messages, state=state), at)
+
+
+def kinds(told: Iterable[tuple[str, object]]) -> list[str]:
+    return [kind for kind, _ in told]
+
+
+def test_a_status_is_told_with_its_point_of_the_charts() -> None:
+    model = Model("here")
+    told = dict(take(model, status([worker(1), worker(2)], done=100, queued=7)))
+    shown, point = told["status"]["status"], told["status"]["point"]
+    assert shown["tasks"]["queued"] == 7 and len(shown["workers"]) == 2 and shown["server"] == SERVER.hex()
+    assert point["workers"] == 2 and point["at"] == AT and point["tasks"] == shown["tasks"]
+    assert point["worker_rss"] == sum(one["rss"] + one["agent_rss"] for one in shown["workers"])
+    assert shown["managers"][0]["name"] == "slurm" and shown["functions"] == [["price", 7]]
+    assert model.beginning()["history"] == [point] and json.dumps(model.beginning())
+
+
+def test_of_many_statuses_at_once_the_last_is_told() -> None:
+    model = Model("here")
+    first, last = status([], sequence=1), status([], sequence=2)
+    take(model, status([], sequence=0))
+    assert [content["status"]["sequence"] for kind, content in take(model, first, last) if kind == "status"] == [2]
+
+
+def test_samples_are_counted_honestly() -> None:
+    model = Model("here")
+    workers = [worker(1), worker(2)]
+    told = dict(take(model, samples(workers, ["price", "fit"], each=3, ended=30)))["tasks"]
+    assert told["ended"] == 60 and len(told["runs"]) == 6
+    assert (model.sampled_count, model.ended_count) == (6, 60)
+    run = model.runs[0]
+    assert run.task_id == task(0).hex() and run.function == "price" and run.worker == workers[0].name
+    assert run.begun_at == AT - 1.0 and run.seconds == 0.3 and run.status == "success"
+    assert kinds(take(model, samples([]))) == [], "nothing has ended, so nothing is told"
+
+
+def test_a_row_that_is_cut_off_and_a_status_of_later_days() -> None:
+    message = samples([worker(1)], each=2)
+    block = message.blocks[0]
+    broken = block.samples[:-1]
+    later = block.samples[:52] + (9).to_bytes(4, "little")
+    model = Model("here")
+    take(model, replace(message, blocks=(replace(block, samples=broken), replace(block, samples=later))))
+    assert [run.status for run in model.runs] == ["success", "9"]
+
+
+def test_the_condition_is_told_when_it_changes() -> None:
+    model = Model("here")
+    assert kinds(take(model)) == ["condition"] and kinds(take(model)) == []
+    silent = replace(LIVE, condition=Condition.SILENT, text="not heard for 3 s")
+    assert dict(take(model, state=silent))["condition"]["text"] == "not heard for 3 s"
+    assert dict(take(model, state=replace(LIVE, restart_count=1)))["condition"]["restarts"] == 1
+
+
+def test_a_graph_that_has_run_is_still_shown() -> None:
+    model = Model("here")
+    running = graph(["a", "b", "sum"], [4, 2, 0], [[], [], [0, 1]])
+    assert kinds(take(model, running)) == ["graphs", "condition"] and kinds(take(model, running)) == []
+    (shown,) = model.beginning()["graphs"]
+    assert [node[1:] for node in shown["nodes"]] == [
+        ["a", "ended", []],
+        ["b", "dispatched", []],
+        ["sum", "waiting", [0, 1]],
+    ]
+    take(model, GraphShapes(server_id=SERVER))
+    (shown,) = model.beginning()["graphs"]
+    assert not shown["runs"] and shown["unfinished"] == 0 and {node[2] for node in shown["nodes"]} == {"ended"}
+
+
+def test_what_became_of_a_graph_of_a_scheduler_that_is_gone_nobody_knows() -> None:
+    model = Model("here")
+    take(model, graph(["a"], [2], [[]]))
+    take(model, GraphShapes(server_id=new_peer_id()))
+    (shown,) = model.beginning()["graphs"]
+    assert not shown["runs"] and shown["unfinished"] == 1 and shown["nodes"][0][2] == "dispatched"
+
+
+def test_the_last_graphs_are_kept_and_no_more() -> None:
+    model = Model("here")
+    shape = graph(["a"], [2], [[]]).graphs[0]
+    for number in range(GRAPHS_KEPT + 3):
+        one = replace(shape, graph_id=GraphId(number.to_bytes(16, "big")))
+        take(model, GraphShapes(server_id=SERVER, graphs=(one,)))
+    numbers = [int(one["id"], 16) for one in model.beginning()["graphs"]]
+    assert numbers == list(range(GRAPHS_KEPT + 2, 1, -1)), "the one that runs, then the latest"
+
+
+def test_a_graph_whose_columns_do_not_agree_has_no_picture() -> None:
+    shape = graph(["a", "b"], [0, 0], [[], [0]]).graphs[0]
+    for broken in (
+        replace(shape, states=b"\0"),
+        replace(shape, dependency_counts=b"\0\0"),
+        replace(shape, dependencies=b""),
+        replace(shape, functions=b""),
+    ):
+        model = Model("here")
+        take(model, GraphShapes(graphs=(broken,)))
+        assert model.beginning()["graphs"][0]["nodes"] == []
+    far = replace(shape, dependencies=(7).to_bytes(2, "little"), states=b"\0\xff")
+    model = Model("here")
+    take(model, GraphShapes(graphs=(far,)))
+    assert [node[2:] for node in model.beginning()["graphs"][0]["nodes"]] == [["waiting", []], ["ended", []]]
+
+
+def test_what_is_printed_is_bounded() -> None:
+    model = Model("here")
+    for number in range(LOGS_KEPT + 10):
+        take(model, printed("x" * 10_000, number, stream=2))
+    logs = model.beginning()["logs"]
+    assert len(logs) == LOGS_KEPT and len(logs[0]["text"]) < 5000
+    assert logs[-1]["task"] == task(LOGS_KEPT + 9).hex() and logs[-1]["stream"] == "stderr"
+
+
+def test_capabilities_read_well() -> None:
+    assert capabilities_text([Capability("linux", -1), Capability("gpu", 2)]) == "linux, gpu=2"

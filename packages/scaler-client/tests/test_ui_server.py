@@ -1,0 +1,279 @@
+"""The page over HTTP, and what its feed tells the pages that are open: a real server on loopback, no scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from tests.support.pages import LIVE, LOOPBACK, heard, printed, samples, status, task, worker
+from tests.support.waiting import WAIT
+
+from scaler.monitoring.watcher import Watcher
+from scaler.ui import feed as feeds
+from scaler.ui import server
+from scaler.ui.feed import QUEUED_EVENTS, Feed
+from scaler.ui.guards import HEADERS, Guard
+from scaler.ui.model import Model
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Explain, Explanation, Message
+from scaler_protocol.process import StartupError
+
+Client = TestClient[web.Request, web.Application]
+Visit = Callable[[Client, Feed], Awaitable[None]]
+NASTY = "<img src=x onerror=alert(1)></script>\u2028"
+
+
+def visited(visit: Visit, guard: Guard = LOOPBACK) -> None:
+    async def run() -> None:
+        feed = Feed(Model(LIVE.address))
+        async with TestClient(TestServer(server.application(feed, guard))) as client:
+            await asyncio.wait_for(visit(client, feed), WAIT)
+
+    asyncio.run(run())
+
+
+async def told(feed: Feed, *messages: Message) -> None:
+    """As the watcher tells it, and until the loop has it."""
+    feed.heard(*heard(*messages))
+    await asyncio.sleep(0)
+
+
+class FakeWatcher(Watcher):
+    def __init__(self) -> None:
+        self.asked: list[Message] = []
+
+    def ask(self, message: Message) -> None:
+        self.asked.append(message)
+
+
+# ---------------------------------------------------------------- over HTTP
+
+
+def test_every_answer_carries_the_headers_that_keep_others_out() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        await told(feed, status([worker(1)]))
+        for path, code in (
+            ("/", 200),
+            ("/static/app.js", 200),
+            ("/state.json", 200),
+            ("/trace.json", 200),
+            ("/metrics", 200),
+            ("/explain", 200),
+            ("/explain?task=1", 400),
+            ("/nothing", 404),
+            ("/static/none.js", 404),
+        ):
+            answer = await client.get(path)
+            assert answer.status == code, path
+            assert {name: answer.headers.get(name) for name in HEADERS} == dict(HEADERS), path
+        refused = await client.get("/", headers={"Host": "evil.example"})
+        assert refused.status == 403 and refused.headers["X-Frame-Options"] == "DENY"
+
+    visited(visit)
+
+
+def test_it_can_only_be_read() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+            for path in ("/", "/events", "/explain", "/state.json", "/metrics"):
+                assert (await client.request(method, path)).status == 405, (method, path)
+        assert (await client.head("/events")).status == 405, "it would never end"
+
+    visited(visit)
+
+
+def test_no_other_name_origin_or_site_reads_anything() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        for path in ("/", "/events", "/state.json", "/trace.json", "/metrics", "/static/app.js", "/explain"):
+            for headers in (
+                {"Host": "evil.example"},
+                {"Origin": "http://evil.example"},
+                {"Origin": "null"},
+                {"Sec-Fetch-Site": "cross-site"},
+            ):
+                answer = await client.get(path, headers=headers)
+                assert answer.status == 403 and "Access-Control-Allow-Origin" not in answer.headers, (path, headers)
+
+    visited(visit)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../server.py", "..%2fserver.py", "%2e%2e%2fserver.py", "app.js%00", "", ".", "/etc/passwd", "app.py", "APP.JS"],
+)
+def test_only_the_pages_own_files_are_served(name: str) -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        assert (await client.get(f"/static/{name}")).status == 404
+
+    visited(visit)
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_nothing_inline() -> None:
+    folder = Path(server.STATIC)
+    for path in folder.iterdir():
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text and "https://" not in text, path
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=", "onclick"):
+            assert word not in text, (path, word)
+        assert len(text) < 20_000, f"{path} is meant to be read"
+
+
+def test_a_token_in_the_address_becomes_a_cookie() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        assert (await client.get("/")).status == 403
+        assert (await client.get("/?token=wrong")).status == 403
+        assert (await client.get("/?token=%ff")).status == 403
+        assert (await client.get("/state.json?token=s3cret")).status == 403, "only at the door"
+        assert (await client.get("/?token=s3cret", headers={"Host": "evil.example"})).status == 403
+        first = await client.get("/?token=s3cret", allow_redirects=False)
+        assert first.status == 303 and first.headers["Location"] == "/"
+        cookie = first.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie and "SameSite=Lax" in cookie
+        kept = {"Cookie": cookie.partition(";")[0]}
+        assert (await client.get("/state.json", headers=kept)).status == 200
+        assert (await client.get("/metrics", headers={"Authorization": "Bearer s3cret"})).status == 200
+
+    visited(visit, Guard(LOOPBACK.hosts, "s3cret"))
+
+
+def test_names_are_text_in_json_and_nothing_else() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        await told(feed, status([worker(1, name=NASTY)], names=[NASTY]), printed(NASTY))
+        answer = await client.get("/state.json")
+        assert answer.content_type == "application/json"
+        assert (await answer.json())["status"]["workers"][0]["name"] == NASTY
+        metrics = await (await client.get("/metrics")).text()
+        assert metrics.count("\n# ") > 3, "it is still of lines"
+
+    visited(visit)
+
+
+# ---------------------------------------------------------------- events
+
+
+async def events_of(answer: Any, count: int) -> list[tuple[str, Any]]:
+    found = []
+    while len(found) < count:
+        kind = (await answer.content.readline()).decode().removeprefix("event: ").strip()
+        data = (await answer.content.readline()).decode().removeprefix("data: ")
+        assert await answer.content.readline() == b"\n"
+        found.append((kind, json.loads(data)))
+    return found
+
+
+def test_a_page_begins_with_everything_and_then_hears_what_is_new() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        await told(feed, status([worker(1)]), samples([worker(1)], each=3), printed("a\nb\n"))
+        async with client.get("/events") as answer:
+            assert answer.content_type == "text/event-stream"
+            ((kind, begun),) = await events_of(answer, 1)
+            assert kind == "beginning" and len(begun["runs"]) == 3 and begun["logs"][0]["text"] == "a\nb\n"
+            await told(feed, status([], sequence=2), printed("c"))
+            assert [kind for kind, _ in await events_of(answer, 2)] == ["status", "log"]
+
+    visited(visit)
+
+
+def test_pages_that_are_closed_are_forgotten_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "PAGES_LIMIT", 2)
+
+    async def visit(client: Client, feed: Feed) -> None:
+        one, two = await client.get("/events"), await client.get("/events")
+        assert (await client.get("/events")).status == 503
+        one.close()
+        answer = await client.get("/events")
+        while answer.status == 503:  # until the server has noticed; what tells it is the next write
+            await told(feed, status([], sequence=2))
+            answer = await client.get("/events")
+        assert answer.status == 200
+        answer.close()
+        two.close()
+
+    visited(visit)
+
+
+def test_a_page_that_does_not_read_misses_some_and_is_told_how_many() -> None:
+    async def run() -> None:
+        feed = Feed(Model("here"))
+        page, other = feed.open(), feed.open()
+        assert page is not None and other is not None
+        for number in range(QUEUED_EVENTS + 9):
+            await told(feed, printed("x", number))
+            await other.next(WAIT)
+        for _ in range(QUEUED_EVENTS):
+            await page.next(WAIT)
+        await told(feed, printed("at last"))
+        assert await page.next(WAIT) == b'event: dropped\ndata: {"count":11}\n\n', "ten lines and the condition"
+        assert b"at last" in await page.next(WAIT)
+        assert await page.next(0.01) == b""
+
+    asyncio.run(run())
+
+
+def test_what_is_heard_comes_from_another_thread() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        async with client.get("/events") as answer:
+            await events_of(answer, 1)
+            threading.Thread(target=feed.heard, args=heard(printed("x"))).start()
+            assert (await events_of(answer, 1))[0][0] == "log"
+
+    visited(visit)
+
+
+# ---------------------------------------------------------------- why a task waits
+
+
+def test_a_question_goes_to_the_scheduler_and_its_answer_to_who_asked() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        watcher = feed.watcher = FakeWatcher()
+        asking = asyncio.ensure_future(client.get(f"/explain?task={task(7).hex()}"))
+        while not watcher.asked:
+            await asyncio.sleep(0)
+        (question,) = watcher.asked
+        assert isinstance(question, Explain) and question.task_id == task(7)
+        await told(feed, Explanation(question.request_id + 1, TaskId(task(8)), state="queued"))
+        await told(feed, Explanation(question.request_id, TaskId(task(7)), state="queued", function_name="price"))
+        answer = await (await asking).json()
+        assert answer["task"] == task(7).hex() and answer["function"] == "price" and "queued" in answer["text"]
+
+    visited(visit)
+
+
+def test_questions_that_stay_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "ANSWER_SECONDS", 0.01)
+
+    async def visit(client: Client, feed: Feed) -> None:
+        assert "recording" in (await (await client.get("/explain")).json())["text"]
+        feed.watcher = FakeWatcher()
+        assert "has not answered" in (await (await client.get("/explain")).json())["text"]
+        monkeypatch.setattr(feeds, "QUESTIONS_LIMIT", 0)
+        assert "too many questions" in (await (await client.get("/explain")).json())["text"]
+
+    visited(visit)
+
+
+@pytest.mark.parametrize("text", ["12", "x" * 32, "00" * 17, "%ff"])
+def test_what_is_no_task_id(text: str) -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        answer = await client.get(f"/explain?task={text}")
+        assert answer.status == 400 and "32 hexadecimal digits" in await answer.text()
+
+    visited(visit)
+
+
+def test_a_port_that_is_taken() -> None:
+    async def run() -> None:
+        taken = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        port = taken.sockets[0].getsockname()[1]
+        with pytest.raises(StartupError, match="choose another --port"):
+            await server.serve(Feed(Model("x")), LOOPBACK, "127.0.0.1", port, "x", asyncio.Event())
+        taken.close()
+
+    asyncio.run(run())
