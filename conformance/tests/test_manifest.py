@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler_conformance.commands import main
-from scaler_conformance.manifest import ManifestError, parse, read
+from scaler_conformance.manifest import PLACES, ManifestError, parse, read
 
 GOOD = '[port]\nname = "p"\n[role.storage]\ncommand = ["./s", "{bind}"]\n'
 WRONG = {
@@ -54,7 +54,7 @@ def test_wrong_use_is_exit_code_two(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_init_writes_a_manifest_that_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "port.toml"
     assert main(["init", "--manifest", str(path)]) == 0
-    assert set(read(path).roles) == {"scheduler", "storage", "worker", "client"}
+    assert set(read(path).roles) == set(PLACES)
     assert main(["init", "--manifest", str(path)]) == 2
 
 

@@ -72,8 +72,8 @@ class Arena:
         self.scheduler.storage_address = self.storage.address
         for host in (self.storage, self.scheduler):
             host.timers = dict(DIALER_TIMERS)
-        for name in FUNCTIONS:
-            self.storage.store(content_id(named_function(name)), named_function(name), SUITE)
+        if self.role != "client":
+            self.store_functions()  # a client has to do that itself
         places = {"scheduler": self.scheduler.address, "storage": self.storage.address, "name": "conformance"}
         is_testee = self.role == "client"
         self.subject = Subject(self.entry, {} if is_testee else places, variant, is_testee=is_testee)
@@ -83,6 +83,12 @@ class Arena:
             self._until_testee_answers(self.testee)
         else:
             self._until_it_is_there(self.scheduler)
+
+    def store_functions(self) -> None:
+        """So that a worker finds what it is called to do; after a storage has begun again, once more."""
+        assert self.storage is not None
+        for name in FUNCTIONS:
+            self.storage.store(content_id(named_function(name)), named_function(name), SUITE)
 
     def _until_testee_answers(self, testee: Testee) -> None:
         try:
@@ -94,7 +100,7 @@ class Arena:
         try:
             guest = scheduler.guest(self.role, self.entry.ready_seconds)
         except Breach as breach:
-            raise NotReady(f"the process under test was not ready: {breach.text}") from None
+            raise NotReady(f"the process under test was not ready: {breach.text}", breach.clause) from None
         if isinstance(guest, WorkerGuest):
             worker = guest
             self.pump.until(lambda: worker.credit > 0, self.entry.ready_seconds)

@@ -13,6 +13,7 @@ from .arena import Arena
 from .case import Case
 from .clauses import catalog
 from .manifest import Manifest
+from .play.testee import TesteeError
 from .scene import Scene, Settings
 from .verdicts import Breach, Disturbed, Ended, NotReady, Outcome, Unsupported
 
@@ -115,6 +116,8 @@ class Runner:
                 verdict = verdicts.WARN
         except Unsupported as reason:
             verdict, text = verdicts.UNSUPPORTED, str(reason)
+        except TesteeError as error:
+            verdict, clause, text = verdicts.FAIL, case.clauses[0], f"the testee answered with an error: {error}"
         except Disturbed as reason:
             verdict, text = verdicts.INCONCLUSIVE, str(reason)
         except Exception:  # noqa: BLE001  a mistake of the suite must not end the run, nor be blamed on the port

@@ -122,9 +122,10 @@ class Scene:
         peer = StoragePeer(self.pump, self.transcript, self._name(role), role, self.arena.address, self.role)
         return self._join(peer, is_open, hello)
 
-    def monitor(self) -> MonitorPeer:
-        """Subscribed to the monitor's stream."""
-        peer = MonitorPeer(self.pump, self.transcript, self._name("watcher"), self.arena.monitor_address)
+    def monitor(self, *topics: bytes) -> MonitorPeer:
+        """Subscribed to these topics of the monitor's stream, `status` if none is named."""
+        name, wanted = self._name("watcher"), topics or (b"status",)
+        peer = MonitorPeer(self.pump, self.transcript, name, self.arena.monitor_address, wanted)
         self.peers.append(peer)
         return peer
 

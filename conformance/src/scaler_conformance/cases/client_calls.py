@@ -149,7 +149,7 @@ def batches_keep_the_limits_of_the_session(scene: Scene) -> None:
     scene.equal(_argument(scene, sent, 0), b"b" * 2000, "the stored argument", "CLI-3")
 
 
-@case("CLI-3", "OWN-2", "OWN-11", "PAY-1", "STO-1", "STO-5", "STO-6")
+@case("CLI-3", "OWN-2", "OWN-11", "PAY-1", "STO-1", "BAT-8")
 def a_large_argument_is_stored_in_its_own_name(scene: Scene) -> None:
     client = scene.client_under_test()
     task = scene.testee.submit("echo", b"l" * 300_000)
@@ -162,6 +162,21 @@ def a_large_argument_is_stored_in_its_own_name(scene: Scene) -> None:
     scene.testee.result(task)
     gone = scene.pump.until(lambda: identifier not in scene.storage.values, 10.0)
     scene.check(gone, "the argument is still in storage, and no task names it any more", "OWN-2")
+
+
+@case("STO-5", "STO-6", "CLI-3")
+def a_very_large_argument_is_put_in_chunks(scene: Scene) -> None:
+    client, size = scene.client_under_test(), 9 << 20
+    task = scene.testee.submit("echo", bytes(size))
+    (sent,) = client.wait_for_tasks(1)
+    scene.check(_argument(scene, sent, 0) == bytes(size), "the stored argument is another", "CLI-3")
+    puts = [message for message in scene.storage.asked("put") if message["objectId"] == sent.parts[0][1]]
+    sizes = [len(message.payload[0]) for message in puts]
+    scene.check(max(sizes) <= 8 << 20, f"a chunk has {max(sizes)} bytes", "STO-6")
+    expected = [sum(sizes[:number]) for number in range(len(sizes))]
+    scene.equal([message["offset"] for message in puts], expected, "the offsets of the chunks", "STO-5")
+    answer(client, Result(sent.id, value=b"done"))
+    scene.testee.result(task)
 
 
 @case("OWN-10", "CLI-14", "STO-13")
@@ -205,12 +220,12 @@ def results_that_break_their_rules_are_refused(scene: Scene) -> None:
     scene.equal(scene.testee.result(task)["value"], b"ok".hex(), "the value that the user sees", "ERR-1")
 
 
-@case("CLI-8", "CLI-11", "SES-11", fresh=True, seconds=40.0)
+@case("CLI-8", "CLI-11", "SES-11", "BAT-2", fresh=True, seconds=40.0)
 def after_a_lost_session_it_begins_again(scene: Scene) -> None:
     """The scheduler knows nothing of it any more: unfinished tasks come again, under another peerId."""
     client = scene.client_under_test()
-    tasks = scene.testee.map("echo", [[b"one"], [b"two"]])
-    sent = {task.id: task for task in client.wait_for_tasks(2)}
+    tasks = [scene.testee.submit("echo", argument) for argument in (b"one", b"two", b"three")]
+    sent = {task.id: task for task in client.wait_for_tasks(3)}
     answer(client, Result(tasks[0], value=b"done"))
     scene.testee.result(tasks[0])
     client.fence()
@@ -224,11 +239,12 @@ def after_a_lost_session_it_begins_again(scene: Scene) -> None:
     scene.check(scene.pump.until(is_back, 15.0), "it did not begin again under a new peerId", "CLI-8")
     again = next(guest for guest in _new(scene, known) if guest.peer_id != client.peer_id)
     assert isinstance(again, ClientGuest)
-    (task,) = again.wait_for_tasks(1, clause="CLI-8")
-    scene.equal(task.id, tasks[1], "the unfinished task, with its old id", "CLI-8")
-    scene.equal(task.parts, sent[tasks[1]].parts, "its parts", "CLI-8")
-    answer(again, Result(task.id, value=b"at last"))
-    scene.equal(scene.testee.result(tasks[1])["value"], b"at last".hex(), "the value that the user sees", "CLI-8")
+    unfinished = again.wait_for_tasks(2, clause="CLI-8")
+    scene.equal([task.id for task in unfinished], tasks[1:], "the unfinished tasks, with their old ids", "CLI-8")
+    for task in unfinished:
+        scene.equal(task.parts, sent[task.id].parts, "its parts", "CLI-8")
+        answer(again, Result(task.id, value=b"at last"))
+        scene.equal(scene.testee.result(task.id)["value"], b"at last".hex(), "the value that the user sees", "CLI-8")
     released = scene.pump.until(lambda: client.peer_id not in _owners(scene), 5.0)
     scene.check(released, "it still owns objects under its old peerId", "CLI-11")
 

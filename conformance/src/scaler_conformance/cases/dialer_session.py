@@ -27,7 +27,9 @@ def the_first_message_is_a_hello(scene: Scene) -> None:
     guest = scene.guest()
     hello = guest.hello
     scene.equal((hello.seq, hello.ack), (0, 0), "seq and ack of the Hello", "SES-1")
-    scene.equal(len(scene.scheduler.strangers), 0, "messages from sockets that had said no Hello")
+    host = scene.scheduler
+    silent = [message.kind for routing_id, message in host.strangers if routing_id not in host.routing_ids]
+    scene.equal(silent, [], "messages from sockets that had said no Hello")
     guest.fence()
 
 
@@ -77,13 +79,25 @@ def every_ping_has_one_pong(scene: Scene) -> None:
     scene.equal(scene.transcript.pong_nonces(guest.name), [0, 7, 1 << 40, 7], "the nonces of the Pongs")
 
 
+@case("SES-2", "LIV-4")
+def messages_are_handed_on_once_and_in_order(scene: Scene) -> None:
+    guest = scene.guest()
+    nonces = [1_000 + number for number in range(40)]
+    for nonce in nonces:
+        guest.send("ping", nonce=nonce)
+    guest.fence()
+    scene.equal(scene.transcript.pong_nonces(guest.name), nonces, "the nonces of the Pongs")
+
+
 @case("SES-10", "SES-2")
 def a_message_that_comes_twice_counts_once(scene: Scene) -> None:
     guest = scene.guest()
     seq = guest.send("ping", nonce=77)
+    known = len(scene.scheduler.hellos)
     for again in (seq, seq, 1):
         guest.send_message(Message("ping", {"nonce": 77}, again, guest.received_seq))
     guest.fence()
+    scene.equal(len(scene.scheduler.hellos), known, "the count of Hellos: a message that came before is no gap")
     scene.equal(scene.transcript.pong_nonces(guest.name).count(77), 1, "the count of Pongs for one Ping")
 
 
@@ -105,6 +119,7 @@ def a_gap_makes_it_redial_and_resume(scene: Scene) -> None:
     sent = guest.sent_seq
     _lose_connection(guest)
     hello = redials(scene, guest, "SES-9")
+    scene.check(hello["resume"]["sessionId"] != 0, "it begins a new session instead of resuming", "SES-9")
     scene.equal(hello["peerId"], guest.peer_id, "peerId of the Hello on the further socket", "HSK-4")
     scene.equal(hello["resume"]["sessionId"], guest.session_id, "resume.sessionId", "SES-6")
     scene.equal(hello["resume"]["receivedSeq"], sent, "resume.receivedSeq: nothing after the gap counts", "SES-6")
@@ -140,6 +155,36 @@ def what_the_server_lacks_is_sent_again(scene: Scene) -> None:
     guest.fence(clause="SES-18")
     again = scene.transcript.pong_nonces(guest.name)[before:]
     scene.equal([nonce for nonce in again if nonce > 900], [901, 902, 903], "the Pongs that were sent again")
+
+
+@case("SES-8", "SES-18", fresh=True)
+def what_was_never_acknowledged_is_sent_again_at_every_resume(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    guest.acknowledges, guest.about = False, "SES-8"
+    acknowledged = guest.received_seq
+    guest.send_message(Message("ping", {"nonce": 901}, guest.next_seq(), acknowledged))
+    for round_number in range(1, 4):
+
+        def came_again(count: int = round_number) -> bool:
+            return scene.transcript.pong_nonces(guest.name).count(901) >= count
+
+        scene.pump.until(came_again, REDIAL_SECONDS)
+        scene.check(came_again(), f"a Pong was acknowledged never, and did not come after resume {round_number - 1}")
+        scene.scheduler.forgets = guest.received_seq - acknowledged
+        error = {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}
+        guest.send_message(Message("error", error, 0, acknowledged))
+
+
+@case("SES-16", fresh=True)
+def what_is_refused_counts_as_received(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    seq = guest.next_seq()
+    frames = damage.with_tag(encode(Message("ping", {"nonce": 1}, seq, guest.received_seq)), 300)
+    guest.raw(frames, f"#{seq}   a message of the unknown kind 300")
+    guest.expect("error", clause="ERR-2")
+    guest.fence(clause="SES-16")
 
 
 @case("ERR-2", "ERR-1", "ERR-8", "ERR-9", "SES-16")
@@ -208,8 +253,15 @@ def an_impossible_acknowledgement_ends_the_session(scene: Scene) -> None:
     guest = scene.guest()
     guest.fence()
     guest.checks_laws = False
+    routing_id = guest.routing_id
     guest.send_message(Message("ping", {"nonce": 5}, guest.next_seq(), guest.received_seq + 1000))
     guest.expect_error(CODES.BAD_ENVELOPE, fatal=True)
+    scene.pump.watch = lambda: None  # it may end
+    seq = guest.next_seq()
+    guest.raw(encode(Message("ping", {"nonce": 6}, seq, guest.received_seq)), f"#{seq}   Ping after its fatal Error")
+    scene.pump.for_seconds(0.5)
+    said = [message.kind for known, message in scene.scheduler.strangers if known == routing_id]
+    scene.check("pong" not in said, "a Ping was answered after a fatal Error on that socket", "ERR-6")
 
 
 @case("SES-13", "FRM-8", "FRM-9", fresh=True)
@@ -223,8 +275,10 @@ def what_has_no_readable_number_ends_the_session(scene: Scene) -> None:
 @case("FRM-4", fresh=True)
 def an_envelope_above_the_limit_is_refused(scene: Scene) -> None:
     guest = scene.guest()
-    guest.raw([bytes(5 << 20)], "an envelope of 5 MiB")
-    guest.expect_error(CODES.TOO_LARGE, CODES.BAD_ENVELOPE, fatal=True)
+    seq = guest.next_seq()
+    large = Message("error", {"code": 54_321, "text": "x" * (5 << 20)}, seq, guest.received_seq)
+    guest.raw(encode(large), f"#{seq}   an Error with a text of 5 MiB")
+    guest.expect_error(CODES.TOO_LARGE)
 
 
 @case("SES-24", fresh=True)
@@ -298,7 +352,7 @@ def nothing_comes_after_a_bye_of_the_server(scene: Scene) -> None:
     scene.check(len(after) <= 1, f"{len(after)} Acknowledges came after the Bye", "LIV-13")
 
 
-@case("LIV-14", fresh=True)
+@case("LIV-14", "LIV-8", fresh=True)
 def who_leaves_says_bye(scene: Scene) -> None:
     guest = scene.guest()
     guest.fence()

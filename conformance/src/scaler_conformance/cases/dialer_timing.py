@@ -11,6 +11,8 @@ from scaler_conformance.wire import CODES, Message
 
 case = cases_for("worker", "client", "manager", layer="timing")
 
+calls = cases_for("client", layer="timing")
+
 
 def timers_of(guest: Guest) -> tuple[float, float]:
     timers = guest.host.timers
@@ -36,6 +38,42 @@ def it_shows_life_every_heartbeat(scene: Scene) -> None:
         scene.fail(f"nothing came for {longest:.2f} s, and the heartbeat is {heartbeat:g} s", "LIV-2")
     scene.check(pings >= 2, f"{pings} Pings came in 12 heartbeats", "LIV-3")
     scene.check(pings <= 48, f"{pings} Pings came in 12 heartbeats: more than one in each time without an answer")
+
+
+@case("HSK-16")
+def the_timers_of_the_welcome_are_in_force(scene: Scene) -> None:
+    """A heartbeat of 0.25 s, whatever it asked for: within two seconds of silence it has asked for a sign of life."""
+    guest = scene.guest()
+    before = len(guest.history)
+    watch = scene.stopwatch()
+    watch.until(lambda: len(guest.history) > before + 1, 2.0, "it did not show life twice", "HSK-16")
+
+
+@calls("LIV-3", fresh=True)
+def who_talks_all_the_time_asks_for_a_sign_of_life_too(scene: Scene) -> None:
+    """Tasks are submitted all the time, and the scheduler says nothing."""
+    guest = scene.guest()
+    heartbeat, _ = timers_of(guest)
+    guest.fence()
+    before = len(guest.history)
+    for number in range(16):
+        scene.testee.submit("echo", b"%d" % number)
+        scene.pump.for_seconds(heartbeat / 2)
+    pings = sum(message.kind == "ping" for message in guest.history[before:])
+    scene.check(pings >= 2, f"{pings} Pings came in 8 heartbeats in which it was told nothing")
+
+
+@calls("SES-4", fresh=True)
+def an_acknowledgement_comes_although_nothing_is_to_be_said(scene: Scene) -> None:
+    scene.scheduler.timers = {"heartbeatSeconds": 20.0, "leaseSeconds": 60.0}
+    scene.testee.ask("connect", scheduler=scene.scheduler.address, heartbeat=20.0, lease=60.0)
+    guest = scene.scheduler.guest("client")
+    guest.fence()
+    target = guest.sent_seq + 1
+    for nonce in range(64):
+        guest.send("pong", nonce=nonce)
+    watch = scene.stopwatch()
+    watch.until(lambda: guest.acknowledged_seq >= target, 5.0, "64 messages came in, and no ack followed", "SES-4")
 
 
 @case("LIV-9", "WRK-21")
@@ -80,15 +118,19 @@ def a_hello_without_an_answer_is_said_again_with_a_higher_incarnation(scene: Sce
     guest.is_gone, guest.is_open = True, False
     guest.send_message(Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "redial"}))
     scene.pump.watch = lambda: None
-    scene.pump.until(lambda: len(_hellos(scene)) >= 3, 12.0)
-    hellos = _hellos(scene)
-    scene.check(len(hellos) >= 1, "it did not dial again", "SES-6")
-    plain: dict[bytes, list[int]] = {}
-    for hello in hellos:
+    scene.pump.until(lambda: any(len(numbers) > 1 for numbers in _incarnations(scene, guest).values()), 15.0)
+    scene.check(len(_hellos(scene)) >= 1, "it did not dial again", "SES-6")
+    for numbers in _incarnations(scene, guest).values():
+        scene.equal(numbers, sorted(set(numbers)), "the incarnations of Hellos without resume, in order", "HSK-22")
+
+
+def _incarnations(scene: Scene, guest: Guest) -> dict[bytes, list[int]]:
+    """By peerId, of all its Hellos that asked for no resume."""
+    plain = {guest.peer_id: [int(guest.hello["incarnation"])]}
+    for hello in _hellos(scene):
         if not hello["resume"]["sessionId"]:
-            plain.setdefault(hello["peerId"], [hello["incarnation"]]).append(hello["incarnation"])
-    for numbers in plain.values():
-        scene.equal(numbers[1:], sorted(set(numbers)), "the incarnations of Hellos without resume, in order", "HSK-22")
+            plain.setdefault(hello["peerId"], []).append(hello["incarnation"])
+    return plain
 
 
 def _hellos(scene: Scene) -> list[Message]:

@@ -15,18 +15,20 @@ WATCHED_SECONDS = 1.0
 SECONDS = 90.0
 
 
-def lived(scene: Scene, manager: ManagerGuest, units: int, clause: str = "MGR-4") -> list[WorkerGuest]:
+def lived(scene: Scene, manager: ManagerGuest, units: int) -> list[WorkerGuest]:
     """So many units run, and a worker of each is there."""
-    manager.target(units * manager.workers_per_unit)
+    known, wanted = len(scene.scheduler.guests), units * manager.workers_per_unit
+    manager.target(wanted)
     manager.wait_until_acted()
     running = manager.wait_for_running(units)
 
     def there() -> list[WorkerGuest]:
-        workers = [guest for guest in scene.scheduler.guests if isinstance(guest, WorkerGuest) and guest.is_open]
-        return [guest for guest in workers if guest.hello["worker"]["unitId"] in running]
+        return [guest for guest in scene.scheduler.guests[known:] if isinstance(guest, WorkerGuest)]
 
-    wanted = units * manager.workers_per_unit
-    manager.wait(lambda: len(there()) >= wanted, f"{wanted} workers of {units} units were not there", clause)
+    manager.wait(lambda: len(there()) >= wanted, f"{wanted} workers of {units} units were not there", "MGR-4")
+    for worker in there():
+        unit = worker.hello["worker"]["unitId"]
+        scene.check(unit in running, f"a worker names unit {unit!r}, and {', '.join(running)} are running", "MGR-8")
     return there()
 
 
@@ -115,6 +117,12 @@ def only_the_last_target_counts(scene: Scene) -> None:
     manager.fence()
     told = f"{len(manager.in_state(STARTING))} units are starting, one is wanted and {ran} were running"
     scene.equal(len(manager.in_state(STARTING)), 0, told)
+    manager.target(0, manager.units)
+    manager.wait_for_none("MGR-13")
+    manager.target(per_unit)
+    manager.wait_for_running(1)
+    manager.fence()
+    scene.equal(len(manager.units), 1, "the count of units when one is wanted and there were none")
 
 
 @case("MGR-6", seconds=SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_conformance.case import cases_for
-from scaler_conformance.play.ids import content_id, named_function, new_id, result_id
+from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import ids_of
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
@@ -13,6 +13,7 @@ from scaler_conformance.wire.codes import STATUSES
 from .worker_running import call, error_of, is_success, run
 
 case = cases_for("worker", layer="timing")
+SAMPLE_BYTES = 56
 
 
 @case("WRK-14", seconds=40.0)
@@ -68,6 +69,45 @@ def it_tells_its_status_about_every_heartbeat(scene: Scene) -> None:
     scene.pump.for_seconds(2.5)
     came = sum(message.kind == "workerStatus" for message in worker.history[before:])
     scene.check(2 <= came <= 40, f"{came} WorkerStatus came in ten heartbeats")
+
+
+@case("MON-11", fresh=True, seconds=40.0)
+def ended_tasks_are_told_of_when_asked(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    scene.needs("samples" in worker.features, "the feature `samples` is optional, and it does not name it")
+    run(scene, worker, call(scene, "echo", b"unwatched"))
+    worker.send("sampleTasks", sampleLimit=3)
+    worker.fence()
+    before = len(worker.history)
+    scene.equal(_told(worker, 0), (0, b""), "endedCount and samples of a worker that was not asked")
+    tasks = {task.id: task for task in (call(scene, "echo", b"x") for _ in range(8))}
+    run(scene, worker, *tasks.values())
+    scene.pump.until(lambda: _told(worker, before)[0] >= len(tasks), 5.0)
+    worker.fence()
+    scene.equal(_told(worker, before)[0], len(tasks), "the sum of endedCount after so many tasks")
+    for status in _statuses(worker, before):
+        count, rows = status["endedCount"], status["samples"]
+        scene.equal(len(rows) % SAMPLE_BYTES, 0, "what is left of samples, in rows of 56 bytes")
+        most = min(3, count)
+        scene.check(len(rows) // SAMPLE_BYTES <= most, f"{len(rows) // SAMPLE_BYTES} samples, where {most} may be")
+        for at in range(0, len(rows), SAMPLE_BYTES):
+            scene.check(rows[at : at + 16] in tasks, "a sample is of a task that has not ended since")
+            scene.equal(rows[at + 16 : at + 32], tasks[rows[at : at + 16]].function, "the function of a sample")
+    worker.send("sampleTasks", sampleLimit=0)
+    worker.fence()
+    before = len(worker.history)
+    run(scene, worker, call(scene, "echo", b"unwatched again"))
+    scene.pump.until(lambda: len(_statuses(worker, before)) >= 2, 5.0)
+    scene.equal(_told(worker, before), (0, b""), "endedCount and samples of a worker that is asked no more")
+
+
+def _statuses(worker: WorkerGuest, since: int) -> list[Message]:
+    return [message for message in worker.history[since:] if message.kind == "workerStatus"]
+
+
+def _told(worker: WorkerGuest, since: int) -> tuple[int, bytes]:
+    statuses = _statuses(worker, since)
+    return sum(status["endedCount"] for status in statuses), b"".join(status["samples"] for status in statuses)
 
 
 @case("WRK-10", "WRK-1", fresh=True, seconds=40.0)
@@ -147,7 +187,7 @@ def it_asks_a_storage_that_was_restarted_again(scene: Scene) -> None:
     scene.check(asked, "the argument was not asked for", "WRK-3")
     scene.storage.begin_again()
     scene.storage.requests.clear()
-    scene.storage.store(content_id(named_function("echo")), named_function("echo"), new_id())
+    scene.arena.store_functions()
     again = scene.pump.until(lambda: any(m["objectId"] == late for m in scene.storage.asked("get")), 15.0)
     scene.check(again, "it did not ask again in the new session with the storage")
     scene.storage.store(late, b"back", new_id())

@@ -34,6 +34,7 @@ class Guest(Conversation):
         self.routing_id = routing_id
         self.peer_id: bytes = hello["peerId"]
         self.role = _ROLE_NAMES.get(hello["role"], str(hello["role"]))
+        self.features = [name for name in hello["features"] if name in host.features]
         self.session_id = host.next_session_id()
         self.is_open = True
         #: for cases that lose the session: it is not resumed any more
@@ -66,6 +67,8 @@ class Host:
         self.transcript = transcript
         self.name = name
         self.server_id = new_id()
+        #: that its sessions have when the dialer names them too
+        self.features: frozenset[str] = frozenset()
         self.guests: list[Guest] = []
         self._sessions = 0
         self._by_routing_id: dict[bytes, Guest] = {}
@@ -128,6 +131,8 @@ class Host:
 
     def on_frames(self, frames: list[bytes]) -> None:
         routing_id, *rest = frames
+        if rest[:1] == [b""]:
+            raise Breach(f"{self.name} was sent an empty first frame, as a REQ socket sends it", "FRM-1")
         guest = self._by_routing_id.get(routing_id)
         who = guest.name if guest else self.name
         try:
@@ -206,6 +211,7 @@ class Host:
         self._by_routing_id[routing_id] = guest
         guest.routing_id = routing_id
         guest.is_open = True
+        guest.law_of_numbers = "SES-18"
         guest.received_seq = max(0, guest.received_seq - self.forgets)
         self.forgets = 0
         self._welcome(guest, resumed=True)
@@ -221,7 +227,7 @@ class Host:
             "sessionId": guest.session_id,
             "resumed": resumed,
             "receivedSeq": guest.received_seq if resumed else 0,
-            "features": [],
+            "features": guest.features,
             "limits": self.agreed_limits(hello),
             "timers": {name: min(value or self.timers[name], self.timers[name]) for name, value in timers.items()},
             "software": SOFTWARE,

@@ -58,7 +58,8 @@ class ManagerGuest(Guest):
     def _check_target(self, message: Message, units: Mapping[str, int]) -> None:
         number = message["targetNumber"]
         if number > self.targets:
-            raise Breach(f"a ManagerStatus acts on target {number}, and {self.targets} was the last sent", "MGR-3")
+            text = f"a ManagerStatus acts on target {number}, and {self.targets} was the last of this session"
+            raise Breach(text, "MGR-3" if self.targets else "MGR-14")
         if self.statuses and number < self.statuses[-1]["targetNumber"]:
             raise Breach(f"a ManagerStatus acts on target {number} after it acted on a later one", "MGR-4")
         for sent, names in self._stopped.items():

@@ -21,6 +21,10 @@ class SchedulerHost(Host):
     role = "scheduler"
     storage_address = ""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.features = frozenset({"samples"})
+
     def may_send(self, role: str) -> frozenset[str]:
         return frozenset(may_send("scheduler", role))
 
@@ -118,6 +122,8 @@ class ClientGuest(Guest):
 
         if not self.pump.until(all_there, seconds):
             raise Breach(f"{count} tasks were to be submitted, and {len(found)} came within {seconds:g} s", clause)
+        if len(found) > count:
+            raise Breach(f"{count} tasks were to be submitted, and {len(found)} came", "CLI-2")
         return found
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Message
 
+from . import memory_file
 from .host import Guest, Host
+from .memory_file import MemoryFile
 from .samples import may_send
 
 CHUNK_BYTES = 8 << 20
@@ -21,10 +25,20 @@ class StorageHost(Host):
         self.owners: dict[bytes, set[bytes]] = {}
         #: every request, with who made it
         self.requests: list[tuple[Guest, Message]] = []
+        #: for cases of shared memory: answer every PutShared with UNREADABLE_FILE …
+        self.refuses_files = False
+        #: … and tell of this file instead of the one with the value
+        self.false_file: Callable[[bytes], dict[str, Any]] | None = None
+        self._files: list[MemoryFile] = []
         #: for cases: leave these kinds without an answer
         self.unanswered: set[str] = set()
         self._uploads: dict[tuple[int, bytes], bytearray] = {}
         self._waiting: list[tuple[Guest, Message]] = []
+
+    def close(self) -> None:
+        super().close()
+        for file in self._files:
+            file.close()
 
     def may_send(self, role: str) -> frozenset[str]:
         return frozenset(may_send("storage", role))
@@ -87,16 +101,39 @@ class StorageHost(Host):
             self.store(identifier, bytes(self._uploads.pop(key)), message["owner"])
         self._reply(guest, message)
 
+    def _on_putShared(self, guest: Guest, message: Message) -> None:  # noqa: N802  named for the member of the union
+        _must_share(guest, "PutShared")
+        value, trouble = memory_file.read(message["file"], message["totalBytes"])
+        if trouble:
+            raise Breach(f"{guest.name} shares what is no sealed memory file: {trouble}", "STO-19")
+        if self.refuses_files:
+            self._reply(guest, message, CODES.UNREADABLE_FILE, "put it in chunks")
+        else:
+            self.store(message["objectId"], value, message["owner"])
+            self._reply(guest, message)
+
     def _on_get(self, guest: Guest, message: Message) -> None:
         value = self.values.get(message["objectId"])
+        if message["acceptsShared"]:
+            _must_share(guest, "a Get with `acceptsShared`")
         if value is None:
             self._without(guest, message)
+        elif message["acceptsShared"] and guest.is_open:
+            self._share(guest, message, value)
         elif message["offset"] > len(value):
             self._reply(guest, message, CODES.BAD_CHUNK, "the object is shorter")
         elif guest.is_open:
             piece = value[message["offset"] :][: min(message["chunkBytes"] or CHUNK_BYTES, CHUNK_BYTES)]
             requested, offset = message["requestId"], message["offset"]
             guest.send("value", payload=piece, requestId=requested, totalBytes=len(value), offset=offset)
+
+    def _share(self, guest: Guest, message: Message, value: bytes) -> None:
+        if self.false_file is not None:
+            told = self.false_file(value)
+        else:
+            self._files.append(MemoryFile(value))
+            told = self._files[-1].told()
+        guest.send("sharedValue", requestId=message["requestId"], totalBytes=len(value), file=told)
 
     def _without(self, guest: Guest, message: Message) -> None:
         if message["waitSeconds"]:
@@ -117,7 +154,7 @@ class StorageHost(Host):
             self.release(message["ids"][at : at + 16], message["owner"])
         self._reply(guest, message)
 
-    def _on_releaseOwner(self, guest: Guest, message: Message) -> None:  # noqa: N802  named for the member of the union
+    def _on_releaseOwner(self, guest: Guest, message: Message) -> None:  # noqa: N802
         for identifier in list(self.owners):
             self.release(identifier, message["owner"])
         self._reply(guest, message)
@@ -130,3 +167,8 @@ class StorageHost(Host):
             ownerCount=len({owner for owners in self.owners.values() for owner in owners}),
             memoryBytes=sum(map(len, self.values.values())),
         )
+
+
+def _must_share(guest: Guest, what: str) -> None:
+    if "memfd" not in guest.features:
+        raise Breach(f"{guest.name} sent {what} in a session without the feature `memfd`", "STO-24")
