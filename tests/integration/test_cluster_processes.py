@@ -61,6 +61,7 @@ def test_a_cluster_of_separate_processes(stage: Stage) -> None:
     scheduler = SchedulerProcess(
         address=scheduler_address,
         storage_address=storage_address,
+        adapter_webhook_url=None,
         scaler_policy=PolicyConfig(policy_content="allocate=capability"),
         protected=False,
         logging_level="WARNING",

@@ -20,7 +20,7 @@ NAMES = {
     "scaler.scheduler.allocate_policy.allocate_policy": "AllocatePolicy",
     "scaler.utility.exceptions": "ClientCancelledException ClientQuitException ClientShutdownException "
     "DeserializeObjectError DisconnectedError MissingObjects NoWorkerError ObjectStorageException ProcessorDiedError "
-    "TaskExceptionNotSerializableError TaskNotFoundError WorkerDiedError",
+    "CapnpDeserializationError TaskExceptionNotSerializableError TaskNotFoundError WorkerDiedError",
     "scaler.utility.logging.utility": "setup_logger",
     "scaler.utility.logging.scoped_logger": "ScopedLogger",
     "scaler.utility.network_util": "get_available_tcp_port",

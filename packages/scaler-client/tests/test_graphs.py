@@ -109,6 +109,19 @@ def test_the_first_failure_ends_all_that_is_unfinished(client: Client, cluster: 
     assert len(columns.split_ids(cluster.cancels[0].ids)) == 3
 
 
+def test_a_wait_that_is_over_ends_the_graph(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    with pytest.raises(TimeoutError, match="has not ended within"):
+        client.get({"a": (abs, -1), "b": (abs, "a")}, ["b"], timeout=0.01)
+    eventually(lambda: "0 unfinished" in repr(client), "nothing of the graph is left")
+
+
+def test_a_graphs_functions_may_be_said_to_have_changed(client: Client, cluster: FakeCluster) -> None:
+    for _ in range(2):
+        assert client.get({"a": (abs, -1)}, ["a"], reserialize=True) == {"a": 1}
+    assert len(cluster.objects) == 1, "they had not"
+
+
 def test_canceling_one_cancels_the_graph(client: Client, cluster: FakeCluster) -> None:
     cluster.hold()
     futures = client.get({"a": (inc, 1), "b": (inc, "a"), "c": (inc, 2), "d": 5}, keys=["b", "c", "d"], block=False)

@@ -251,6 +251,11 @@ class Calls:
             self._memory.remember(function, object_id)
         return object_id
 
+    def forget_functions(self) -> None:
+        """Each may have changed unnoticed."""
+        with self._lock:
+            self._memory.clear()
+
     # ------------------------------------------------------------ headers
 
     def header(self, options: CallOptions = NO_OPTIONS, keywords: tuple[str, ...] = (), flags: int = 0) -> TaskHeader:
@@ -289,7 +294,11 @@ class Calls:
 
     # ------------------------------------------------------------ objects
 
-    def send_object(self, value: Any, name: str | None) -> ObjectReference:
+    def send_object(self, value: Any, name: str | bytes | None) -> ObjectReference:
+        if name is None:
+            name = f"<object {type(value).__name__}>"
+        if not isinstance(name, str | bytes):
+            raise TypeError(f"the name of an object must be a text, got {name!r}")
         try:
             pieces = [self.serializer.serialize(value)] if self.serializer is not None else values.dumps(value)
         except Exception as error:
@@ -297,8 +306,7 @@ class Calls:
         object_id = self.connection.storage.put(pieces)
         with self._lock:
             self._references.add(object_id)
-        label = name if name is not None else f"<object {type(value).__name__}>"
-        return ObjectReference(label.encode(), values.size_of(pieces), object_id)
+        return ObjectReference(name.encode() if isinstance(name, str) else name, values.size_of(pieces), object_id)
 
     def object_part(self, reference: ObjectReference) -> Part:
         if reference.object_id not in self._references:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import html
 import inspect
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -16,11 +17,10 @@ from scaler.client.calls import Calls
 from scaler.client.connection import Connection
 from scaler.client.future import ScalerFuture
 from scaler.client.graph.run import GraphRun
-from scaler.client.mapping import Mapping as MapRun
-from scaler.client.mapping import unpacked
+from scaler.client.mapping import MapRun, unpacked
 from scaler.client.named import NamedCalls
 from scaler.client.object_reference import ObjectReference
-from scaler.client.options import NO_OPTIONS, CallOptions, options_of
+from scaler.client.options import NO_OPTIONS, CallOptions, end_of, options_of, seconds_of
 from scaler.client.progress import of_map
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
@@ -58,8 +58,10 @@ class Client(concurrent.futures.Executor):
             if context is None:
                 raise ValueError("no scheduler address was given, and this is not running inside a task that has one")
             address = context.scheduler_address
-        if not timeout_seconds > 0 or not heartbeat_interval_seconds > 0:
-            raise ValueError("timeout_seconds and heartbeat_interval_seconds must be greater than zero")
+        timers = (("timeout_seconds", timeout_seconds), ("heartbeat_interval_seconds", heartbeat_interval_seconds))
+        for name, seconds in timers:
+            if not 0 < seconds_of(name, seconds) < math.inf:
+                raise ValueError(f"{name} must be greater than zero, and finite: got {seconds}")
         if serializer is not None and not all(hasattr(serializer, name) for name in ("serialize", "deserialize")):
             raise TypeError(f"a serializer has serialize() and deserialize(); {type(serializer).__name__} has not")
         parse_address(address)
@@ -111,7 +113,12 @@ class Client(concurrent.futures.Executor):
         `reserialize` does not trust that the function is what it was when it was last submitted.
         """
         options = options_of(capabilities, priority, retries, timeout)
-        return self._submit(fn, tuple(args), dict(kwargs), options, is_changed=reserialize)
+        try:
+            arguments, keywords = tuple(args), dict(kwargs)
+        except (TypeError, ValueError):
+            found = f"{type(args).__name__} and {type(kwargs).__name__}"
+            raise TypeError(f"args must be a tuple and kwargs a dict, got {found}") from None
+        return self._submit(fn, arguments, keywords, options, is_changed=reserialize)
 
     def submit_named(
         self,
@@ -166,9 +173,10 @@ class Client(concurrent.futures.Executor):
         `progress` shows a bar, with this text if it is one (needs tqdm: the extra `progress`).
         """
         options = options_of(capabilities, priority, retries, None)
+        end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, unpacked(iterables), options, is_changed=reserialize)
         with of_map(progress, iterables) as watch:
-            return run.run(timeout, watch)
+            return run.run(end_at, watch)
 
     def starmap(
         self,
@@ -183,9 +191,10 @@ class Client(concurrent.futures.Executor):
     ) -> list[Any]:
         """As `map`, over tuples of arguments."""
         options = options_of(capabilities, priority, retries, None)
+        end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
         with of_map(progress, (iterable,)) as watch:
-            return run.run(timeout, watch)
+            return run.run(end_at, watch)
 
     def get(
         self,
@@ -195,16 +204,21 @@ class Client(concurrent.futures.Executor):
         capabilities: dict[str, int] | None = None,
         priority: int = 0,
         retries: int = 0,
+        timeout: float | None = None,
+        reserialize: bool = False,
     ) -> Any:
         """The values of these nodes of a graph, or their futures when `block` is False.
 
         Of a dict with strings as keys: a dict, in the order of `keys`. Of Dask's graphs: a list in the shape of `keys`.
-        For a single key, its value. The other keywords apply to every node.
+        For a single key, its value. `timeout` bounds the wait for all; the other keywords apply to every node.
         """
-        run = GraphRun(self._ready(), graph, keys, options_of(capabilities, priority, retries, None))
-        return run.results() if block else run.futures()
+        options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
+        if timeout is not None and not block:
+            raise ValueError("timeout bounds the wait of get(): with block=False give it to the futures' result()")
+        run = GraphRun(self._ready(), graph, keys, options, is_changed=reserialize)
+        return run.results(end_at) if block else run.futures()
 
-    def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
+    def send_object(self, obj: Any, name: str | bytes | None = None) -> ObjectReference:
         """Store an object once; pass the reference to any number of tasks in its place."""
         return self._ready().send_object(obj, name)
 

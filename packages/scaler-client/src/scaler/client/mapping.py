@@ -109,7 +109,8 @@ class Gathering:
             while not self._arrived:
                 remaining = None if end_at is None else end_at - time.monotonic()
                 if remaining is not None and remaining <= 0:
-                    raise TimeoutError(f"{len(self.positions)} tasks have not ended in time")
+                    count = len(self.positions)
+                    raise TimeoutError(f"{count} {'task has' if count == 1 else 'tasks have'} not ended in time")
                 self._condition.wait(remaining)
 
     def _place(self, outcomes: Outcomes) -> None:
@@ -147,7 +148,7 @@ def _each(outcomes: Outcomes) -> Iterator[tuple[int, int, memoryview]]:
         yield status, kind, view[end - size : end]
 
 
-class Mapping:
+class MapRun:
     """One `map` from its first item to its last."""
 
     def __init__(
@@ -168,9 +169,8 @@ class Mapping:
         self._gathering = Gathering(calls)
         self._batch_tasks = FIRST_BATCH
 
-    def run(self, timeout_seconds: float | None, watch: Callable[[int], None] | None = None) -> list[Any]:
+    def run(self, end_at: float | None, watch: Callable[[int], None] | None = None) -> list[Any]:
         """`watch` is told how many tasks have ended, whenever some have."""
-        end_at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         gathering = self._gathering
         try:
             has_more = True

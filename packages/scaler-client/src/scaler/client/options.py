@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import numbers
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -25,10 +27,23 @@ def options_of(
 ) -> CallOptions:
     """TypeError and ValueError for what cannot be asked."""
     retries = _whole("retries", retries, bits=16)
-    if retries < 0 or (timeout_seconds is not None and not 0 <= timeout_seconds < math.inf):
+    timeout_seconds = 0.0 if timeout_seconds is None else seconds_of("timeout", timeout_seconds)
+    if retries < 0 or not 0 <= timeout_seconds < math.inf:
         raise ValueError("retries and timeout must not be negative; without a timeout is timeout=None")
     priority = _whole("priority", priority, bits=31)
-    return CallOptions(capabilities_of(capabilities), priority, retries, float(timeout_seconds or 0.0))
+    return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds)
+
+
+def seconds_of(what: str, seconds: object) -> float:
+    if not isinstance(seconds, numbers.Real):
+        raise TypeError(f"{what} must be a number of seconds, got {seconds!r}")
+    return float(seconds)
+
+
+def end_of(timeout: float | None) -> float | None:
+    """When a wait is over that begins now; None: never."""
+    seconds = math.inf if timeout is None else seconds_of("timeout", timeout)
+    return None if seconds == math.inf else time.monotonic() + seconds
 
 
 def capabilities_of(wanted: Mapping[str, int] | Iterable[str] | None) -> tuple[Capability, ...]:

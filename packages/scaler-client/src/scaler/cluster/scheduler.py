@@ -31,6 +31,7 @@ class SchedulerProcess(CommandProcess):
         logging_config_file: str | None = None,
         logging_level: str = "INFO",
         object_storage_address: object | None = None,
+        adapter_webhook_url: str | None = None,
         scaler_policy: Any = None,
     ) -> None:
         """`allocate_policy` is a name or an AllocatePolicy; a `scaler_policy` takes its place (PolicyConfig)."""
@@ -42,6 +43,7 @@ class SchedulerProcess(CommandProcess):
             self._address,
             object_storage_address=self._storage_address,
             monitor_address=monitor_address,
+            adapter_webhook_url=adapter_webhook_url,
             io_threads=io_threads,
             max_number_of_tasks_waiting=max_number_of_tasks_waiting,
             client_timeout_seconds=client_timeout_seconds,

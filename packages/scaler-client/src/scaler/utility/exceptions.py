@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_protocol.errors import ScalerError
 
 __all__ = [
+    "CapnpDeserializationError",
     "ClientCancelledException",
     "ClientQuitException",
     "ClientShutdownException",
@@ -110,6 +111,10 @@ class RemoteError(ScalerError):
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}" if self.type_name else self.message
+
+
+class CapnpDeserializationError(ScalerError):
+    """Of earlier versions, for programs that name it: what cannot be read on the wire ends a session here instead."""
 
 
 class TaskExceptionNotSerializableError(RemoteError):

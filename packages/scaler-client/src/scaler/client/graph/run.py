@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ _NO_FUNCTION = ObjectId(b"")
 class GraphRun:
     """One `get`. `keys` are one key, or several; lists of them may be nested, as Dask does it."""
 
-    def __init__(self, calls: Calls, graph: Any, keys: Any, options: CallOptions) -> None:
+    def __init__(self, calls: Calls, graph: Any, keys: Any, options: CallOptions, *, is_changed: bool = False) -> None:
         reader = Reader(graph)
         self._calls = calls
         self._is_dask = reader.is_dask
@@ -37,15 +38,21 @@ class GraphRun:
             _refuse_repeated(wanted)
         wanted = list(dict.fromkeys(wanted))
         self._plan = sparse_plan(reader, wanted) or plan(reader, wanted)
+        if is_changed:
+            calls.forget_functions()
         self._futures = self._start(options)
 
     def futures(self) -> Any:
         return self._shaped(self._futures)
 
-    def results(self) -> Any:
-        """Waits. What is unfinished when one fails, or the wait is interrupted, is of no use to anybody."""
+    def results(self, end_at: float | None) -> Any:
+        """Waits. What is unfinished when one fails, or the wait is over, is of no use to anybody."""
+
+        def value_of(future: ScalerFuture) -> Any:
+            return future.result(None if end_at is None else max(0.0, end_at - time.monotonic()))
+
         try:
-            return self._shaped({key: future.result() for key, future in self._futures.items()})
+            return self._shaped({key: value_of(future) for key, future in self._futures.items()})
         except BaseException:
             unfinished = [future.task_id for future in self._futures.values() if not future.done()]
             self._calls.connection.cancel(unfinished)

@@ -1,0 +1,65 @@
+"""What cannot be asked is told in one sentence, in the caller's line, and the client works as before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.fake_cluster import FakeCluster
+from tests.support.waiting import WAIT
+
+from scaler import Client
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"timeout_seconds": "5"}, TypeError, "timeout_seconds must be a number of seconds, got '5'"),
+        ({"timeout_seconds": None}, TypeError, "timeout_seconds must be a number of seconds"),
+        ({"timeout_seconds": 0}, ValueError, "timeout_seconds must be greater than zero"),
+        ({"timeout_seconds": math.inf}, ValueError, "and finite"),
+        ({"timeout_seconds": math.nan}, ValueError, "got nan"),
+        ({"heartbeat_interval_seconds": "x"}, TypeError, "heartbeat_interval_seconds must be a number"),
+        ({"heartbeat_interval_seconds": -1}, ValueError, "heartbeat_interval_seconds must be greater than zero"),
+    ],
+)
+def test_clients_that_cannot_be(cluster: FakeCluster, options: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        Client(cluster.address, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda client: client.map(abs, [1], timeout="1"), TypeError, "timeout must be a number of seconds, got '1'"),
+        (lambda client: client.starmap(pow, [(1, 2)], timeout="1"), TypeError, "timeout must be a number of seconds"),
+        (lambda client: client.get({"a": 1}, ["a"], timeout="1"), TypeError, "timeout must be a number of seconds"),
+        (lambda client: client.get({"a": 1}, ["a"], block=False, timeout=1), ValueError, "the futures' result()"),
+        (lambda client: client.submit_verbose(abs, (1,), {}, timeout="x"), TypeError, "timeout must be a number"),
+        (
+            lambda client: client.submit_verbose(abs, 5, {}),
+            TypeError,
+            "args must be a tuple and kwargs a dict, got int",
+        ),
+        (lambda client: client.submit_verbose(abs, (5,), None), TypeError, "got tuple and NoneType"),
+        (lambda client: client.send_object(5, name=5), TypeError, "the name of an object must be a text, got 5"),
+    ],
+)
+def test_calls_that_cannot_be(
+    client: Client, call: Callable[[Client], object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        call(client)
+    assert words in str(caught.value)
+    assert client.submit(abs, -1).result(WAIT) == 1
+
+
+def test_waits_without_an_end(client: Client) -> None:
+    assert client.map(abs, [-1], timeout=math.inf) == [1]
+    assert client.get({"a": (abs, -2)}, "a", timeout=math.inf) == 2
+
+
+def test_names_of_objects_may_be_bytes(client: Client) -> None:
+    assert client.send_object(5, b"five").name == client.send_object(5, "five").name == b"five"
