@@ -11,7 +11,6 @@ import re
 import secrets
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from typing import IO
 
 import psutil
 
+from scaler_protocol.process.ports import free_ports, is_free
 from tests.architecture.sources import ROOT
 
 WAIT = 30.0
@@ -172,14 +172,9 @@ class Stage:
 
     def ports(self) -> int:
         """The first of three ports in a row that are free now."""
-        for _ in range(50):
-            with socket.socket() as first:
-                first.bind(("127.0.0.1", 0))
-                port: int = first.getsockname()[1]
-                if port + 2 < 65_536 and is_free(port + 1) and is_free(port + 2):
-                    self._ports += [port, port + 1, port + 2]
-                    return port
-        raise AssertionError("no three free ports in a row")
+        port = free_ports(3)
+        self._ports += [port, port + 1, port + 2]
+        return port
 
     # ------------------------------------------------------------ what is there
 
@@ -217,17 +212,6 @@ def assert_gone(processes: list[psutil.Process], seconds: float = WAIT) -> None:
     _, left = psutil.wait_procs(processes, timeout=seconds)
     alive = [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     assert not alive, f"still running after {seconds:g} s: {alive}"
-
-
-def is_free(port: int) -> bool:
-    """Can be listened on, as a server does it that restarts: what is only in TIME_WAIT does not count."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def until(is_true: Callable[[], bool], what: str, seconds: float = WAIT, *, is_failure: bool = True) -> float:

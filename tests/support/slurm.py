@@ -12,6 +12,7 @@ from types import TracebackType
 import psutil
 import pytest
 
+from scaler_protocol.process.ports import free_ports
 from tests.support.processes import until
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
@@ -67,7 +68,8 @@ class SlurmCluster:
     def __enter__(self) -> SlurmCluster:
         for name in ("munge", "spool/n1", "spool/n2", "state"):
             (self._directory / name).mkdir(parents=True)
-        ports = _free_ports(3)
+        first = free_ports(3)
+        ports = (first, first + 1, first + 2)
         text = CONFIGURATION.format(
             host=socket.gethostname(), ports=ports, directory=self._directory, kill_wait=KILL_WAIT_SECONDS
         )
@@ -157,14 +159,3 @@ class SlurmCluster:
             except psutil.Error:
                 continue  # it has ended meanwhile
         return count
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -107,12 +108,11 @@ def _how(code: int) -> str:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that are free now."""
-    for _ in range(100):
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-        if port + count < 65_536 and all(_is_free(port + number) for number in range(count)):
+    """The first of so many ports in a row that are free now, of those that no system takes for outgoing connections:
+    what dials one of its own host before anybody listens could be connected to itself."""
+    for _ in range(200):
+        port = random.SystemRandom().randrange(16_384, 32_760 - count)
+        if all(_is_free(port + number) for number in range(count)):
             return port
     raise OSError(f"no {count} free ports in a row")
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.support.storage_server import START_SECONDS, Server, free_port, until
+from tests.support.storage_server import START_SECONDS, Server, until
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_SCHEDULER
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageFull, StorageUnavailable
@@ -21,6 +21,7 @@ from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.messages import ReleaseOwner
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.objects.operations import Operation, ReleaseOperation
+from scaler_protocol.process.ports import free_ports
 
 MIB = 1024 * 1024
 
@@ -45,7 +46,7 @@ def start() -> Iterator[Callable[..., Server]]:
 def server(start: Callable[..., Server], request: pytest.FixtureRequest) -> Iterator[Server]:
     """Large values are shared with us, or come through the socket as from another host: nobody can tell but by
     looking at the clock."""
-    running = start(free_port(), *request.param)
+    running = start(free_ports(1), *request.param)
     yield running
     assert running.end() == 0, running.lines
     assert not any("Traceback" in line for line in running.lines), running.lines
@@ -196,7 +197,7 @@ def test_an_owner_that_is_gone(server, client):
 
 
 def test_the_memory_limit(start):
-    server = start(free_port(), "--memory-limit", "10M")
+    server = start(free_ports(1), "--memory-limit", "10M")
     with contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", 20.0)) as client:
         object_id = new_object_id()
         client.put(object_id, OWNER, [bytes(9 * MIB)])
@@ -209,7 +210,7 @@ def test_the_memory_limit(start):
 
 def test_the_storage_restarts_while_a_client_puts(start):
     """Success or an error, never a hang; and with a storage on the same address again, success."""
-    port = free_port()
+    port = free_ports(1)
     server = start(port)
     client = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=30.0)
     outcomes: list[str] = []
@@ -238,7 +239,7 @@ def test_the_storage_restarts_while_a_client_puts(start):
 
 
 def test_no_storage_at_all():
-    with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{free_port()}", ROLE_CLIENT, "test", 0.5)) as client:
+    with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_CLIENT, "test", 0.5)) as client:
         for _ in range(2):
             started = time.monotonic()
             with pytest.raises(StorageUnavailable, match="is scaler_object_storage_server running"):

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.support.storage_server import Server, free_port, memory_files_of
+from tests.support.storage_server import Server, memory_files_of
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.messages import MemoryFile
 from scaler_protocol.objects import ObjectClient, memory_files
 from scaler_protocol.objects.client import SHARED_BYTES
+from scaler_protocol.process.ports import free_ports
 
 pytestmark = pytest.mark.skipif(not memory_files.FEATURES, reason="memory files are Linux's")
 
@@ -30,7 +31,7 @@ def start() -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def start_one(*, port: int = 0, descriptors: int = 0) -> Server:
-        servers.append(Server(port or free_port(), descriptors=descriptors))
+        servers.append(Server(port or free_ports(1), descriptors=descriptors))
         return servers[-1]
 
     yield start_one
@@ -97,7 +98,7 @@ def test_a_killed_client_leaves_its_objects_and_nothing_else(start):
 
 
 def test_a_killed_storage_takes_nothing_from_its_readers(start):
-    port = free_port()
+    port = free_ports(1)
     first = start(port=port)
     with connected(first) as client:
         object_id = new_object_id()

@@ -7,12 +7,9 @@ have started by hand. They end with this process, however it ends.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
-import socket
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 from scaler.cluster.cluster import Cluster
@@ -21,10 +18,10 @@ from scaler.cluster.process import CommandProcess, require
 from scaler.cluster.readiness import wait_until_ready
 from scaler.cluster.scheduler import SchedulerProcess
 from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
+from scaler_protocol.process.ports import free_ports
 
 START_SECONDS = 60.0
 """How long a cluster may take to start: interpreters on a busy machine are slow."""
-_PORT_TRIES = 20
 
 
 class SchedulerClusterCombo:
@@ -70,8 +67,9 @@ class SchedulerClusterCombo:
         if n_workers < 0:
             raise ValueError(f"n_workers must not be negative, got {n_workers}")
         require("scaler_storage", "scaler_scheduler", *(["scaler_worker"] if n_workers else []))
-        with _free_address(address) as chosen:
-            self._address = chosen
+        if address is not None:
+            parse_address(address)
+        self._address = address or _free_address()
         storage = object_storage_address or storage_address
         self._storage_address = storage or default_storage_address(self._address)
         self._n_workers = n_workers
@@ -168,23 +166,6 @@ def _shut_down_all() -> None:
 atexit.register(_shut_down_all)
 
 
-@contextlib.contextmanager
-def _free_address(address: str | None) -> Iterator[str]:
-    """The address asked for, or one with three free ports in a row: scheduler, storage, monitor."""
-    if address is not None:
-        parse_address(address)
-        yield address
-        return
-    for _ in range(_PORT_TRIES):
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                for following in (port + 1, port + 2):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", following))
-            except (OSError, OverflowError):
-                continue
-        yield f"tcp://127.0.0.1:{port}"
-        return
-    raise OSError("no three free ports in a row were found on 127.0.0.1: give an address")
+def _free_address() -> str:
+    """With three free ports in a row: scheduler, storage, monitor."""
+    return f"tcp://127.0.0.1:{free_ports(3)}"
