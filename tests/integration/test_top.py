@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from scaler import Client
+from tests.simulation.restored import Restored, read
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage
 
@@ -54,6 +56,24 @@ def test_why_a_task_waits(cluster: RealCluster) -> None:
         future.cancel()
     gone = output_of(cluster.stage, "scaler.explain", cluster.address, future.task_id.hex())
     assert "it has ended" in gone
+
+
+def test_a_dump_can_be_loaded_by_the_simulator(cluster: RealCluster, tmp_path: Path) -> None:
+    secret = "a-value-that-is-nobodys-business"
+    with Client(cluster.address) as client:
+        futures = [client.submit_verbose(len, (secret,), {}, capabilities={"gpu": 1}) for _ in range(3)]
+        client.submit(len, secret).result(WAIT)
+        path = tmp_path / "scheduler.dump"
+        for place in (str(path), "-"):
+            told = output_of(cluster.stage, "scaler.dump", cluster.address, place)
+        assert told.startswith('{"kind":"dump"') and '"what":"Results"' in told
+        for future in futures:
+            future.cancel()
+    text = path.read_text()
+    assert secret not in text and secret.encode().hex() not in text
+    restored = Restored(read(text))
+    assert restored.unfinished_count == 3
+    assert "none of 2 workers offers gpu=1" in restored.run()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of a test's own is a POSIX thing")

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation`: run seeds, tell what a failing one saw."""
+"""`python -m tests.simulation`: run seeds, tell what a failing one saw; or go on from a dump."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import sys
 import time
 import traceback
+from pathlib import Path
 
+from tests.simulation.restored import NotADump, Restored, read
 from tests.simulation.world import Report, World
 
 
@@ -19,16 +21,30 @@ def run_seed(seed: int) -> tuple[Report | None, World, str]:
         return None, world, traceback.format_exc()
 
 
+def run_dump(path: Path) -> int:
+    try:
+        restored = Restored(read(path.read_text(encoding="utf-8")))
+    except (OSError, NotADump) as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return 1
+    print(f"in order, with {restored.unfinished_count:,} of {restored.tables_line['unfinished']:,} unfinished tasks")
+    print(restored.run())
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--dump", type=Path, metavar="FILE", help="no seed: a scheduler as scaler_dump has written it")
     parser.add_argument(
         "--transcript", type=int, nargs="?", const=10**6, default=80, metavar="LINES",
         help="how much of a failing run's transcript to print (default: 80 lines; without LINES: all)",
     )  # fmt: skip
     options = parser.parse_args()
+    if options.dump is not None:
+        return run_dump(options.dump)
     seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
     begun = time.monotonic()
     reports: list[Report] = []

@@ -77,5 +77,8 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     sampleTasks @41 :Workers.SampleTasks;          # scheduler -> worker, feature samples
     taskSamples @42 :Monitor.TaskSamples;          # on PUB
     graphShapes @43 :Monitor.GraphShapes;          # on PUB
+
+    dumpRequest @44 :Monitor.DumpRequest;          # monitor -> scheduler
+    dumpPart @45 :Monitor.DumpPart;                # scheduler -> monitor
   }
 }

@@ -118,6 +118,20 @@ struct GraphShape @0xb1b0ee72f500e5f0 {
   functionNames @9 :List(FunctionName);
 }
 
+struct DumpRequest @0xe82a45a95c937813 {
+  # Monitor -> scheduler: give me a part of your state, for somebody who looks for a mistake in you. (MON-16)
+  requestId @0 :UInt64;
+  part @1 :UInt32;  # 0: begin a dump, give me its first part; n: the n-th further part of the dump that I began last
+}
+
+struct DumpPart @0xde380dbd9ed497d4 {
+  # The parts in order are one text. What it says is the scheduler's own business, and no protocol. (MON-17)
+  requestId @0 :UInt64;
+  part @1 :UInt32;       # as it was asked for
+  partCount @2 :UInt32;  # how many there are, at least 1. Zero: that dump is not there any more, begin again with 0
+  data @3 :Data;         # at most 60,000 bytes
+}
+
 struct Count @0x9a7e1d3c5b2f4e60 {
   name @0 :Text;
   value @1 :UInt64;

@@ -150,3 +150,27 @@ def a_monitor_may_ask_about_every_clients_task(scene: Scene) -> None:
     watcher.send("explain", requestId=9, taskId=task.id)
     answer = watcher.expect("explanation")
     scene.equal((answer["requestId"], answer["state"]), (9, "queued"), "requestId and state")
+
+
+@case("MON-16", "MON-17")
+def a_dump_comes_in_parts_and_has_no_values(scene: Scene) -> None:
+    """Whoever can read the text finds other things in it; a value would be there as it is, or in hexadecimal digits."""
+    secret = b"an argument, and nobody's business"
+    watcher, client, worker = scene.peer("monitor"), scene.client(), scene.worker(credit=1)
+    client.submit(client.new_tasks(3, parts=((0, secret),)))
+    scene.settle(client, worker)
+
+    def part(request: int, number: int) -> Message:
+        watcher.send("dumpRequest", requestId=request, part=number)
+        answer = watcher.expect("dumpPart", clause="MON-16")
+        scene.equal((answer["requestId"], answer["part"]), (request, number), "requestId and part", "MON-16")
+        return answer
+
+    first = part(2**40, 0)
+    scene.check(first["partCount"] > 0, "partCount is 0 in the first part of a dump", "MON-16")
+    data = first["data"] + b"".join(part(number, number)["data"] for number in range(1, first["partCount"]))
+    scene.check(secret not in data and secret.hex().encode() not in data.lower(), "an argument is in it", "MON-17")
+    scene.equal(part(5, first["partCount"])["partCount"], 0, "partCount when there is no such part", "MON-16")
+    other = scene.peer("monitor")
+    other.send("dumpRequest", requestId=1, part=1)
+    scene.equal(other.expect("dumpPart")["partCount"], 0, "partCount for who has begun no dump", "MON-16")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from typing import Any
 
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.codes import (
@@ -39,6 +42,7 @@ from scaler_scheduler.core import (
     FEATURE_SAMPLES,
     Action,
     Disconnect,
+    GiveDump,
     PublishLog,
     SchedulerCore,
     Send,
@@ -49,6 +53,7 @@ from scaler_scheduler.core import (
     StorageOpened,
     StorageReplied,
 )
+from scaler_scheduler.dumps import Dumps, RecentEvents
 from scaler_scheduler.monitor_socket import MonitorSocket
 from scaler_scheduler.publishing import Identity, Publisher
 from scaler_scheduler.storage_process import StorageProcess, answers
@@ -73,6 +78,8 @@ class SchedulerService:
         self._stop = stop
         use_io_threads(config.io_threads)
         self._core = SchedulerCore(config.policy)
+        self._recent = RecentEvents()
+        self._dumps = Dumps(self._dump_lines)
         self._server_id = new_peer_id()
         self._software = this_software("scaler-scheduler")
         self._storage_process: StorageProcess | None = None
@@ -142,6 +149,7 @@ class SchedulerService:
             await self._until_storage_is_open()
             while not await self._stopped_within(self._config.status_seconds):
                 self._publisher.tick()
+                self._dumps.tick(time.monotonic())
                 if self._webhook_process is not None:
                     self._webhook_process.check()
         finally:
@@ -187,7 +195,10 @@ class SchedulerService:
         for event in events:
             if isinstance(event, Rejected):
                 continue  # only dialers are
-            if type(event) is not Received:
+            if type(event) is Received:
+                self._recent.note((now, "from", event.peer_id, type(event.message)))
+            else:
+                self._recent.note((now, "from", event.peer_id, type(event)))
                 self._log(event)
             self._core.handle(event, now)
         self._perform(self._core.handle(_SETTLED, now), now)
@@ -195,6 +206,7 @@ class SchedulerService:
     def _perform(self, actions: list[Action], now: float) -> None:
         for action in actions:
             if type(action) is Send:
+                self._recent.note((now, "to", action.peer_id, type(action.message)))
                 self._router.send(action.peer_id, action.message)
             elif type(action) is SendToStorage:
                 self._storage.send(action.message)
@@ -203,6 +215,8 @@ class SchedulerService:
                 self._driver.wake()  # its Lost waits for the next poll
             elif type(action) is SendStatus:
                 self._router.send(action.peer_id, replace(self._publisher.status(now), request_id=action.request_id))
+            elif type(action) is GiveDump:
+                self._router.send(action.peer_id, self._dumps.answer(action.peer_id, action.request, now))
             elif type(action) is PublishLog:
                 self._publisher.publish_log(action.message)
             elif type(action) is Stop:
@@ -235,6 +249,22 @@ class SchedulerService:
     def _redial_storage(self) -> None:
         self._storage.redial()
         self._driver.wake()
+
+    def _dump_lines(self, now: float) -> Iterator[dict[str, Any]]:
+        yield {
+            "kind": "dump",
+            "version": 1,
+            "made_at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            "server": self._server_id.hex(),
+            "software": asdict(self._software),
+            "address": self._router.address,
+            "storage_address": self._config.storage_address,
+            "is_storage_connected": self._storage.is_open,
+            "sent": self._router.sent_counts,
+            "received": self._router.received_counts,
+        }
+        yield from self._core.dump(now)
+        yield from self._recent.lines(now)
 
     def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
         if isinstance(event, Opened):

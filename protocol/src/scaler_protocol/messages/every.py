@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget
-from scaler_protocol.messages.monitor import ClusterStatus, GraphShapes, NameFunctions, SnapshotRequest, TaskSamples
+from scaler_protocol.messages.monitor import (
+    ClusterStatus,
+    DumpPart,
+    DumpRequest,
+    GraphShapes,
+    NameFunctions,
+    SnapshotRequest,
+    TaskSamples,
+)
 from scaler_protocol.messages.objects import (
     Duplicate,
     Get,
@@ -40,5 +48,5 @@ Message = (
     | PutShared | SharedValue
     | SnapshotRequest | ClusterStatus
     | ManagerStatus | ManagerTarget
-    | NameFunctions | SampleTasks | TaskSamples | GraphShapes
+    | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart
 )  # fmt: skip

@@ -17,6 +17,20 @@ class SnapshotRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class DumpRequest:
+    request_id: int
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DumpPart:
+    request_id: int
+    part: int = 0
+    part_count: int = 0
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     name: str
     value: int

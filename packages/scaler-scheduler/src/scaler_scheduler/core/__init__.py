@@ -1,6 +1,15 @@
 """The scheduler's decisions: pure, without sockets, clocks or threads."""
 
-from scaler_scheduler.core.actions import Action, Disconnect, PublishLog, Send, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import (
+    Action,
+    Disconnect,
+    GiveDump,
+    PublishLog,
+    Send,
+    SendStatus,
+    SendToStorage,
+    Stop,
+)
 from scaler_scheduler.core.core import (
     ALLOWED_MESSAGES,
     FEATURE_SAMPLES,
@@ -18,6 +27,7 @@ __all__ = [
     "Action",
     "Disconnect",
     "Event",
+    "GiveDump",
     "Policy",
     "PublishLog",
     "SchedulerCore",

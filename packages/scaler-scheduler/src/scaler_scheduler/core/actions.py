@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import Message, TaskLog
+from scaler_protocol.messages import DumpRequest, Message, TaskLog
 
 
 class Send(NamedTuple):
@@ -41,6 +41,14 @@ class SendStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveDump:
+    """A watcher asked for a part of what the core remembers (MON-16). The shell keeps what is asked for in parts."""
+
+    peer_id: PeerId
+    request: DumpRequest
+
+
+@dataclass(frozen=True, slots=True)
 class PublishLog:
     """A task has printed something, and somebody watches such lines (MON-8)."""
 
@@ -54,4 +62,4 @@ class Stop:
     grace_seconds: float
 
 
-Action = Send | SendToStorage | Disconnect | SendStatus | PublishLog | Stop
+Action = Send | SendToStorage | Disconnect | SendStatus | GiveDump | PublishLog | Stop

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import KIND_TASK
 from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
-from scaler_protocol.messages import Dispatch, TaskBatch, TaskHeader
+from scaler_protocol.messages import Dispatch, Submit, TaskBatch, TaskHeader
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
@@ -144,6 +144,34 @@ class Chunk:
             input_kinds=bytes(inputs.kinds) if any(inputs.kinds) else b"",
             input_sizes=join_u32([len(value) for value in inputs.values]) if inputs.ids else b"",
         )
+
+    def outline(self, indexes: list[int]) -> Submit:
+        """These tasks without their arguments: the payload is only the ids of the tasks whose values are arguments."""
+        runs = contiguous(indexes)
+        batch = self.batch
+        parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
+        needs = []
+        if self.has_dependencies:
+            needs = [range(self._dependency_starts[run.start], self._dependency_starts[run.stop]) for run in runs]
+        kinds = batch.part_kinds
+        referring = [part for run in parts for part in run if kinds[part] == KIND_TASK] if KIND_TASK in kinds else []
+        return Submit(
+            header=self.header,
+            functions=batch.functions,
+            function_indexes=_gather(batch.function_indexes, runs, 2),
+            ids=_gather(batch.ids, runs, ID_BYTES),
+            part_counts=_gather(batch.part_counts, runs, 2),
+            part_kinds=_gather(kinds, parts, 1),
+            part_sizes=_gather(batch.part_sizes, parts, 4),
+            dependency_counts=_gather(batch.dependency_counts, runs, 2),
+            dependencies=_gather(batch.dependencies, needs, ID_BYTES),
+            task_flags=_gather(batch.task_flags, runs, 1),
+            payload=b"".join([self._part_id(part) for part in referring]),
+        )
+
+    def _part_id(self, part: int) -> bytes:
+        start = self._byte_starts[part]
+        return bytes(self.batch.payload[start : start + ID_BYTES])
 
     def _whole(self, attempts: bytes) -> Dispatch:
         batch = self.batch

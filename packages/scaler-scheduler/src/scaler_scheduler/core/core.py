@@ -7,8 +7,9 @@ the larger the batches (BAT-4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.messages import (
@@ -16,6 +17,7 @@ from scaler_protocol.messages import (
     CancelReply,
     ClusterStatus,
     Credit,
+    DumpRequest,
     Explain,
     GraphShapes,
     ManagerStatus,
@@ -37,13 +39,14 @@ from scaler_scheduler.core import (
     balancing,
     cancellation,
     completion,
+    dumping,
     membership,
     monitor,
     placement,
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Disconnect, PublishLog, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Disconnect, GiveDump, PublishLog, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.explaining import Explainer
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
@@ -54,7 +57,7 @@ from scaler_scheduler.core.workers import Worker
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, Cancel, Explain, Shutdown, NameFunctions}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
-    ROLE_MONITOR: frozenset({SnapshotRequest, Explain}),
+    ROLE_MONITOR: frozenset({SnapshotRequest, Explain, DumpRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
 }
 
@@ -138,6 +141,10 @@ class SchedulerCore:
     def graph_shapes(self) -> GraphShapes:
         return shapes.shapes(self.tables)
 
+    def dump(self, now: float) -> Iterator[dict[str, Any]]:
+        """All there is to remember, without arguments and results."""
+        return dumping.lines(self.tables, self._scaler.managers.values(), now)
+
     # ------------------------------------------------------------ sessions
 
     def _opened(self, event: Opened, now: float) -> None:
@@ -189,6 +196,8 @@ class SchedulerCore:
             self.tables.act(SendStatus(event.peer_id, message.request_id))
         elif isinstance(message, Explain):
             self._explainer.ask_about_all(event.peer_id, message)
+        elif isinstance(message, DumpRequest):
+            self.tables.act(GiveDump(event.peer_id, message))
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
 

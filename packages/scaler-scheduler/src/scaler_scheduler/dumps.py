@@ -1,0 +1,65 @@
+"""Dumps, in parts: made when they are asked for, kept for a moment, and not made so often that others would notice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import DumpPart, DumpRequest
+
+PART_BYTES = 60_000
+KEPT_SECONDS = 60.0
+KEPT_LIMIT = 4
+COST_SHARE = 0.02
+"""Of the scheduler's time, at most: who asks more often is given the last dump again."""
+EVENTS_KEPT = 1_000
+
+
+class RecentEvents:
+    """What came and what went, without what it said: the last of it is in every dump."""
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[float, str, PeerId, type]] = deque(maxlen=EVENTS_KEPT)
+        #: instant, "from" or "to", a peer, and what: the kind of a message, or what became of the session
+        self.note = self._events.append
+
+    def lines(self, now: float) -> Iterator[dict[str, Any]]:
+        for at, direction, peer_id, what in self._events:
+            yield {"kind": "event", "seconds_ago": round(now - at, 4), direction: peer_id.hex(), "what": what.__name__}
+
+
+class Dumps:
+    def __init__(self, lines: Callable[[float], Iterator[dict[str, Any]]]) -> None:
+        self._lines = lines
+        self._by_session: OrderedDict[PeerId, list[bytes]] = OrderedDict()
+        self._made_at = self._next_at = 0.0
+
+    def answer(self, peer_id: PeerId, request: DumpRequest, now: float) -> DumpPart:
+        if not request.part:
+            self._begin(peer_id, now)
+        parts = self._by_session.get(peer_id, ())
+        if request.part >= len(parts):
+            return DumpPart(request.request_id, request.part)
+        return DumpPart(request.request_id, request.part, len(parts), parts[request.part])
+
+    def tick(self, now: float) -> None:
+        if now > self._made_at + KEPT_SECONDS:
+            self._by_session.clear()
+
+    def _begin(self, peer_id: PeerId, now: float) -> None:
+        if self._by_session and now < self._next_at:
+            parts = next(reversed(self._by_session.values()))
+        else:
+            begun = time.thread_time()
+            text = "".join([json.dumps(line, separators=(",", ":")) + "\n" for line in self._lines(now)]).encode()
+            parts = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
+            self._made_at = now
+            self._next_at = now + (time.thread_time() - begun) / COST_SHARE
+        self._by_session.pop(peer_id, None)
+        self._by_session[peer_id] = parts
+        if len(self._by_session) > KEPT_LIMIT:
+            self._by_session.popitem(last=False)

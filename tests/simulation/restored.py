@@ -1,0 +1,262 @@
+"""A scheduler as `scaler_dump` has told it: made anew in one process, checked, and run on from there.
+
+What the dump does not have is made up: arguments are zeros of the same length, workers answer at once with some value,
+clients only listen. So a run that stands still here stands still because of what the scheduler remembers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scaler_protocol import codes
+from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Capability,
+    Dispatch,
+    Hello,
+    Limits,
+    Recall,
+    Results,
+    Returned,
+    Software,
+    Submit,
+    TaskHeader,
+    Welcome,
+    WorkerOffer,
+)
+from scaler_protocol.session import Opened, Received
+from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled, invariants
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.dependencies import Kept
+from scaler_scheduler.core.explaining import explanation
+from scaler_scheduler.core.ready import ReadyQueue
+from scaler_scheduler.core.states import Move, State
+from scaler_scheduler.core.tables import Client
+from scaler_scheduler.core.workers import Worker
+
+Json = dict[str, Any]
+VALUE = b"restored"
+PATIENCE_SECONDS = 60.0
+"""Virtual ones in which nothing moves: then nothing will."""
+TOLD_TASKS = 5
+
+
+class NotADump(Exception):
+    """The text says what is wrong with the file."""
+
+
+def read(text: str) -> list[Json]:
+    try:
+        lines = [json.loads(line) for line in text.splitlines()]
+        if lines[0]["kind"] == "dump" and lines[0]["version"] == 1:
+            return lines
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise NotADump("this is no dump of scaler_dump, or only a part of one")
+
+
+class Restored:
+    def __init__(self, lines: Iterable[Json]) -> None:
+        self._by_kind: dict[str, list[Json]] = {}
+        for line in lines:
+            self._by_kind.setdefault(line["kind"], []).append(line)
+        self.tables_line = self._by_kind["tables"][0]
+        self.now = 0.0
+        self._seq = 0
+        self._credit: dict[PeerId, tuple[int, int]] = {}
+        #: of each worker the tasks that it has and has not answered, with their attempts
+        self._held: dict[PeerId, dict[TaskId, int]] = {}
+        self.core = SchedulerCore(_policy(self.tables_line["policy"]))
+        self._restore()
+        invariants.check(self.core)
+
+    # ------------------------------------------------------------ as it was
+
+    def _restore(self) -> None:
+        open_graphs: set[str] = set()
+        for line in self._by_kind.get("client", []):
+            self._join(line["id"], codes.ROLE_CLIENT, WorkerOffer())
+            open_graphs.update(line["open_graphs"])
+        workers = [self._restore_worker(line) for line in self._by_kind.get("worker", [])]
+        self._restore_kept()
+        for line in self._by_kind.get("abandoned", []):
+            self._restore_abandoned(line, workers[line["worker"]])
+        batches = self._by_kind.get("batch", [])
+        for batch in batches:
+            is_sealed = batch["header"].get("graph_id", "") not in open_graphs
+            self._receive(_id(batch["client"]), _submit(batch, is_sealed=is_sealed))
+        tables = self.core.tables
+        tables.drain()
+        (few,) = self._by_kind["tasks"]
+        for name in ("attempts", "lost_workers", "retried"):
+            table: dict[TaskId, Any] = getattr(tables, name)
+            table.update({TaskId(_id(key)): value for key, value in few[name].items()})
+        tables.ready = ReadyQueue(uses_capabilities=tables.policy.uses_capabilities)
+        for batch in batches:
+            self._restore_places(batch, workers)
+        for key, replies in few["canceling"].items():
+            tables.canceling[TaskId(_id(key))] = replies
+            tables.move(State.DISPATCHED, Move.CANCEL)
+        for worker, line in zip(workers, self._by_kind.get("worker", []), strict=True):
+            worker.limit, worker.nested_reserve = self._credit[worker.peer_id] = line["credit"], line["nested_reserve"]
+            worker.is_retired = line["is_retired"]
+            worker.load_changed()
+
+    def _restore_kept(self) -> None:
+        """Results that unfinished tasks take in; their batches have ended, so one that stands for them is made."""
+        tables = self.core.tables
+        for line in self._by_kind.get("kept", []):
+            client = tables.clients.get(PeerId(_id(line["client"])))
+            if client is not None:
+                header = TaskHeader(client=client.peer_id, graph_id=GraphId(_id(line["graph"])))
+                ended = Chunk(client, header, Submit(header, bytes(ID_BYTES), _id(line["id"]), b"", join_u32([0])))
+                kept = Kept(ended, line["value_kind"], bytes(line["bytes"]), line["is_wanted"], line["status"])
+                tables.dependencies.kept[TaskId(_id(line["id"]))] = kept
+
+    def _restore_abandoned(self, line: Json, worker: Worker) -> None:
+        """A task of a client that has gone, or that was submitted again: only its worker still has it."""
+        tables, task_id = self.core.tables, TaskId(_id(line["id"]))
+        header = _header(line["header"])
+        gone = Client(header.client, Software())
+        gone.is_gone = True
+        worker.held[task_id] = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))
+        worker.commit(header.capabilities, 1)
+        tables.abandoned[task_id] = self._held[worker.peer_id][task_id] = line["attempt"]
+        tables.counts[State.CANCELING] += 1
+
+    def _restore_worker(self, line: Json) -> Worker:
+        capabilities = tuple(Capability(name, amount) for name, amount in line["capabilities"].items())
+        peer_id = self._join(line["id"], codes.ROLE_WORKER, WorkerOffer(line["name"], capabilities, 0, 0))
+        self._held[peer_id] = {}
+        return self.core.tables.workers[peer_id]
+
+    def _restore_places(self, batch: Json, workers: list[Worker]) -> None:
+        tables = self.core.tables
+        ids = [TaskId(one) for one in split_ids(_id(batch["ids"]))]
+        start = 0
+        for place, count in batch["places"]:
+            run = ids[start : start + count]
+            chunk = tables.chunk_of(run[0])
+            if place == "queued":
+                tables.enqueue(chunk, range(start, start + count))
+            elif place != "waiting":
+                tables.give(workers[place], chunk, run)
+                self._held[workers[place].peer_id].update({task_id: tables.attempt(task_id) for task_id in run})
+            start += count
+
+    def _join(self, peer: str, role: int, offer: WorkerOffer) -> PeerId:
+        peer_id = PeerId(_id(peer))
+        hello = Hello(1, 1, role, peer_id, worker=offer)
+        self.core.handle(Opened(peer_id, hello, Welcome(1, peer_id, 1, 1, limits=Limits())), self.now)
+        return peer_id
+
+    def _receive(self, peer_id: bytes, message: Any) -> None:
+        self._seq += 1
+        self.core.handle(Received(PeerId(peer_id), self._seq, message), self.now)
+
+    # ------------------------------------------------------------ and on from there
+
+    @property
+    def unfinished_count(self) -> int:
+        return len(self.core.tables.where)
+
+    def run(self) -> str:
+        """Until every task has ended, or nothing moves any more: what there is to say about it."""
+        begun_with = self.unfinished_count
+        idle_since = self.now
+        while self.unfinished_count and self.now - idle_since < PATIENCE_SECONDS:
+            before = self.unfinished_count
+            self._turn()
+            if self.unfinished_count < before:
+                idle_since = self.now
+            self.now += 0.1
+        invariants.check(self.core)
+        if not self.unfinished_count:
+            return f"all {begun_with:,} tasks have ended"
+        return "\n".join([f"{self.unfinished_count:,} of {begun_with:,} tasks do not end:", *self._why()])
+
+    def _turn(self) -> None:
+        for action in self.core.handle(Settled(), self.now):
+            if isinstance(action, Send) and action.peer_id in self._held:
+                self._hear(action.peer_id, action.message)
+        for peer_id, held in self._held.items():
+            if held:
+                answer = _results(held, self._credit[peer_id][0])
+                held.clear()
+                self._receive(peer_id, answer)
+
+    def _hear(self, worker: PeerId, message: object) -> None:
+        held = self._held[worker]
+        if isinstance(message, Dispatch):
+            ids = [TaskId(one) for one in split_ids(message.ids)]
+            attempts = split_u16(message.attempts) or (1,) * len(ids)
+            held.update(zip(ids, attempts, strict=True))
+        elif isinstance(message, Cancel):
+            known = [task_id for task_id in split_ids(message.ids) if held.pop(TaskId(task_id), None) is not None]
+            self._receive(worker, CancelReply(b"".join(known)))
+        elif isinstance(message, Recall):
+            self._receive(worker, Returned(b"", is_recall_answer=True))
+
+    def _why(self) -> list[str]:
+        from scaler.client.explaining import sentence
+        from scaler_protocol.messages import Explain
+
+        tables = self.core.tables
+        asked = [
+            explanation(tables, None, Explain(0, task_id), self.now) for task_id in list(tables.where)[:TOLD_TASKS]
+        ]
+        return [f"{one.task_id.hex()}: {sentence(one, one.capabilities, 'the dump')}" for one in asked]
+
+
+def _policy(line: Mapping[str, Any]) -> Policy:
+    """Without a limit to the queue: what is in it was accepted. No managers are made, so nothing is scaled."""
+    return Policy(
+        uses_capabilities=line["uses_capabilities"],
+        lost_workers_limit=line["lost_workers_limit"],
+        load_balance_seconds=line["load_balance_seconds"],
+        load_balance_trigger_times=line["load_balance_trigger_times"],
+    )
+
+
+def _submit(batch: Json, *, is_sealed: bool) -> Submit:
+    sizes, kinds = _id(batch["part_sizes"]), _id(batch.get("part_kinds", ""))
+    inputs = iter(split_ids(_id(batch["inputs"])))
+    parts = [
+        next(inputs) if kinds and kinds[part] == codes.KIND_TASK else bytes(size)
+        for part, size in enumerate(split_u32(sizes))
+    ]
+    names = ("function_indexes", "part_counts", "dependency_counts", "dependencies", "task_flags")
+    return Submit(
+        header=_header(batch["header"]),
+        functions=_id(batch["functions"]),
+        ids=_id(batch["ids"]),
+        payload=b"".join(parts),
+        part_sizes=sizes,
+        part_kinds=kinds,
+        is_graph_sealed=is_sealed,
+        **{name: _id(batch.get(name, "")) for name in names},
+    )
+
+
+def _header(line: Json) -> TaskHeader:
+    fields: Json = dict(line)
+    for name, kind in (("client", PeerId), ("serializer", ObjectId), ("parent_task", TaskId), ("graph_id", GraphId)):
+        if name in fields:
+            fields[name] = kind(_id(fields[name]))
+    fields["capabilities"] = tuple(Capability(**one) for one in fields.get("capabilities", ()))
+    fields["keywords"] = tuple(fields.get("keywords", ()))
+    return TaskHeader(**fields)
+
+
+def _results(held: dict[TaskId, int], credit: int) -> Results:
+    sizes = join_u32([len(VALUE)] * len(held))
+    return Results(b"".join(held), VALUE * len(held), sizes, attempts=join_u16(list(held.values())), credit=credit)
+
+
+def _id(text: str) -> bytes:
+    return bytes.fromhex(text)

@@ -1,0 +1,79 @@
+"""What scaler_dump tells is enough to make the same scheduler again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.simulation.__main__ import run_dump
+from tests.simulation.restored import NotADump, Restored, read
+from tests.simulation.world import LawBroken, World
+
+SEEDS = (1, 7, 11, 19)
+INSTANTS = (9.0, 16.0)
+EXCEPTIONS = ("attempts", "canceling", "lost_workers")
+HEAD = {"kind": "dump", "version": 1}
+COMPARED = ("client", "batch", "kept", "abandoned", "tasks", "functions")
+
+
+def dump_of(core: Any, now: float) -> list[dict[str, Any]]:
+    """Through its text, as a file would have it."""
+    return read("\n".join(json.dumps(line) for line in (HEAD, *core.dump(now))))
+
+
+def comparable(lines: list[dict[str, Any]]) -> list[str]:
+    chosen = [line for line in lines if line["kind"] in COMPARED and line.get("names") is None]
+    return sorted(json.dumps(line, sort_keys=True) for line in chosen)
+
+
+def contents(lines: list[dict[str, Any]]) -> set[str]:
+    """What there is at all: kinds of lines, places of tasks, and facts that few tasks have."""
+    found = {line["kind"] for line in lines}
+    for line in lines:
+        found.update("held" if isinstance(place, int) else place for place, _ in line.get("places", ()))
+        found.update(name for name in EXCEPTIONS if line.get(name))
+    return found
+
+
+def test_a_scheduler_in_trouble_is_made_again() -> None:
+    """In the middle of any story: its dump is the same again, and where workers take work, all its tasks end."""
+    seen: set[str] = set()
+    for seed in SEEDS:
+        world = World(seed)
+        world._plan_work()
+        world._plan_trouble()
+        for instant in INSTANTS:
+            world._run_until(lambda: False, instant - world.clock.now)
+            lines = dump_of(world.scheduler.core, world.clock.now)
+            seen |= contents(lines)
+            restored = Restored(lines)
+            assert comparable(dump_of(restored.core, 0.0)) == comparable(lines)
+            said = restored.run()
+            takes_work = any(worker.limit for worker in restored.core.tables.workers.values())
+            assert restored.unfinished_count == 0 or not takes_work, said
+    assert seen >= {"held", "queued", "waiting", "kept", "abandoned", *EXCEPTIONS}, "the seeds show little"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "no json", '{"kind": "dump", "version": 2}', "[]"])
+def test_what_is_no_dump(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NotADump, match="this is no dump of scaler_dump"):
+        read(text)
+    (tmp_path / "x").write_text(text)
+    assert run_dump(tmp_path / "x") == 1
+    assert "no dump" in capsys.readouterr().err
+
+
+def test_a_mistake_in_a_dump_is_found() -> None:
+    """The laws are checked when it is made again: here one task is with two workers."""
+    world = World(3)
+    world._plan_work()
+    world._run_until(lambda: False, 9.0)
+    lines = dump_of(world.scheduler.core, world.clock.now)
+    batch = next(line for line in lines if line["kind"] == "batch")
+    lines.append({**batch, "places": [["queued", sum(count for _, count in batch["places"])]]})
+    with pytest.raises(AssertionError) as caught:
+        Restored(lines)
+    assert not isinstance(caught.value, LawBroken)
