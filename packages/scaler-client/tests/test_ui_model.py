@@ -133,5 +133,10 @@ def test_what_is_printed_is_bounded() -> None:
     assert logs[-1]["task"] == task(LOGS_KEPT + 9).hex() and logs[-1]["stream"] == "stderr"
 
 
+def test_lines_that_come_together_are_told_together() -> None:
+    told = take(Model("here"), *(printed("x", number) for number in range(LOGS_KEPT + 1)))
+    assert kinds(told) == ["logs", "condition"] and len(told[0][1]["lines"]) == LOGS_KEPT
+
+
 def test_capabilities_read_well() -> None:
     assert capabilities_text([Capability("linux", -1), Capability("gpu", 2)]) == "linux, gpu=2"

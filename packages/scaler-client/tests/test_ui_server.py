@@ -176,7 +176,7 @@ def test_a_page_begins_with_everything_and_then_hears_what_is_new() -> None:
             ((kind, begun),) = await events_of(answer, 1)
             assert kind == "beginning" and len(begun["runs"]) == 3 and begun["logs"][0]["text"] == "a\nb\n"
             await told(feed, status([], sequence=2), printed("c"))
-            assert [kind for kind, _ in await events_of(answer, 2)] == ["status", "log"]
+            assert [kind for kind, _ in await events_of(answer, 2)] == ["status", "logs"]
 
     visited(visit)
 
@@ -222,7 +222,7 @@ def test_what_is_heard_comes_from_another_thread() -> None:
         async with client.get("/events") as answer:
             await events_of(answer, 1)
             threading.Thread(target=feed.heard, args=heard(printed("x"))).start()
-            assert (await events_of(answer, 1))[0][0] == "log"
+            assert (await events_of(answer, 1))[0][0] == "logs"
 
     visited(visit)
 

@@ -52,6 +52,7 @@ class Model:
         """Kind and content of what to tell. `at`: seconds of the epoch."""
         self.state = state
         told: list[tuple[str, Json]] = []
+        lines: list[Json] = []
         for one in heard:
             message = one.message
             if isinstance(message, ClusterStatus):
@@ -64,7 +65,10 @@ class Model:
                 if self._take_graphs(message):
                     told.append(("graphs", {"graphs": self._graphs}))
             elif isinstance(message, TaskLog):
-                told.append(("log", self._take_log(message, at)))
+                lines.append(_line(message, at))
+        if lines:  # as one, however many there are: a page that reads in time must not lose any
+            self._logs.extend(lines)
+            told.append(("logs", {"lines": lines[-LOGS_KEPT:]}))
         condition = self.condition()
         if condition != self._told_condition:
             self._told_condition = condition
@@ -118,16 +122,15 @@ class Model:
         self._graphs_server = message.server_id
         return self._graphs != before
 
-    def _take_log(self, message: TaskLog, at: float) -> Json:
-        line = {
-            "at": at,
-            "task": message.task_id.hex(),
-            "stream": "stderr" if message.stream == 2 else "stdout",
-            "text": message.text[:4000],
-            "worker": message.worker,
-        }
-        self._logs.append(line)
-        return line
+
+def _line(message: TaskLog, at: float) -> Json:
+    return {
+        "at": at,
+        "task": message.task_id.hex(),
+        "stream": "stderr" if message.stream == 2 else "stdout",
+        "text": message.text[:4000],
+        "worker": message.worker,
+    }
 
 
 def cluster(status: ClusterStatus, at: float) -> Json:

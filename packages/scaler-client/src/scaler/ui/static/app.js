@@ -43,10 +43,9 @@ const takes = {
     kept.ended += told.ended;
   },
   graphs: (told) => graphs.show(told.graphs),
-  log(told) {
-    page.logs.push(told);
-    views.printed += 1;
-    if (page.logs.length > LOGS_KEPT) page.logs.shift();
+  logs(told) {
+    page.logs = [...page.logs, ...told.lines].slice(-LOGS_KEPT);
+    views.printed += told.lines.length;
   },
   condition(told) {
     page.condition = told;

@@ -124,7 +124,7 @@ function picture(graph, choose) {
   const { wide, high } = sizes;
   const spots = places(graph.nodes, sizes);
   const svg = made("svg", {
-    class: sizes === SMALL ? "dense" : "",
+    "aria-hidden": "true", class: sizes === SMALL ? "dense" : "",
     width: EDGE + wide + Math.max(0, ...spots.map((spot) => spot.x)), height: EDGE + high + Math.max(0, ...spots.map((spot) => spot.y)),
   });
   graph.nodes.forEach((node, index) => {

@@ -1,0 +1,258 @@
+"""The page of scaler_ui in a real browser, which is driven as people do it: clicks, keys, and what is to be seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scaler.monitoring import Condition
+from tests.support.pages import LIVE, SERVER, ServedPage, graph, printed, samples, status, task, worker
+from tests.support.processes import WAIT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+VIEWS = ("overview", "workers", "stream", "tasks", "graphs", "waiting", "logs")
+NASTY = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\"'&amp;"
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium: make tools installs it")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    with playwright.sync_playwright() as driver:
+        # Root, as in containers, cannot have Chromium's sandbox.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=BROWSER, args=arguments, timeout=1000 * WAIT)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def served() -> Iterator[ServedPage]:
+    with ServedPage() as served:
+        yield served
+
+
+@pytest.fixture
+def page(browser: Browser, served: ServedPage) -> Iterator[Page]:
+    """A tab of its own; what it complains of, or asks for elsewhere, fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(1000 * WAIT)
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: troubles.append(request.url) if not request.url.startswith(served.url) else None)
+    page.goto(served.url)
+    seen(page.get_by_role("status").first, "connecting")
+    yield page
+    context.close()
+    assert not troubles
+
+
+def seen(place: Locator, words: str) -> None:
+    from playwright.sync_api import expect
+
+    expect(place).to_contain_text(re.compile(re.escape(words)), timeout=1000 * WAIT)
+
+
+def open_view(page: Page, view: str) -> None:
+    page.locator(f"#tab-{view}").click()
+
+
+def tell_cluster(served: ServedPage, workers: int = 3) -> None:
+    them = [worker(number) for number in range(workers)]
+    served.tell(
+        status(them, queued=500, done=100_000, names=["price", "fit"]),
+        samples(them, ["price", "fit"], first=90, each=4, ended=40),
+        graph(["load", "price", "sum"], [4, 2, 0], [[], [0], [1]]),
+        printed("priced 17\n"),
+    )
+
+
+def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    seen(page.locator("#condition"), "live")
+    words = {
+        "overview": "100,000",
+        "workers": "2|node0|1002",
+        "stream": "A sample: 12 of 120 tasks that ended (10%)",
+        "tasks": "12 of the last 12 tasks; a sample, 12 of 120",
+        "graphs": "2 of 3 tasks unfinished",
+        "waiting": "no connected worker offers this",
+        "logs": "priced 17",
+    }
+    for view in VIEWS:
+        open_view(page, view)
+        seen(page.locator(f"#{view}"), words[view])
+        assert page.locator("section:not([hidden])").count() == 1
+        assert page.url.endswith(f"#{view}")
+    page.locator("#tab-logs").press("ArrowRight")
+    assert page.locator("#tab-overview").get_attribute("aria-selected") == "true", "round to the first"
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.id") == "tab-logs"
+    page.reload()
+    seen(page.locator("#logs"), "priced 17")
+
+
+def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
+    them = [worker(1, name=NASTY)]
+    told = status(them, queued=5, names=[NASTY])
+    managers = tuple(replace(one, name=NASTY, trouble=NASTY) for one in told.managers)
+    clients = tuple(replace(one, software=replace(one.software, host=NASTY, language=NASTY)) for one in told.clients)
+    served.tell(
+        replace(told, managers=managers, clients=clients, scheduler_address=NASTY),
+        samples(them, [NASTY]),
+        graph([NASTY], [2], [[]]),
+        replace(printed(NASTY), worker=NASTY),
+        state=replace(LIVE, condition=Condition.SILENT, text=NASTY),
+    )
+    seen(page.locator("#notice"), NASTY)
+    for view in VIEWS:
+        open_view(page, view)
+        seen(page.locator(f"#{view}"), NASTY if view != "waiting" else "gpu=4")
+    open_view(page, "workers")
+    page.get_by_role("button", name=NASTY).click()
+    seen(page.locator("#worker-name"), NASTY)
+    open_view(page, "stream")
+    page.locator("#stream-canvas").press("ArrowRight")
+    seen(page.locator("#stream-detail"), NASTY)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_a_thousand_workers_are_sorted_searched_and_seen_to_be_silent(page: Page, served: ServedPage) -> None:
+    silent = worker(999, silent_seconds=31.0)
+    served.tell(status([*(worker(number) for number in range(999)), silent]))
+    seen(page.locator("#facts"), "1,000, 1 silent")
+    open_view(page, "workers")
+    rows = page.locator("#worker-table tbody tr")
+    seen(page.locator("#worker-count"), "1,000 workers, 1 silent")
+    assert rows.count() == 200
+    page.get_by_role("button", name="Show 200 more").first.click()
+    assert rows.count() == 400
+    seen(rows.nth(2), "2|node0|1002")
+    page.get_by_role("button", name="Completed").click()
+    seen(rows.first, "999|node62|1999 (silent 31.0 s)")
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Completed")
+    page.get_by_role("searchbox").fill("node62 998")
+    seen(page.locator("#worker-count"), "1 of 1,000 workers")
+    page.get_by_role("searchbox").fill("silent")
+    seen(rows.first, "999|")
+
+
+def test_the_task_stream_is_zoomed_moved_and_walked_through(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    open_view(page, "stream")
+    stream, detail = page.locator("#stream-canvas"), page.locator("#stream-detail")
+    seen(page.locator("#stream-note"), "12 bars here")
+    seen(page.locator("#stream-legend"), "did not succeed")
+    stream.press("ArrowRight")
+    seen(detail, "on processor 1000 of worker 0|node0|1000")
+    stream.press("ArrowDown")
+    seen(detail, "of worker 1|node0|1001")
+    for _ in range(6):
+        page.get_by_role("button", name="Zoom in").click()
+    follow = page.get_by_role("button", name="Follow")
+    assert follow.get_attribute("aria-pressed") == "true"
+    stream.press("-")
+    page.get_by_role("button", name="Earlier").click()
+    assert follow.get_attribute("aria-pressed") == "false"
+    for _ in range(9):
+        page.get_by_role("button", name="Earlier").click()
+    seen(page.locator("#stream-note"), "0 bars here")
+    follow.click()
+    assert follow.get_attribute("aria-pressed") == "true"
+    page.get_by_role("searchbox").fill("nobody")
+    seen(page.locator("#stream-note"), "0 bars here")
+
+
+def test_a_task_of_a_graph_is_asked_about(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    open_view(page, "graphs")
+    page.locator("#graphs .node.waiting").click()
+    seen(page.locator("#graphs"), "sum, task 6120636c:502, waiting, needs 1 task")
+    served.tell(graph(["load", "price", "sum"], [4, 4, 2], [[], [0], [1]]))
+    seen(page.locator("#graphs"), "sum, task 6120636c:502, dispatched")
+    page.get_by_role("button", name="Why does it wait?").click()
+    assert page.get_by_label("Task id").input_value() == task(502).hex()
+    seen(page.locator("#explain-answer"), "nobody to ask")
+    served.tell(replace(graph([], [], []), graphs=(), server_id=SERVER))
+    open_view(page, "graphs")
+    seen(page.locator("#graphs"), "no longer runs, all 3 tasks ended")
+
+
+def test_the_task_log_is_searched(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    open_view(page, "tasks")
+    page.get_by_role("searchbox").fill("failed")
+    seen(page.locator("#task-count"), "1 of the last 12 tasks")
+    seen(page.locator("#task-table"), task(96).hex())
+
+
+def test_what_is_printed_is_added_and_stays_where_it_is(page: Page, served: ServedPage) -> None:
+    served.tell(status([]), *(printed(f"line {number}\n", number) for number in range(300)))
+    open_view(page, "logs")
+    lines = page.get_by_role("log")
+    seen(lines, "line 299")
+    page.evaluate(
+        "document.getElementById('log-lines').scrollTop = 7; window.kept = document.querySelector('.log div')"
+    )
+    served.tell(printed("something new\n"))
+    seen(lines, "something new")
+    assert page.evaluate("[document.getElementById('log-lines').scrollTop, window.kept.isConnected]") == [7, True]
+    page.get_by_role("searchbox").fill("something")
+    assert lines.locator("div").count() == 1
+
+
+def test_the_schedulers_loss_and_return(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    silent = replace(LIVE, condition=Condition.SILENT, text="the scheduler has not been heard for 3 s")
+    served.tell(state=silent)
+    seen(page.locator("#notice"), "not been heard for 3 s")
+    seen(page.locator("#facts"), "100,000")
+    assert page.title().startswith("(!)")
+    served.tell(status([], sequence=1), state=replace(LIVE, restart_count=1))
+    seen(page.locator("#condition"), "live: restarted 1×")
+    assert not page.locator("#notice").is_visible() and not page.title().startswith("(!)")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    page.set_viewport_size({"width": 360, "height": 700})
+    for view in VIEWS:
+        open_view(page, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
+
+
+def test_everything_has_a_name_and_dark_is_dark(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    seen(page.locator("#condition"), "live")
+    for view in VIEWS:
+        open_view(page, view)
+        for role in ("button", "img", "application", "searchbox", "textbox", "table", "region", "tabpanel", "tab"):
+            for place in page.get_by_role(role).all():  # type: ignore[arg-type]
+                assert re.match(r"""- '?[a-z]+ ["/]""", place.aria_snapshot()), (view, role, place.aria_snapshot())
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("document.documentElement.className") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.className") == "dark", "it is remembered"
+
+
+def test_scaler_ui_itself_goes_away(browser: Browser) -> None:
+    page = browser.new_page()
+    with ServedPage() as served:
+        page.goto(served.url)
+        seen(page.locator("#condition"), "connecting")
+    seen(page.locator("#notice"), "This page has lost scaler_ui")
+    seen(page.locator("#condition"), "no connection")
+    page.close()
