@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
 
 from scaler import Client
 from tests.support import tasks
@@ -70,6 +77,53 @@ def test_a_webhook_brings_workers(stage: Stage) -> None:
         assert client.submit(tasks.square, 3).result(WAIT) == 9
     assert scheduler.end(signal.SIGTERM) == 0
     assert adapter.end(signal.SIGTERM) == 0
+
+
+LIAR = {"status": "ok", "worker_group_id": "g", "worker_ids": ["nobody"], "max_worker_groups": 10**30}
+
+
+@pytest.mark.parametrize(
+    "status, body, said",
+    [
+        (500, b"<html>", "answered get_worker_adapter_info with 500"),
+        (200, b"\xff[", "answered get_worker_adapter_info with 200 and no JSON object"),
+        (401, b"{}", "the worker manager of the webhook ended with exit code 1"),
+        (200, json.dumps(LIAR).encode(), "the adapter answered with worker group g, which it had given before"),
+    ],
+    ids=["500", "nonsense", "refused", "lies about its size and its groups"],
+)
+def test_a_webhook_that_is_no_help(stage: Stage, status: int, body: bytes, said: str) -> None:
+    """It is said in the log, and the workers that are there go on."""
+    with answering(status, body) as url:
+        cluster = RealCluster(stage, 1, scheduler=("--adapter-webhook-url", url))
+        with Client(cluster.address) as client:
+            futures = [client.submit(tasks.slow_square, number, 0.05) for number in range(100)]
+            assert [future.result(WAIT) for future in futures] == [number * number for number in range(100)]
+            cluster.scheduler.wait_for(said)
+        assert cluster.scheduler.end(signal.SIGTERM) == 0
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """The URL of a server that answers every request alike."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 (its name there)
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join(WAIT)
 
 
 def test_a_webhook_where_nobody_listens(stage: Stage) -> None:

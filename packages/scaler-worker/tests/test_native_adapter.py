@@ -10,34 +10,14 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from tests.support.fake_units import FakeBackend
 
 from scaler_protocol.messages import Capability
 from scaler_worker.adapter.config import parse_arguments
 from scaler_worker.adapter.groups import Groups
 from scaler_worker.adapter.server import AdapterServer
-from scaler_worker.manager.core import UnitEnded, UnitRuns
-from scaler_worker.manager.service import Report
 
 WAIT = 10.0
-
-
-class FakeBackend:
-    """Units that run at once, or not at all."""
-
-    def __init__(self) -> None:
-        self.started: list[str] = []
-        self.failure = ""
-
-    def open(self, report: Report) -> None:
-        self._report = report
-
-    def start(self, unit_id: str) -> None:
-        self.started.append(unit_id)
-        event = UnitEnded(unit_id, self.failure) if self.failure else UnitRuns(unit_id, "")
-        asyncio.get_running_loop().call_soon(self._report, event)
-
-    def stop(self, unit_id: str) -> None:
-        asyncio.get_running_loop().call_soon(self._report, UnitEnded(unit_id))
 
 
 class Caller:
@@ -159,7 +139,8 @@ def test_tokens() -> None:
     async def scene(caller: Caller) -> None:
         assert (await caller.post(START))[0] == 401
         assert (await caller.post({**START, "auth_token": "sesamö"}))[0] == 401
-        assert (await caller.post({**START, "auth_token": 7}))[0] == 401
+        assert (await caller.post({**START, "auth_token": 7}))[0] == 400
+        assert (await caller.post({**START, "auth_token": "\ud800"}))[0] == 401
         assert (await caller.post({**START, "auth_token": "sesame"}))[0] == 200
         assert (await caller.post(START, headers={"Authorization": "Bearer sesame"}))[0] == 200
 

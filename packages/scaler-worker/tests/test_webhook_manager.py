@@ -32,13 +32,14 @@ class FakeAdapter:
     def __init__(self, *answers: Answer | None) -> None:
         self._answers = list(answers)
         self.requests: list[dict[str, Any]] = []
+        self.is_over = asyncio.Event()
 
     async def handle(self, request: web.Request) -> web.Response:
         self.requests.append(await request.json())
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if answer is None:
-            await asyncio.sleep(WAIT)  # the one that never answers
-            raise AssertionError("nobody waits for so long")
+            await self.is_over.wait()  # the one that never answers
+            return web.Response()
         status, body = answer
         if isinstance(body, bytes):
             return web.Response(status=status, body=body)
@@ -57,6 +58,7 @@ def play(adapter: FakeAdapter, scene: Callable[[Webhook], Awaitable[None]]) -> N
         try:
             await asyncio.wait_for(scene(webhook), WAIT)
         finally:
+            adapter.is_over.set()
             await webhook.close()
             await runner.cleanup()
 
@@ -124,6 +126,34 @@ def test_nobody_listens() -> None:
         await webhook.close()
 
     asyncio.run(scene())
+
+
+def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit() -> None:
+    """It may have been done all the same: then its group is found, and not left to cost somebody money."""
+    adapter = FakeAdapter(None, STARTED)
+
+    async def scene(webhook: Webhook) -> None:
+        backend, reports = WebhookBackend(webhook), Reports()
+        backend.open(reports)
+        for unit_id in ("u1", "u2"):
+            backend.start(unit_id)
+            last = await reports.events.get()
+        assert last == UnitRuns("u2", "worker group g1", ("w1", "w2"))
+
+    play(adapter, scene)
+    assert [request["metadata"]["request_id"] for request in adapter.requests] == ["u1"] * 2
+
+
+def test_one_group_for_two_requests() -> None:
+    async def scene(webhook: Webhook) -> None:
+        backend, reports = WebhookBackend(webhook), Reports()
+        backend.open(reports)
+        for unit_id in ("u1", "u2"):
+            backend.start(unit_id)
+            last = await reports.events.get()
+        assert isinstance(last, UnitEnded) and "which it had given before" in last.text
+
+    play(FakeAdapter(STARTED), scene)
 
 
 def test_an_accepted_request_is_repeated_under_its_id() -> None:

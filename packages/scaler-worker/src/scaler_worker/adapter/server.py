@@ -61,13 +61,13 @@ class AdapterServer:
         if not self._token:
             return
         given = fields.get("auth_token") or request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not isinstance(given, str) or not hmac.compare_digest(given.encode(), self._token.encode()):
+        if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
             raise Refusal(401, "auth_token is missing or wrong")
 
     # ------------------------------------------------------------ actions
 
     async def _start(self, fields: Fields) -> Fields:
-        group_id = await self._groups.start(_request_id(fields))
+        group_id = await self._groups.start(fields.get("metadata", {}).get("request_id", ""))
         return {"status": "Worker group started", "worker_group_id": group_id, "worker_ids": [group_id]}
 
     async def _shut_down(self, fields: Fields) -> Fields:
@@ -99,8 +99,14 @@ async def _fields(request: web.Request) -> Fields:
         raise Refusal(400, "the body is not JSON") from None
     if not isinstance(fields, dict):
         raise Refusal(400, "the body is not a JSON object")
-    if not isinstance(fields.get("metadata", {}), dict):
+    metadata = fields.get("metadata", {})
+    if not isinstance(metadata, dict):
         raise Refusal(400, "metadata is not an object")
+    if "request_id" in metadata:
+        _text(metadata, "request_id")
+    token = fields.get("auth_token", "")
+    if not isinstance(token, str) or len(token) > TEXT_CHARACTERS:
+        raise Refusal(400, f"auth_token must be a text of up to {TEXT_CHARACTERS} characters")
     return fields
 
 
@@ -109,11 +115,6 @@ def _text(fields: Fields, name: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= TEXT_CHARACTERS:
         raise Refusal(400, f"{name} must be a text of 1 to {TEXT_CHARACTERS} characters")
     return value
-
-
-def _request_id(fields: Fields) -> str:
-    metadata = fields.get("metadata", {})
-    return _text(metadata, "request_id") if "request_id" in metadata else ""
 
 
 # ---------------------------------------------------------------- what goes out

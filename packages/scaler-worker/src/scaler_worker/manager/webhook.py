@@ -146,6 +146,8 @@ class WebhookBackend:
     def __init__(self, webhook: Webhook) -> None:
         self._webhook = webhook
         self._groups: dict[str, str] = {}
+        #: ids of requests that were not answered: what they asked for may have been done all the same
+        self._unanswered: list[str] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Event] = {}
         self._report: Report = lambda event: None
@@ -175,9 +177,14 @@ class WebhookBackend:
         await self._webhook.close()
 
     async def _run(self, unit_id: str) -> None:
+        request_id = self._unanswered.pop() if self._unanswered else unit_id
         try:
-            group_id, names = await self._webhook.start_group(unit_id)
+            group_id, names = await self._webhook.start_group(request_id)
+            if group_id in self._groups.values():
+                raise WebhookError(f"the adapter answered with worker group {group_id}, which it had given before", OK)
         except WebhookError as error:
+            if not error.status:
+                self._unanswered.append(request_id)
             self._end(UnitEnded(unit_id, str(error), is_final=error.status in NEVER_AGAIN))
             return
         self._groups[unit_id] = group_id
