@@ -41,9 +41,10 @@ $(READY): $(INPUTS)
 		$(foreach part,$(PARTS),--editable $(part)) .
 	@touch $@
 
-# What some tests drive besides Python: a real Slurm, the libraries of the C++ port, a browser. Without it they are skipped.
+# What some tests drive besides Python: a real Slurm and Prometheus, the libraries of the C++ port, a browser. Without
+# them they are skipped.
 TOOLS := slurm-wlm slurm-client munge g++ cmake pkg-config capnproto libcapnp-dev libzmq3-dev cppzmq-dev libsodium-dev \
-	nlohmann-json3-dev chromium
+	nlohmann-json3-dev chromium prometheus
 
 tools:  ## install what some tests drive besides Python (Debian, as root); without it they are skipped, with the reason
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -31,8 +31,10 @@ class _Cluster(Collector):
     def collect(self) -> Iterable[Metric]:
         state = self._state
         yield _gauge("scaler_up", "Whether the scheduler is heard: 1, or 0 when what is shown is old.", state.is_live)
-        yield _counter("scaler_monitor_missed", "Publications that were lost on the way here.", state.missed_count)
-        yield _counter("scaler_monitor_restarts", "Other schedulers that took the address over.", state.restart_count)
+        yield _counter(
+            "scaler_monitor_missed_publications", "Publications that were lost on the way here.", state.missed_count
+        )
+        yield _counter("scaler_scheduler_restarts", "Other schedulers that took the address over.", state.restart_count)
         if state.status is not None and state.is_live:
             yield from _scheduler(state.status)
             yield from _tasks(state.status)
@@ -48,7 +50,7 @@ def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_scheduler_uptime_seconds", "Since the scheduler's start.", status.uptime_seconds)
     yield _gauge("scaler_scheduler_cpu_ratio", "Share of one core that the scheduler uses.", status.cpu)
     yield _gauge("scaler_scheduler_resident_memory_bytes", "Memory of the scheduler.", status.rss_bytes)
-    yield _gauge("scaler_scheduler_host_free_bytes", "Memory that is free on its host.", status.host_free_bytes)
+    yield _gauge("scaler_scheduler_host_free_memory_bytes", "Memory that is free on its host.", status.host_free_bytes)
     yield _counter("scaler_messages_rejected", "Messages that the scheduler refused.", status.rejected_count)
     for direction, counts in (("sent", status.sent_counts), ("received", status.received_counts)):
         family = CounterMetricFamily(
@@ -95,7 +97,7 @@ def _managers(status: ClusterStatus) -> Iterable[Metric]:
     target = GaugeMetricFamily("scaler_manager_target_workers", "Workers wanted from a manager.", labels=["manager"])
     units = GaugeMetricFamily("scaler_manager_units", "Units of a manager by state.", labels=["manager", "state"])
     trouble = GaugeMetricFamily("scaler_manager_trouble", "1 while a manager cannot start units.", labels=["manager"])
-    for name, entry in _labelled((one.name, one) for one in status.managers):
+    for (name,), entry in _labelled(((one.name,), one) for one in status.managers):
         target.add_metric([name], entry.target_count)
         trouble.add_metric([name], bool(entry.trouble))
         units.add_metric([name, "starting"], entry.starting_count)
@@ -107,7 +109,11 @@ def _managers(status: ClusterStatus) -> Iterable[Metric]:
 _WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
     ("scaler_worker_cpu_ratio", "Cores in use by agent and processors.", lambda one: _cpu(one)),
     ("scaler_worker_resident_memory_bytes", "Memory of agent and processors.", lambda one: _rss(one)),
-    ("scaler_worker_host_free_bytes", "Memory that is free on its host.", lambda one: one.status.host_free_bytes),
+    (
+        "scaler_worker_host_free_memory_bytes",
+        "Memory that is free on its host.",
+        lambda one: one.status.host_free_bytes,
+    ),
     ("scaler_worker_held_tasks", "Tasks given to it that have not ended.", lambda one: one.held_count),
     ("scaler_worker_queued_tasks", "Tasks it holds that have not begun.", lambda one: one.status.queued_count),
     ("scaler_worker_blocked_tasks", "Tasks that wait for their children.", lambda one: one.status.blocked_count),
@@ -118,25 +124,27 @@ _WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
 
 
 def _workers(status: ClusterStatus) -> Iterable[Metric]:
-    named = list(_labelled((one.name, one) for one in status.workers))
+    by_age = sorted(status.workers, key=lambda one: one.software.process_id)
+    named = list(_labelled(((one.name, one.software.host), one) for one in by_age))
     labels = ["worker", "host"]
     for name, text, value in _WORKER_GAUGES:
         family = GaugeMetricFamily(name, text, labels=labels)
-        for label, entry in named:
-            family.add_metric([label, entry.software.host], value(entry))
+        for values, entry in named:
+            family.add_metric(values, value(entry))
         yield family
     completed = CounterMetricFamily("scaler_worker_completed_tasks", "Tasks it has completed.", labels=labels)
-    for label, entry in named:
-        completed.add_metric([label, entry.software.host], entry.completed_count)
+    for values, entry in named:
+        completed.add_metric(values, entry.completed_count)
     yield completed
 
 
-def _labelled(items: Iterable[tuple[str, _Entry]]) -> Iterable[tuple[str, _Entry]]:
+def _labelled(items: Iterable[tuple[tuple[str, ...], _Entry]]) -> Iterable[tuple[list[str], _Entry]]:
     """Names need not be unique, label values must be: two series of one name would spoil the whole scrape."""
-    seen: dict[str, int] = {}
-    for name, entry in items:
-        seen[name] = seen.get(name, 0) + 1
-        yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), entry
+    seen: dict[tuple[str, ...], int] = {}
+    for values, entry in items:
+        seen[values] = seen.get(values, 0) + 1
+        first, *others = values
+        yield [first if seen[values] == 1 else f"{first}#{seen[values]}", *others], entry
 
 
 def _cpu(entry: WorkerEntry) -> float:
