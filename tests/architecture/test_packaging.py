@@ -81,7 +81,7 @@ def lines(name: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("part", ["client", "scheduler", "worker", "storage"])
+@pytest.mark.parametrize("part", ["protocol", "client", "scheduler", "worker", "storage"])
 def test_commands_are_there(part: str) -> None:
     scripts = load(ROOT / PARTS[part].folder / "pyproject.toml")["project"]["scripts"]  # type: ignore[index]
     assert scripts

@@ -21,6 +21,7 @@ COMMANDS = {
     "scaler_cluster": ("scaler_worker", "--event-loop u", {"uvloop"}),
     "scaler_object_storage_server": ("scaler_storage", "--memory-", {"--memory-limit"}),
     "scaler_top": ("scaler.top", "--rec", {"--record"}),
+    "scaler_health": ("scaler_protocol.health", "--wor", {"--worker"}),
     "scaler_dump": ("scaler.dump", "--time", {"--timeout"}),
     "scaler_trace": ("scaler.trace", "--ver", {"--version"}),
 }

@@ -37,7 +37,7 @@ class NoParser(Exception):
 def scripts() -> dict[str, str]:
     """All commands of a cluster, with their entry points. The conformance suite's has a page of its own."""
     found: dict[str, str] = {}
-    for path in ROOT.glob("packages/*/pyproject.toml"):
+    for path in (ROOT / "protocol" / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")):
         found |= tomllib.loads(path.read_text(encoding="utf-8"))["project"].get("scripts", {})
     return dict(sorted(found.items()))
 

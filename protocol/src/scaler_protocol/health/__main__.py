@@ -1,0 +1,108 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`scaler_health ADDR`: whether a server answers, for the health checks of containers and load balancers."""
+
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+import time
+from collections.abc import Sequence
+
+from scaler_protocol import __version__
+from scaler_protocol.addresses import parse_address
+from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_MONITOR
+from scaler_protocol.ids import new_peer_id
+from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Welcome
+from scaler_protocol.process import ArgumentParser, StartupError, UsageError, positive_seconds, run_command
+from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
+from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.software import this_software
+from scaler_protocol.transport import DealerEndpoint
+
+PROGRAM = "scaler_health"
+WAIT_MILLISECONDS = 50
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        PROGRAM,
+        description="Ask a scheduler or an object storage for a sign of life, and end: with 0 when it answers, with 1 "
+        "when it does not.",
+        epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 --worker $HOSTNAME",
+    )
+    parser.add_argument("address", help="of the scheduler or of the object storage")
+    parser.add_argument("--worker", "-w", metavar="NAME", help="a worker that has to be connected to that scheduler")
+    parser.add_argument(
+        "--timeout", "-t", type=positive_seconds, default=5.0, help="seconds to wait for it (default: %(default)g)"
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(PROGRAM, lambda: _run(parser().parse_settings(arguments)))
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        address = str(parse_address(options.address))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    end_at = time.monotonic() + options.timeout
+    with _Question(address, end_at) as question:
+        welcome = question.welcome()
+        if options.worker is not None:
+            names = question.worker_names(welcome)
+            if options.worker not in names:
+                raise StartupError(f"no worker {options.worker} is connected to {address}; it has {len(names)} others")
+    print(f"{welcome.software.name} {welcome.software.version} answers at {address}")
+    return 0
+
+
+class _Question:
+    def __init__(self, address: str, end_at: float) -> None:
+        hello = Hello(
+            PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, ROLE_MONITOR, new_peer_id(), software=this_software(PROGRAM)
+        )
+        self._address = address
+        self._end_at = end_at
+        self._endpoint = DealerEndpoint(address, SessionDialer(hello=hello, server_name="server"))
+        self._events: list[SessionEvent] = []
+
+    def __enter__(self) -> _Question:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._endpoint.close()
+
+    def welcome(self) -> Welcome:
+        while True:
+            event = self._next()
+            if isinstance(event, Opened):
+                return event.welcome
+            if isinstance(event, Rejected):
+                raise StartupError(event.text)
+
+    def worker_names(self, welcome: Welcome) -> list[str]:
+        if why := why_no_scheduler(welcome, self._address):
+            raise StartupError(why)
+        self._endpoint.send(SnapshotRequest(1))
+        while True:
+            event = self._next()
+            if isinstance(event, Received) and isinstance(event.message, ClusterStatus):
+                return [worker.name for worker in event.message.workers]
+
+    def _next(self) -> SessionEvent:
+        while not self._events:
+            now = time.monotonic()
+            if now > self._end_at:
+                raise StartupError(f"nothing answers at {self._address}")
+            self._events = self._endpoint.poll(now)
+            if not self._endpoint.settle(now) and not self._events:
+                select.select([self._endpoint.fileno()], [], [], WAIT_MILLISECONDS / 1000)
+        return self._events.pop(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
