@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,12 @@ def test_a_port_that_is_taken(stage: Stage) -> None:
             assert command.wait() == 1
             assert_one_line("\n".join(command.error_lines), "scaler_")
             assert f"{address(port)} is already in use: stop what is listening there" in command.error_lines[0]
+
+
+@pytest.mark.parametrize(("count", "error"), [(-1, ValueError), ("2", TypeError), (1.5, TypeError)])
+def test_a_combo_of_so_many_workers_cannot_be(count: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"n_workers must .* got {re.escape(repr(count))}"):
+        SchedulerClusterCombo(n_workers=count)
 
 
 def test_a_combo_at_a_taken_port() -> None:

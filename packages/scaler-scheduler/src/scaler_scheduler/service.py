@@ -23,6 +23,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.ports import answers
 from scaler_protocol.session import (
     Complained,
     Lost,
@@ -56,7 +57,7 @@ from scaler_scheduler.core import (
 from scaler_scheduler.dumps import Dumps, RecentEvents
 from scaler_scheduler.monitor_socket import MonitorSocket
 from scaler_scheduler.publishing import Identity, Publisher
-from scaler_scheduler.storage_process import StorageProcess, answers
+from scaler_scheduler.storage_process import StorageProcess
 from scaler_scheduler.webhook_process import WebhookProcess
 
 STORAGE_READY_SECONDS = 30.0

@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 
-from scaler_protocol.addresses import parse_address
 from scaler_protocol.process import StartupError
 from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
-
-PROBE_SECONDS = 0.5
-
-
-def answers(address: str) -> bool:
-    """Does anything listen there? Whether it is a storage is settled by its Welcome."""
-    parsed = parse_address(address)
-    if parsed.path:
-        return os.path.exists(parsed.path)
-    try:
-        with socket.create_connection((parsed.host, parsed.port), timeout=PROBE_SECONDS):
-            return True
-    except OSError:
-        return False
 
 
 class StorageProcess(ChildProcess):

@@ -7,9 +7,11 @@ have started by hand. They end with this process, however it ends.
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from scaler.cluster.cluster import Cluster
@@ -55,7 +57,7 @@ class SchedulerClusterCombo:
         protected: bool = True,
         allocate_policy: Any = "even",
         event_loop: str = "builtin",
-        logging_paths: tuple[str, ...] = ("/dev/stdout",),
+        logging_paths: Iterable[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         per_worker_queue_size: int | None = None,
@@ -64,8 +66,7 @@ class SchedulerClusterCombo:
     ) -> None:
         self._children: list[CommandProcess] = []
         self._lock = threading.Lock()
-        if n_workers < 0:
-            raise ValueError(f"n_workers must not be negative, got {n_workers}")
+        _check_count(n_workers)
         require("scaler_storage", "scaler_scheduler", *(["scaler_worker"] if n_workers else []))
         if address is not None:
             parse_address(address)
@@ -75,7 +76,7 @@ class SchedulerClusterCombo:
         self._n_workers = n_workers
         logging: dict[str, Any] = {
             "event_loop": event_loop,
-            "logging_paths": tuple(logging_paths),
+            "logging_paths": (logging_paths,) if isinstance(logging_paths, str) else tuple(logging_paths),
             "logging_level": logging_level,
             "logging_config_file": logging_config_file,
         }
@@ -154,6 +155,15 @@ class SchedulerClusterCombo:
 
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()
 _process_id = os.getpid()
+
+
+def _check_count(n_workers: int) -> None:
+    try:
+        count = operator.index(n_workers)
+    except TypeError:
+        raise TypeError(f"n_workers must be a whole number, got {n_workers!r}") from None
+    if count < 0:
+        raise ValueError(f"n_workers must not be negative, got {count}")
 
 
 def _shut_down_all() -> None:

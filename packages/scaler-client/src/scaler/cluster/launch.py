@@ -14,7 +14,7 @@ from types import FrameType
 
 from scaler.cluster.plan import NothingToStartError, Start, plan
 from scaler.cluster.process import CommandProcess, require
-from scaler.cluster.readiness import answers
+from scaler_protocol.process.ports import answers
 
 READY_SECONDS = 30.0
 """How long one part is waited for before the next is started all the same."""

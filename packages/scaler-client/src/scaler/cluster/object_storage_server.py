@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from scaler.cluster.options import command_line
 from scaler.cluster.process import CommandProcess
-from scaler.cluster.readiness import answers
+from scaler_protocol.process.ports import answers
 
 START_SECONDS = 60.0
 

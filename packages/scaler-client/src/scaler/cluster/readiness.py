@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import selectors
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler_protocol import codes
-from scaler_protocol.addresses import parse_address
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Timers
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
@@ -20,22 +17,6 @@ from scaler_protocol.transport import DealerEndpoint
 
 _ASK_SECONDS = 0.02
 """Between two questions how many workers are there: a status report tells no more than the count at its time."""
-
-
-_PROBE_SECONDS = 0.5
-
-
-def answers(address: str) -> bool:
-    """Does anything listen there?"""
-    parsed = parse_address(address)
-    if parsed.path:
-        return os.path.exists(parsed.path)
-    try:
-        with socket.create_connection((parsed.host, parsed.port), timeout=_PROBE_SECONDS) as probe:
-            # Where nobody listens, a probe that is given the very port it asks for finds itself.
-            return bool(probe.getsockname() != probe.getpeername())
-    except OSError:
-        return False
 
 
 def wait_until_ready(
