@@ -137,7 +137,8 @@ def mutated(source: str, edits: tuple[Edit, ...]) -> str:
     lines = source.splitlines()
     for edit in edits:
         size = len(edit.old)
-        places = [at for at in range(len(lines) - size + 1) if _block(lines[at : at + size]) == edit.old]
+        begins = (at for at, line in enumerate(lines) if line.strip() == edit.old[0].strip())
+        places = [at for at in begins if _block(lines[at : at + size]) == edit.old]
         if len(places) != 1:
             raise ValueError(f"{edit.module} has {len(places)} places with {edit.old[0]!r}; a mutant needs exactly one")
         at = places[0]

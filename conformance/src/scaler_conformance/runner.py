@@ -16,6 +16,7 @@ from .manifest import Manifest
 from .play.testee import TesteeError
 from .scene import Scene, Settings
 from .verdicts import Breach, Disturbed, Ended, NotReady, Outcome, Unsupported
+from .wire import Unreadable
 
 #: How often a failure is played again before it counts, each time with a fresh process.
 AGAIN = 2
@@ -118,6 +119,8 @@ class Runner:
             verdict, text = verdicts.UNSUPPORTED, str(reason)
         except TesteeError as error:
             verdict, clause, text = verdicts.FAIL, case.clauses[0], f"the testee answered with an error: {error}"
+        except Unreadable as problem:
+            verdict, clause, text = verdicts.FAIL, problem.clause, f"it sent what cannot be read: {problem.text}"
         except Disturbed as reason:
             verdict, text = verdicts.INCONCLUSIVE, str(reason)
         except Exception:  # noqa: BLE001  a mistake of the suite must not end the run, nor be blamed on the port

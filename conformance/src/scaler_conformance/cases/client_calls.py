@@ -179,7 +179,7 @@ def a_very_large_argument_is_put_in_chunks(scene: Scene) -> None:
     scene.testee.result(task)
 
 
-@case("OWN-10", "CLI-14", "STO-13")
+@case("OWN-10", "STO-13")
 def a_result_object_is_fetched_and_released(scene: Scene) -> None:
     client = scene.client_under_test()
     task = scene.testee.submit("bytes_n", b"3000000")

@@ -254,10 +254,10 @@ def an_impossible_acknowledgement_ends_the_session(scene: Scene) -> None:
     guest.fence()
     guest.checks_laws = False
     routing_id = guest.routing_id
-    guest.send_message(Message("ping", {"nonce": 5}, guest.next_seq(), guest.received_seq + 1000))
+    seq = guest.next_seq()
+    guest.send_message(Message("ping", {"nonce": 5}, seq, guest.received_seq + 1000))
     guest.expect_error(CODES.BAD_ENVELOPE, fatal=True)
     scene.pump.watch = lambda: None  # it may end
-    seq = guest.next_seq()
     guest.raw(encode(Message("ping", {"nonce": 6}, seq, guest.received_seq)), f"#{seq}   Ping after its fatal Error")
     scene.pump.for_seconds(0.5)
     said = [message.kind for known, message in scene.scheduler.strangers if known == routing_id]

@@ -7,9 +7,9 @@ from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.roles import RAW
+from scaler_conformance.play.roles import RAW, error_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, decode_task_error, write_tasks
+from scaler_conformance.wire import CODES, write_tasks
 
 case = cases_for("scheduler")
 
@@ -244,7 +244,7 @@ def a_dispatch_has_no_column_of_a_submit(scene: Scene) -> None:
     for message in worker.inbox:
         if message.kind == "dispatch":
             columns = message["dependencyCounts"], message["dependencies"]
-            scene.equal(columns, (b"", b""), "the columns of dependencies in a Dispatch", "BAT-5")
+            scene.equal(columns, (b"", b""), "the columns of dependencies in a Dispatch", "BAT-3")
     worker.expect_dispatch(1, "SCH-18")
 
 
@@ -262,7 +262,7 @@ def tasks_beyond_the_bound_are_refused_one_by_one(scene: Scene) -> None:
     scene.equal(len(rows), 3, "the count of tasks that are refused")
     for row in rows:
         scene.equal(row.status, CODES.STATUS_REFUSED, "the status")
-        scene.equal(decode_task_error(row.value)["code"], CODES.QUEUE_FULL, "the code of the TaskError")
+        scene.equal(error_of(row)["code"], CODES.QUEUE_FULL, "the code of the TaskError")
     worker = scene.worker(credit=50)
     worker.fence()
     worker.expect_dispatch(10, "SCH-25")

@@ -7,9 +7,9 @@ from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.roles import ClientPeer, WorkerPeer
+from scaler_conformance.play.roles import ClientPeer, WorkerPeer, error_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Result, Task, decode_task_error, encode_task_error, write_results
+from scaler_conformance.wire import CODES, Result, Task, encode_task_error, write_results
 from scaler_conformance.wire.codes import STATUSES
 
 case = cases_for("scheduler")
@@ -42,7 +42,7 @@ def every_end_is_passed_on_as_it_is(scene: Scene) -> None:
         if status == CODES.STATUS_SUCCESS:
             scene.equal((row.kind, row.value), (CODES.KIND_INLINE, b"value of " + task.id), "the value")
         elif row.kind != CODES.KIND_NONE:
-            scene.check(decode_task_error(row.value)["typeName"] == "X", "the TaskError is another than the worker's")
+            scene.check(error_of(row)["typeName"] == "X", "the TaskError is another than the worker's")
     scene.settle(worker, client)
     worker.credit(9)
     worker.fence()
@@ -200,7 +200,7 @@ def a_task_that_loses_every_worker_ends(scene: Scene) -> None:
         scene.settle(worker, client)
     scene.check(len(names) < 12, "the task was run again after it had lost 12 workers")
     result = client.expect_status(task, CODES.STATUS_WORKER_LOST)
-    error = decode_task_error(result.value)
+    error = error_of(result)
     scene.equal(error["code"], CODES.WORKER_LOST, "the code of the TaskError")
     scene.equal(len(error["workers"]), len(names), "the count of workers that the error names")
 

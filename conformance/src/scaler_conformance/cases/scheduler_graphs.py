@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.roles import ClientPeer
+from scaler_conformance.play.roles import ClientPeer, error_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Result, Task, decode_task_error, encode_task_error, write_results
+from scaler_conformance.wire import CODES, Result, Task, encode_task_error, write_results
 
 case = cases_for("scheduler")
 
@@ -68,7 +68,7 @@ def the_tasks_behind_a_failure_are_refused(scene: Scene) -> None:
     scene.equal(set(rows), {one.id, second.id, third.id}, "the tasks that have ended")
     for task in (second, third):
         scene.equal(rows[task.id].status, CODES.STATUS_REFUSED, "the status of a task behind a failure")
-        error = decode_task_error(rows[task.id].value)
+        error = error_of(rows[task.id])
         scene.equal(error["code"], CODES.DEPENDENCY_FAILED, "the code of its TaskError")
         scene.equal((error["typeName"], error["message"]), ("X", "went wrong"), "the error that began it")
     worker.expect_nothing("these tasks are never run")
@@ -238,7 +238,7 @@ def _released(scene: Scene, identifier: bytes) -> list[bytes]:
     return [message["owner"] for message in scene.storage.asked("release") if identifier in message["ids"]]
 
 
-@case("PAY-4")
+@case("PAY-4", "BAT-10")
 def inputs_that_do_not_fit_are_stored_or_refused(scene: Scene) -> None:
     """A worker takes 8 MiB of payload; the inputs of one task have 9 MiB."""
     storage = scene.storage_session()
@@ -255,7 +255,7 @@ def inputs_that_do_not_fit_are_stored_or_refused(scene: Scene) -> None:
     rows = [row for row in client.results() if row.id == join.id]
     if rows:
         scene.equal(rows[0].status, CODES.STATUS_REFUSED, "the status")
-        scene.equal(decode_task_error(rows[0].value)["code"], CODES.TOO_LARGE, "the code of the TaskError")
+        scene.equal(error_of(rows[0])["code"], CODES.TOO_LARGE, "the code of the TaskError")
     else:
         scene.equal(len(given), 1, "the count of Dispatches, or of results REFUSED")
         scene.check(any(kind == CODES.KIND_OBJECT for kind, _ in given[0].inputs.values()), "no input is an object")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.roles import ClientPeer
+from scaler_conformance.play.roles import ClientPeer, error_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Result, Task, decode_task_error, write_results
+from scaler_conformance.wire import CODES, Result, Task, write_results
 
 from .scheduler_graphs import after
 
@@ -246,4 +246,4 @@ def three_workers_may_be_lost_by_default(scene: Scene) -> None:
         worker.open(worker={"name": "again", "credit": 0})
         scene.settle(worker, client)
     result = client.expect_status(task, CODES.STATUS_WORKER_LOST, clause="SCH-7")
-    scene.equal(decode_task_error(result.value)["code"], CODES.WORKER_LOST, "the code of its TaskError", "SCH-7")
+    scene.equal(error_of(result)["code"], CODES.WORKER_LOST, "the code of its TaskError", "SCH-7")

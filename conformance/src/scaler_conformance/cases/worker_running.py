@@ -6,13 +6,11 @@ from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import content_id, named_function, new_id, result_id
-from scaler_conformance.play.roles import ids_of
+from scaler_conformance.play.roles import error_of, ids_of
 from scaler_conformance.play.scheduler import ClientGuest, WorkerGuest
 from scaler_conformance.scene import Scene
-from scaler_conformance.verdicts import Breach
-from scaler_conformance.wire import CODES, Result, Task, decode_task_error, write_results, write_tasks
+from scaler_conformance.wire import CODES, Result, Task, write_results, write_tasks
 from scaler_conformance.wire.codes import STATUSES
-from scaler_conformance.wire.envelope import Unreadable
 
 case = cases_for("worker")
 
@@ -40,13 +38,6 @@ def is_success(scene: Scene, result: Result, value: bytes, clause: str = "") -> 
     told = "" if result.status == 0 or not result.value else f": {error_of(result)['message'][:200]}"
     scene.check(result.status == CODES.STATUS_SUCCESS, f"the task ended {status}{told}", clause)
     scene.equal((result.kind, result.value), (CODES.KIND_INLINE, value), "kind and value", clause)
-
-
-def error_of(result: Result) -> dict[str, Any]:
-    try:
-        return decode_task_error(result.value)
-    except Unreadable as problem:
-        raise Breach(f"the value of a result that is no success is no TaskError: {problem.text}", "BAT-10") from None
 
 
 @case("WRK-2", "WRK-1", "BAT-1", "BAT-3", "BAT-8", "BAT-11", "FRM-6", "FRM-7", "EVO-3", "LIM-1")

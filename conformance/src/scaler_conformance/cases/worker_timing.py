@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.roles import ids_of
+from scaler_conformance.play.roles import error_of, ids_of
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message
 from scaler_conformance.wire.codes import STATUSES
 
-from .worker_running import call, error_of, is_success, run
+from .worker_running import call, is_success, run
 
 case = cases_for("worker", layer="timing")
 SAMPLE_BYTES = 56
@@ -83,7 +83,8 @@ def ended_tasks_are_told_of_when_asked(scene: Scene) -> None:
     tasks = {task.id: task for task in (call(scene, "echo", b"x") for _ in range(8))}
     run(scene, worker, *tasks.values())
     scene.pump.until(lambda: _told(worker, before)[0] >= len(tasks), 5.0)
-    worker.fence()
+    enough = len(_statuses(worker, before)) + 2
+    scene.pump.until(lambda: len(_statuses(worker, before)) >= enough, 5.0)
     scene.equal(_told(worker, before)[0], len(tasks), "the sum of endedCount after so many tasks")
     for status in _statuses(worker, before):
         count, rows = status["endedCount"], status["samples"]

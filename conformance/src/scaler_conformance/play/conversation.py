@@ -120,7 +120,10 @@ class Conversation(ABC):
         """SES-18."""
         for seq, frames in self.sent:
             if seq > above:
-                self.send_frames(frames, decode(frames))
+                try:
+                    self.send_frames(frames, decode(frames))
+                except Unreadable:
+                    self.raw(frames, f"#{seq}   once more what nobody can read")
 
     # ------------------------------------------------------------ receiving
 

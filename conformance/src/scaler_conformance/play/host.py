@@ -214,6 +214,7 @@ class Host:
         guest.law_of_numbers = "SES-18"
         guest.received_seq = max(0, guest.received_seq - self.forgets)
         self.forgets = 0
+        guest.told_ack = max(guest.told_ack, guest.received_seq)
         self._welcome(guest, resumed=True)
         guest.send_again(hello["resume"]["receivedSeq"])
 

@@ -118,4 +118,8 @@ class ManagerGuest(Guest):
 
     def wait_for_none(self, clause: str = "MGR-10") -> None:
         """Every unit has ended, and is listed no more."""
-        self.wait(lambda: not self.units, "units that were to stop are still listed", clause)
+        named = self._stopped[self.targets]
+        if not self.pump.until(lambda: not self.units, UNIT_SECONDS):
+            if not set(self.units) & set(named):
+                raise Breach("no workers are wanted, and units have been started", "MGR-4")
+            raise Breach(f"units that were to stop are still listed after {UNIT_SECONDS:g} s", clause)

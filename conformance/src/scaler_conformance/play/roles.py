@@ -12,6 +12,7 @@ from scaler_conformance.wire import (
     Result,
     Task,
     Unreadable,
+    decode_task_error,
     encode_task_error,
     read_results,
     read_tasks,
@@ -147,3 +148,10 @@ def _rows(peer: Dialer, kind: str, read: Any, clause: str) -> list[Any]:
 def _message(kind: str, body: dict[str, Any]) -> Message:
     payload = body.pop("payload")
     return Message(kind, {"credit": 0, **body}, payload=(payload,))
+
+
+def error_of(result: Result) -> dict[str, Any]:
+    try:
+        return decode_task_error(result.value)
+    except Unreadable as problem:
+        raise Breach(f"the value of a result that is no success is no TaskError: {problem.text}", "BAT-10") from None

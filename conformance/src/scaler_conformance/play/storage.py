@@ -84,6 +84,8 @@ class StorageHost(Host):
 
     def _on_put(self, guest: Guest, message: Message) -> None:
         identifier, chunk = message["objectId"], message.payload[0]
+        if len(chunk) > CHUNK_BYTES:
+            raise Breach(f"{guest.name} puts a chunk of {len(chunk)} bytes; {CHUNK_BYTES} are the most", "STO-6")
         if identifier in self.values:
             self.store(identifier, self.values[identifier], message["owner"])
             self._reply(guest, message)
@@ -92,9 +94,9 @@ class StorageHost(Host):
         if message["offset"] == 0:
             self._uploads[key] = bytearray()
         upload = self._uploads.get(key)
-        if upload is None or len(upload) != message["offset"] or len(chunk) > CHUNK_BYTES:
+        if upload is None or len(upload) != message["offset"]:
             self._uploads.pop(key, None)
-            self._reply(guest, message, CODES.BAD_CHUNK, "chunks come in order, each of at most 8 MiB")
+            self._reply(guest, message, CODES.BAD_CHUNK, "chunks come in order")
             return
         upload += chunk
         if len(upload) == message["totalBytes"]:

@@ -111,7 +111,7 @@ def _check_tasks(message: Message, kinds: Sequence[int], sizes: Sequence[int], c
     reserved = ("attempts", "inputIds") if what == "submit" else ("dependencyCounts", "dependencies")
     for name in reserved:
         if message[name]:
-            raise Unreadable("BAT-5", f"{what}: {name} is a column of the other direction")
+            raise Unreadable("BAT-3", f"{what}: {name} is a column of the other direction")
     if any(kind != CODES.KIND_INLINE and size != 16 for kind, size in zip(kinds, sizes, strict=True)):
         raise Unreadable("BAT-8", f"{what}: an OBJECT or TASK part has another size than 16")
     least = max(len(header["keywords"]), 1 if header["callFormat"] == CODES.CALL_PACKED else 0)

@@ -115,6 +115,8 @@ def check_segments(encoded: bytes) -> None:
     if len(encoded) < 8:
         raise Unreadable("FRM-6", f"an envelope of {len(encoded)} bytes is too short for a segment table")
     count = int.from_bytes(encoded[:4], "little") + 1
+    if len(encoded) < 4 + 4 * count:
+        raise Unreadable("FRM-6", f"a frame of {len(encoded)} bytes cannot hold a table of {count} segments")
     if count > MAX_SEGMENTS:
         raise Unreadable("FRM-7", f"the segment table tells of {count} segments, more than {MAX_SEGMENTS}")
     head = 4 + 4 * count

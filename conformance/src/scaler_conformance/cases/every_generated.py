@@ -1,4 +1,4 @@
-"""Generated sequences against a server."""
+"""Generated sequences, against servers and against those who dial them."""
 
 from __future__ import annotations
 
@@ -17,3 +17,13 @@ def any_sequence_of_tasks_has_a_legal_outcome(scene: Scene) -> None:
 @cases_for("storage", layer="generated")("STO-11", "STO-3", "SES-2", seconds=SECONDS)
 def any_sequence_of_requests_has_a_legal_outcome(scene: Scene) -> None:
     scene.explore(player_of("storage"), weights_of("storage"))
+
+
+@cases_for("worker", layer="generated")("WRK-2", "CAN-1", "WRK-9", "SES-2", seconds=SECONDS)
+def any_sequence_of_dispatches_has_a_legal_outcome(scene: Scene) -> None:
+    scene.explore(player_of("worker"), weights_of("worker"))
+
+
+@cases_for("client", layer="generated")("CLI-5", "CLI-2", "CLI-8", "SES-2", seconds=SECONDS)
+def any_sequence_of_results_reaches_the_user(scene: Scene) -> None:
+    scene.explore(player_of("client"), weights_of("client"))
