@@ -115,13 +115,16 @@ class ClientNode(Node):
         )
         return calls
 
-    def submit_graph(self, size: int) -> None:
+    def submit_graph(self, size: int, *, is_quick: bool) -> None:
         rng = self.world.rng
         graph_id = GraphId(rng.randbytes(16))
         calls: list[Call] = []
+        shape = rng.choice(("any", "chain", "tree"))
+        kinds = ("quick",) * 30 + ("large", "fail", "crash") if is_quick else ("echo", "echo", "large", "slow", "fail")
         for _ in range(size):
-            kind = rng.choice(("echo", "echo", "large", "slow", "fail"))
-            depends_on = tuple(rng.sample(calls, rng.randint(0, min(3, len(calls)))))
+            kind = rng.choice(kinds)
+            others = self._others(shape, calls)
+            depends_on = tuple(others)
             calls.append(self._call(program.line(rng, kind, self.world.new_name(), 0), depends_on, graph_id))
         wanted = {calls[-1], *rng.sample(calls, size // 3)}
         for call in calls:
@@ -131,6 +134,14 @@ class ClientNode(Node):
                 del self.calls[call.task_id]
         nodes = [GraphNode(self._node(call), tuple(_ids_of(call.depends_on)), call in wanted) for call in calls]
         self._add(graph_of(graph_id, nodes, batch_tasks=rng.randint(3, 20)))
+
+    def _others(self, shape: str, calls: list[Call]) -> list[Call]:
+        """What the next task of a graph depends on."""
+        if shape == "chain":
+            return calls[-1:]
+        if shape == "tree":  # a sum in pairs: leaves and inner nodes by turns
+            return calls[-2:] if len(calls) % 3 == 2 else []
+        return self.world.rng.sample(calls, self.world.rng.randint(0, min(3, len(calls))))
 
     def cancel_some(self) -> None:
         pending = [call for call in self.calls.values() if call.status is None]
@@ -155,7 +166,7 @@ class ClientNode(Node):
         others = _ids_of(call.depends_on)
         return Submission(
             header=TaskHeader(call_format=2, depth=self._header.depth, graph_id=call.graph_id),
-            function=program.FUNCTION,
+            function=program.function(call.line),
             ids=(call.task_id,),
             payload=call.line + b"".join(others),
             part_sizes=(len(call.line), *(16 for _ in others)),

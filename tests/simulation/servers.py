@@ -69,6 +69,7 @@ class SchedulerNode(ServerNode):
             role_name="scheduler",
             allowed_roles=tuple(scheduling.ALLOWED_MESSAGES),
             allowed_messages=scheduling.ALLOWED_MESSAGES,
+            features=(scheduling.FEATURE_CHAINS,),
             timers=TIMERS,
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)

@@ -9,13 +9,14 @@ from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import (
     KIND_INLINE,
     KIND_OBJECT,
+    KIND_TASK,
     ROLE_WORKER,
     STATUS_FAILED,
     STATUS_SUCCESS,
     TASK_RAISED,
 )
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import ObjectId, PeerId, result_object_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Get, Hello, Message, ObjectReply, Put, TaskError, Value, WorkerOffer
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_worker.core import actions, events, invariants
@@ -41,6 +42,10 @@ class Processor:
         self._world = worker.world
         self.number = number
         self.slice: deque[Task] = deque()
+        #: by number of the task, as it was handed over
+        self._awaited: dict[int, frozenset[TaskId]] = {}
+        #: what its tasks have returned: as much as tasks that run behind them here may take
+        self._returned: dict[TaskId, tuple[int, bytes]] = {}
         self.is_alive = True
         self.is_blocked = False
         self._run = 0
@@ -49,11 +54,14 @@ class Processor:
     def hand_over(self, tasks: tuple[Task, ...]) -> None:
         was_idle = not self.slice
         self.slice.extend(tasks)
+        self._awaited.update({task.number: frozenset(task.awaits or ()) for task in tasks})
         if was_idle:
             self._begin()
 
     def _begin(self) -> None:
         self._run += 1
+        while self.slice and not self._returned.keys() >= self._awaited[self.slice[0].number]:
+            self.slice.popleft()  # what it awaited did not succeed: passed over
         if self.slice:
             self._gather(self.slice[0], [])
 
@@ -67,6 +75,8 @@ class Processor:
         parts = ((KIND_INLINE, task.parts),) if isinstance(task.parts, bytes) else task.parts
         if len(values) < len(parts):
             kind, part = parts[len(values)]
+            if kind == KIND_TASK:
+                kind, part = self._returned[TaskId(part)]
             if kind == KIND_OBJECT:
                 self._fetch(task, values, ObjectId(part))
             else:
@@ -122,6 +132,8 @@ class Processor:
     def _end(self, status: int, kind: int, value: bytes, seconds: float) -> None:
         task = self.slice.popleft()
         self.is_blocked = False
+        if status == STATUS_SUCCESS:
+            self._returned[task.id] = (kind, value)
         end = (task.number, status, kind, seconds, value, b"")
         self._begin()
         self._worker.happen(events.TasksEnded(self.number, [end]))
@@ -202,9 +214,10 @@ class WorkerNode(Node):
         )
         peer_id = PeerId(world.rng.randbytes(16))
         offer = WorkerOffer(name=self.name, credit=self.core.credit(world.clock.now).limit, nested_reserve=1)
-        self._scheduler = Port(
-            self, world.scheduler, Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer), "scheduler"
-        )
+        #: workers of an earlier version do not know it
+        features = ("chains",) if world.rng.random() < 0.75 else ()
+        hello = Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer, features=features)
+        self._scheduler = Port(self, world.scheduler, hello, "scheduler")
         hello = Hello(1, 1, ROLE_WORKER, PeerId(world.rng.randbytes(16)), timers=TIMERS)
         self._storage = Port(self, world.storage, hello, "object storage server")
         self._processors: dict[int, Processor] = {}

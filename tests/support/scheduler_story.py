@@ -87,11 +87,13 @@ class Story:
         capabilities: dict[str, int] | None = None,
         payload_limit: int = Limits().payload_frame_bytes,
         unit: tuple[str, str] = ("", ""),
+        *,
+        features: tuple[str, ...] = (),
     ) -> None:
         """`unit`: names of the manager that started it, and of the unit."""
         manager_id = peer(unit[0]) if unit[0] else NO_PEER
         offer = WorkerOffer(name, _offered(capabilities), credit, reserve, manager_id, unit[1])
-        welcome = replace(WELCOME, limits=Limits(payload_frame_bytes=payload_limit))
+        welcome = replace(WELCOME, limits=Limits(payload_frame_bytes=payload_limit), features=features)
         self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome))
 
     def manager(

@@ -19,7 +19,7 @@ PLACES = {
     "client": ("python",),
     "manager": ("scheduler", "storage", "name", "python"),
 }
-FEATURES = frozenset({"memfd"})
+FEATURES = frozenset({"chains", "memfd"})
 """Optional behaviour that the specification knows."""
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
 FUNCTIONS = (

@@ -176,6 +176,7 @@ def _submits() -> list[Case]:
             ("packed-without-part", "BAT-7", {"part_counts": b"\0\0", "part_sizes": b"", "payload": b""}, "No call"),
             ("attempts", "BAT-5", {"attempts": b"\1\0"}, "A column of Dispatch"),
             ("inputs", "BAT-5", {"input_ids": an_id(1), "input_sizes": join_u32([0])}, "Columns of Dispatch"),
+            ("awaited", "BAT-5", {"awaited_counts": join_u16([0])}, "A column of Dispatch"),
             ("kind-unknown", "BAT-2", {"part_kinds": b"\3"}, "No such kind of part"),
             ("object-size", "BAT-8", {"part_kinds": b"\1"}, "An object id of four bytes"),
             ("task-without-dependency", "SCH-30",
@@ -208,6 +209,11 @@ def _dispatches() -> list[Case]:
         ("input-kind-unknown", "BAT-2", {"input_kinds": bytes((0, 2))}, "An input is bytes or an object"),
         ("input-sizes-short", "BAT-2", {"input_sizes": join_u32([2])}, "One of two"),
         ("input-object-size", "BAT-8", {"input_kinds": bytes((1, 1))}, "An object id of two bytes"),
+    ]) + _spoiled(samples.CHAIN_DISPATCH, [
+        ("awaited-by-another", "BAT-9", {"awaited_counts": join_u16([1, 1, 1])}, "One awaits, another takes"),
+        ("awaited-counts-short", "BAT-2", {"awaited_counts": join_u16([0, 3])}, "Two of three"),
+        ("awaited-counts-disagree", "BAT-2", {"awaited_counts": join_u16([0, 1, 1])}, "Two, and three there"),
+        ("awaited-uncounted", "BAT-2", {"awaited_counts": b""}, "Three there, none promised"),
     ])  # fmt: skip
 
 

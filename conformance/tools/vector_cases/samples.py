@@ -242,6 +242,20 @@ FULL_DISPATCH = Dispatch(
     input_sizes=join_u32([2, 16]),
 )
 
+CHAIN_DISPATCH = Dispatch(
+    header=FULL_HEADER,
+    functions=an_id(0xF0),
+    ids=an_id(3) + an_id(4) + an_id(5),
+    payload=b"call" + b"four" + an_id(3) + b"five" + an_id(4) + an_id(1) + b"HI",
+    part_sizes=join_u32([4, 4, 16, 4, 16, 16]),
+    part_counts=join_u16([1, 2, 3]),
+    part_kinds=bytes((0, 0, 2, 0, 2, 2)),
+    input_ids=an_id(1),
+    input_sizes=join_u32([2]),
+    awaited_counts=join_u16([0, 1, 2]),
+    awaited=an_id(3) + an_id(4) + an_id(7),
+)
+
 FULL_RESULTS = Results(
     ids=b"".join(map(an_id, range(1, 10))),
     payload=b"HI" + an_id(0x99) + b"e" * 6,

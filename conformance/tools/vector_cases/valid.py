@@ -68,6 +68,14 @@ def _dispatches() -> list[Case]:
         _case(minimal, "minimal", "One task, every column that may be empty is empty", "BAT-1", "BAT-4"),
         _case(worked, "worked-example", "The worked example of chapter 8", "BAT-1", "BAT-9"),
         _case(samples.FULL_DISPATCH, "full", "Every field is set; the second input is an object", "BAT-9", "SCH-3"),
+        _case(
+            samples.CHAIN_DISPATCH,
+            "chain",
+            "Two tasks ahead of their time; the last takes one input besides, and awaits a task of an earlier Dispatch",
+            "SCH-36",
+            "WRK-23",
+            "BAT-9",
+        ),
     ]
 
 

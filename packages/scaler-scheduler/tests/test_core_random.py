@@ -18,6 +18,7 @@ from scaler_scheduler.core.results import rows
 
 CLIENTS = ("c0", "c1")
 WORKERS = ("w0", "w1", "w2")
+CHAINING = ("w0", "w1")  #: they take tasks ahead of their time (SCH-36)
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -29,6 +30,8 @@ class AnyOrder(RuleBasedStateMachine):
         self.number = 0
         self.clients: set[str] = set()
         self.held: dict[str, dict[str, int]] = {}
+        #: what held tasks await: of a worker's own, and not succeeded yet
+        self.awaits: dict[str, set[str]] = {}
         self.asked: dict[str, list[str]] = {}
         self.recalled: dict[str, list[str]] = {}
         self.unfinished: dict[str, str] = {}
@@ -48,7 +51,7 @@ class AnyOrder(RuleBasedStateMachine):
     def join_worker(self, name: str, credit: int) -> None:
         if name not in self.held:
             self.held[name], self.asked[name], self.recalled[name] = {}, [], []
-            self.story.worker(name, credit=credit)
+            self.story.worker(name, credit=credit, features=("chains",) if name in CHAINING else ())
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), count=st.integers(1, 6), retries=st.integers(0, 1), depth=st.integers(0, 1))
@@ -71,9 +74,24 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: any(self.held.values()))
     @rule(data=st.data(), status=st.sampled_from([STATUS_SUCCESS, STATUS_SUCCESS, STATUS_FAILED]))
     def end_some(self, data: st.DataObject, status: int) -> None:
-        worker = data.draw(st.sampled_from(sorted(name for name, tasks in self.held.items() if tasks)))
-        task = data.draw(st.sampled_from(sorted(self.held[worker])))
+        able = {worker: [task for task in tasks if not self.awaits[task]] for worker, tasks in self.held.items()}
+        worker = data.draw(st.sampled_from(sorted(self.held)))
+        if able[worker]:
+            self._end(worker, data.draw(st.sampled_from(sorted(able[worker]))), status)
+
+    def _end(self, worker: str, task: str, status: int) -> None:
+        if status == STATUS_SUCCESS:
+            for other in self.held[worker]:
+                self.awaits[other].discard(task)
         self.story.results(worker, [task], status=status, attempt=self.held[worker].pop(task))
+
+    @rule(worker=st.sampled_from(CHAINING))
+    def give_back_untimely(self, worker: str) -> None:
+        """What awaits something that is not here any more (WRK-24): now, or much later than that has ended."""
+        while back := [task for task in self.held.get(worker, ()) if self.awaits[task] - self.held[worker].keys()]:
+            for task in back:
+                del self.held[worker][task]
+            self.story.give_back(worker, back)
 
     @rule(worker=st.sampled_from(WORKERS))
     def answer_cancels(self, worker: str) -> None:
@@ -136,9 +154,10 @@ class AnyOrder(RuleBasedStateMachine):
             for worker in list(self.held):
                 self.answer_cancels(worker)
                 self.answer_recalls(worker)
-                for task, attempt in list(self.held[worker].items()):
-                    self.held[worker].pop(task)
-                    self.story.results(worker, [task], attempt=attempt, credit=4)
+                self.give_back_untimely(worker)
+                for task in list(self.held[worker]):
+                    assert not self.awaits[task], "what it awaits was dispatched before it, and has ended"
+                    self._end(worker, task, STATUS_SUCCESS)
             if not self.unfinished and not any(self.held.values()):
                 break
         assert not self.unfinished, f"these tasks never ended: {sorted(self.unfinished)}"
@@ -163,6 +182,10 @@ class AnyOrder(RuleBasedStateMachine):
             attempts = split_u16(message.attempts) or (1,) * len(tasks)
             assert not self.held[name].keys() & set(tasks), "a worker was given a task that it holds"
             self.held[name].update(zip(tasks, attempts, strict=True))
+            awaited = iter(names(message.awaited))
+            for task, count in zip(tasks, split_u16(message.awaited_counts) or (0,) * len(tasks), strict=True):
+                self.awaits[task] = {next(awaited) for _ in range(count)}
+                assert not count or name in CHAINING, "a task went ahead to a worker that does not know of such"
         elif isinstance(message, Recall):
             self.recalled[name] += names(message.ids)
         elif isinstance(message, Cancel):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scaler_protocol.codes import ROLE_WORKER, STATUS_FAILED, STATUS_SUCCESS
-from scaler_protocol.columns import join_ids, join_u32, split_ids
+from scaler_protocol.columns import join_ids, join_u16, join_u32, split_ids
 from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     Cancel,
@@ -61,11 +61,25 @@ class ModelProcessor:
         self.is_blocked = False
         self.has_asked = False
         self.tasks: deque[Any] = deque()
+        self.awaited: dict[int, frozenset[TaskId]] = {}  #: by number, as it was handed over
+        self.succeeded: set[TaskId] = set()
         self.marks: list[int] = []  #: reclaims that were not answered
         self.interrupted: set[int] = set()
         self.is_dying = False
         self.is_leaving = False
         self.is_suspended = False  #: the process stands still: only a kill reaches it
+
+    def pass_over(self) -> None:
+        """What awaits a task that did not succeed is not begun, and nothing is said of it."""
+        while self.tasks and not self.awaited[self.tasks[0].number] <= self.succeeded:
+            self.tasks.popleft()
+
+    def end_first(self, status: int) -> events.TaskEnd:
+        task = self.tasks.popleft()
+        if status == STATUS_SUCCESS:
+            self.succeeded.add(task.id)
+        self.pass_over()
+        return (task.number, status, 0, SECONDS[task.function], b"", b"")
 
 
 class AgentMachine(RuleBasedStateMachine):
@@ -79,6 +93,8 @@ class AgentMachine(RuleBasedStateMachine):
         self.is_open = False
         self.processors: dict[int, ModelProcessor] = {}
         self.held: set[TaskId] = set()  #: dispatched, and neither ended nor returned
+        self.needs: dict[TaskId, frozenset[TaskId]] = {}  #: what each task awaited when it came
+        self.succeeded: set[TaskId] = set()
         self.unanswered: dict[TaskId, int] = {}  #: cancels not replied to
         self.recalls = 0
         self.limit = 0
@@ -123,14 +139,23 @@ class AgentMachine(RuleBasedStateMachine):
         model = self.processors[action.processor]
         assert model.is_ready and not model.is_dying and not model.is_leaving and not model.is_blocked
         assert all(task.id in self.held for task in action.tasks)
+        at_hand = {task.id for task in [*list(model.tasks)[-1:], *action.tasks]}
+        for task in action.tasks:
+            model.awaited[task.number] = frozenset(task.awaits or ())
+            assert at_hand.issuperset(task.awaits or ()), "a processor keeps no other results than these"
+            assert set(action.numbers) >= model.awaited[task.number]
         model.tasks.extend(action.tasks)
 
     def on_message(self, message: Any) -> None:
         assert self.is_open
         if isinstance(message, Results):
             self.limit = message.credit or self.limit
-            for task_id in split_ids(message.ids):
-                self.held.remove(TaskId(task_id))
+            statuses = message.statuses or bytes(len(message.sizes) // 4)
+            for task_id, status in zip(map(TaskId, split_ids(message.ids)), statuses, strict=True):
+                self.held.remove(task_id)
+                if status == STATUS_SUCCESS:
+                    assert self.needs[task_id] <= self.succeeded, "it ran before its time"
+                    self.succeeded.add(task_id)
         elif isinstance(message, Returned):
             self.recalls -= message.is_recall_answer
             for task_id in split_ids(message.ids):
@@ -164,8 +189,12 @@ class AgentMachine(RuleBasedStateMachine):
         function=st.sampled_from(FUNCTIONS),
         depth=st.integers(0, 2),
         timeout_seconds=st.sampled_from([0.0, 0.0, 1.0]),
+        shape=st.sampled_from(["free", "free", "chain", "pairs"]),
+        data=st.data(),
     )
-    def dispatch(self, count: int, function: ObjectId, depth: int, timeout_seconds: float) -> None:
+    def dispatch(
+        self, count: int, function: ObjectId, depth: int, timeout_seconds: float, shape: str, data: st.DataObject
+    ) -> None:
         count = min(count, self.limit - len(self.held))
         if count <= 0:
             return
@@ -173,7 +202,19 @@ class AgentMachine(RuleBasedStateMachine):
         self.count += count
         self.held.update(ids)
         header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds)
-        self.receive(Dispatch(header, function, join_ids(ids), b"", join_u32([0] * count)))
+        before = data.draw(st.sampled_from(sorted(self.needs.keys() - set(ids)))) if self.needs else None
+        awaited: list[list[TaskId]] = []
+        for index in range(count):
+            if shape == "chain":  # its first link follows what came earlier, and may have ended
+                awaited.append(ids[index - 1 : index] if index else [before] if before else [])
+            else:
+                awaited.append(ids[index - 2 : index] if shape == "pairs" and index % 3 == 2 else [])
+        self.needs.update(zip(ids, map(frozenset, awaited), strict=True))
+        columns = {
+            "awaited_counts": join_u16([len(own) for own in awaited]),
+            "awaited": join_ids(other for own in awaited for other in own),
+        }
+        self.receive(Dispatch(header, function, join_ids(ids), b"", join_u32([0] * count), **columns))
 
     @precondition(lambda self: self.is_open and self.held)
     @rule(data=st.data(), grace_seconds=st.sampled_from([0.0, 1.0]))
@@ -215,9 +256,8 @@ class AgentMachine(RuleBasedStateMachine):
         number, model = chosen
         ends: list[events.TaskEnd] = []
         while model.tasks and len(ends) < count:
-            task = model.tasks.popleft()
-            status = INTERRUPTED if task.number in model.interrupted else STATUS_FAILED if fails else STATUS_SUCCESS
-            ends.append((task.number, status, 0, SECONDS[task.function], b"", b""))
+            is_interrupted = model.tasks[0].number in model.interrupted
+            ends.append(model.end_first(INTERRUPTED if is_interrupted else STATUS_FAILED if fails else STATUS_SUCCESS))
         self.handle(events.TasksEnded(number, ends))
 
     @rule(data=st.data())
@@ -344,8 +384,7 @@ class AgentMachine(RuleBasedStateMachine):
                 model.tasks.pop()
             self.handle(events.GaveBack(number, serial, first))
         elif model.tasks:
-            task = model.tasks.popleft()
-            self.handle(events.TasksEnded(number, [(task.number, 0, 0, SECONDS[task.function], b"", b"")]))
+            self.handle(events.TasksEnded(number, [model.end_first(STATUS_SUCCESS)]))
 
 
 AgentMachine.TestCase.settings = settings(

@@ -53,6 +53,10 @@ struct TaskBatch @0xf4a2a1d460ff5746 {
   inputIds @12 :Data;          # Dispatch only. 16·m: the finished tasks that TASK parts refer to
   inputKinds @13 :Data;        # u8·m: 0 INLINE, 1 OBJECT; empty: all 0
   inputSizes @14 :Data;        # u32·m: bytes of each in the payload
+
+  awaitedCounts @15 :Data;     # Dispatch only, with feature `chains`. u16·n: how many of the tasks that this worker
+                               # holds must succeed there before this one begins; empty: all 0 (SCH-36, WRK-23)
+  awaited @16 :Data;           # 16·Σ: their ids. A TASK part names one of them or one of inputIds. (BAT-9)
 }
 
 struct ResultBatch @0xff6cfb0eac5d4707 {

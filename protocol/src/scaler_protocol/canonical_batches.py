@@ -70,12 +70,13 @@ def _expand_tasks(batch: TaskBatch) -> Json:
     input_ids = _hex_ids(batch.input_ids)
     input_values = values[len(parts) :]
     input_kinds = _or_default(batch.input_kinds, 0, len(input_ids))
-    dependencies = _hex_ids(batch.dependencies)
+    dependencies, awaited = _hex_ids(batch.dependencies), _hex_ids(batch.awaited)
     rows = zip(
         ids,
         _or_default(split_u16(batch.function_indexes), 0, count),
         pairwise(offsets(part_counts)),
         pairwise(offsets(_or_default(split_u16(batch.dependency_counts), 0, count))),
+        pairwise(offsets(_or_default(split_u16(batch.awaited_counts), 0, count))),
         _or_default(batch.task_flags, 0, count),
         _or_default(split_u16(batch.attempts), 1, count),
         strict=True,
@@ -87,14 +88,12 @@ def _expand_tasks(batch: TaskBatch) -> Json:
                 "id": task_id,
                 "functionIndex": function_index,
                 "parts": parts[first_part:end_part],
-                "dependencies": dependencies[first_dependency:end_dependency],
+                "dependencies": dependencies[slice(*needs)],
+                **({"awaited": awaited[slice(*waits)]} if awaited else {}),
                 "flags": flags,
                 "attempt": attempt,
             }
-            for task_id, function_index, (first_part, end_part), (
-                first_dependency,
-                end_dependency,
-            ), flags, attempt in rows
+            for task_id, function_index, (first_part, end_part), needs, waits, flags, attempt in rows
         ],
         "inputs": [
             {"id": task_id, "kind": kind, "bytes": value}
@@ -115,6 +114,8 @@ def _join_tasks(document: Json) -> Json:
         "part_sizes": join_u32([len(part["bytes"]) // 2 for part in parts]),
         "dependency_counts": _joined([len(task["dependencies"]) for task in tasks], 0, join_u16),
         "dependencies": _bytes_of([item for task in tasks for item in task["dependencies"]]),
+        "awaited_counts": _joined([len(task.get("awaited", ())) for task in tasks], 0, join_u16),
+        "awaited": _bytes_of([item for task in tasks for item in task.get("awaited", ())]),
         "task_flags": _joined([task["flags"] for task in tasks], 0, bytes),
         "attempts": _joined([task["attempt"] for task in tasks], 1, join_u16),
         "input_ids": _bytes_of([item["id"] for item in inputs]),

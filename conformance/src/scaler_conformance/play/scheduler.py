@@ -29,7 +29,9 @@ class SchedulerHost(Host):
         return frozenset(may_send("scheduler", role))
 
     def welcome(self, hello: Message) -> dict[str, Any]:
-        return {"storageAddress": self.storage_address, "monitorAddress": "", "isProtected": False}
+        features = [name for name in hello["features"] if name == "chains"]
+        addresses = {"storageAddress": self.storage_address, "monitorAddress": ""}
+        return {**addresses, "isProtected": False, "features": features}
 
     def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
         return KINDS.get(hello["role"], Guest)(self, name, hello, routing_id)

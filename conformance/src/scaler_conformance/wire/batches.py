@@ -24,6 +24,7 @@ class Task:
     attempt: int = 1
     header: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[bytes, Part] = field(default_factory=dict)
+    awaited: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ def read_tasks(message: Message) -> list[Task]:
     part_sizes = cut.numbers("partSizes", "I", total, None)
     dependency_counts = cut.numbers("dependencyCounts", "H", count, 0)
     dependencies = iter(cut.ids("dependencies", sum(dependency_counts)))
+    awaited_counts = cut.numbers("awaitedCounts", "H", count, 0)
+    awaited = iter(cut.ids("awaited", sum(awaited_counts)))
     flags = cut.numbers("taskFlags", "B", count, 0)
     attempts = cut.numbers("attempts", "H", count, 1)
     input_ids = cut.ids("inputIds")
@@ -98,6 +101,7 @@ def read_tasks(message: Message) -> list[Task]:
             attempt=attempts[row],
             header=message["header"],
             inputs=inputs,
+            awaited=tuple(next(awaited) for _ in range(awaited_counts[row])),
         )
         for row in range(count)
     ]
@@ -108,7 +112,7 @@ def read_tasks(message: Message) -> list[Task]:
 def _check_tasks(message: Message, kinds: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> None:
     """What a batch may say, beyond how long its columns are."""
     what, header = message.kind, message["header"]
-    reserved = ("attempts", "inputIds") if what == "submit" else ("dependencyCounts", "dependencies")
+    reserved = ("attempts", "inputIds", "awaitedCounts") if what == "submit" else ("dependencyCounts", "dependencies")
     for name in reserved:
         if message[name]:
             raise Unreadable("BAT-3", f"{what}: {name} is a column of the other direction")
@@ -120,8 +124,10 @@ def _check_tasks(message: Message, kinds: Sequence[int], sizes: Sequence[int], c
 
 
 def _check_references(what: str, tasks: Sequence[Task], inputs: Mapping[bytes, Part]) -> None:
-    """TASK parts are among the dependencies of a Submit, and exactly the inputs of a Dispatch."""
-    named = {value for task in tasks for kind, value in task.parts if kind == CODES.KIND_TASK}
+    """TASK parts are among the dependencies of a Submit; but for what is awaited, exactly the inputs of a Dispatch."""
+    named = {
+        value for task in tasks for kind, value in task.parts if kind == CODES.KIND_TASK and value not in task.awaited
+    }
     if what == "submit":
         for task in tasks:
             if any(kind == CODES.KIND_TASK and value not in task.dependencies for kind, value in task.parts):
@@ -153,6 +159,8 @@ def write_tasks(tasks: Sequence[Task], header: Mapping[str, Any] | None = None, 
         "partSizes": struct.pack(f"<{len(parts)}I", *(len(value) for _, value in parts)),
         "dependencyCounts": _pack("H", [len(task.dependencies) for task in tasks], 0),
         "dependencies": b"".join(name for task in tasks for name in task.dependencies),
+        "awaitedCounts": _pack("H", [len(task.awaited) for task in tasks], 0),
+        "awaited": b"".join(name for task in tasks for name in task.awaited),
         "taskFlags": _pack("B", [task.flags for task in tasks], 0),
         "attempts": _pack("H", [task.attempt for task in tasks], 1),
         "inputIds": b"".join(inputs),

@@ -40,6 +40,7 @@ from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpo
 from scaler_scheduler.config import Config
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
+    FEATURE_CHAINS,
     FEATURE_SAMPLES,
     Action,
     Disconnect,
@@ -114,7 +115,7 @@ class SchedulerService:
             welcome=self._welcome,
             software=self._software,
             timers=self._config.worker_timers,
-            features=(FEATURE_SAMPLES,),
+            features=(FEATURE_CHAINS, FEATURE_SAMPLES),
         )
 
     def _storage_dialer(self) -> SessionDialer:

@@ -16,7 +16,9 @@ import socket
 from struct import Struct
 from typing import Any
 
-# To the processor. RUN: rows of (number, task id, attempt, context number, function, parts).
+# To the processor. RUN: rows of (number, task id, attempt, context number, function, parts), and how often they take
+# the results of which numbers. A row that does so has, for its parts, a list of these numbers and of its pieces, in
+# which a piece of kind TASK has the number.
 RUN = 1
 CONTEXT = 2  # context number, client, call format, keywords, serializer, depth, priority, flags
 RESUME = 3

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
+from scaler_protocol.codes import KIND_INLINE, KIND_TASK
 from scaler_protocol.holding.tasks import Task
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskHeader
 from scaler_worker import channel
 from scaler_worker.channel import ChannelError, Report, ReportReader, pack_order
@@ -25,6 +28,16 @@ READS_AT_ONCE = 8
 REMEMBERED_CONTEXTS = 256
 
 _Key = tuple[object, ...]
+
+
+def _parts_behind(task: Task, numbers: Mapping[TaskId, int]) -> list[object]:
+    """Of a task that takes results of others in the same processor: their numbers, and pieces with numbers for ids."""
+    assert task.awaits is not None
+    pieces = [
+        (kind, numbers[TaskId(data)] if kind == KIND_TASK else data)
+        for kind, data in ([(KIND_INLINE, task.parts)] if isinstance(task.parts, bytes) else task.parts)
+    ]
+    return [[numbers[other] for other in task.awaits], pieces]
 
 
 class ProcessorLink:
@@ -48,12 +61,16 @@ class ProcessorLink:
     def has_unsent(self) -> bool:
         return bool(self._unsent)
 
-    def hand_over(self, tasks: Iterable[Task]) -> None:
+    def hand_over(self, tasks: Iterable[Task], numbers: Mapping[TaskId, int]) -> None:
         rows = [
-            (task.number, task.id, task.attempt, self._context(task.header), task.function, task.parts)
+            (
+                task.number, task.id, task.attempt, self._context(task.header), task.function,
+                task.parts if task.awaits is None else _parts_behind(task, numbers),
+            )
             for task in tasks
         ]  # fmt: skip
-        self.send(pack_order(channel.RUN, rows))
+        uses = Counter(numbers[other] for task in tasks for other in task.awaits or ()) if numbers else {}
+        self.send(pack_order(channel.RUN, rows, dict(uses)))
 
     def _context(self, header: TaskHeader) -> int:
         """What the processor knows this header by. Tasks of a batch share one header, so the first test nearly always

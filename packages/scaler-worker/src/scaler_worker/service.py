@@ -116,7 +116,7 @@ class Agent:
             version_max=PROTOCOL_VERSION_MAX,
             role=ROLE_WORKER,
             peer_id=new_peer_id(),
-            features=("samples",),
+            features=("chains", "samples"),
             timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
             software=this_software("scaler-worker"),
             worker=WorkerOffer(
@@ -327,7 +327,7 @@ class Agent:
 
     def _hand_over(self, action: actions.HandOver) -> None:
         link = self._links[action.processor]
-        link.hand_over(action.tasks)
+        link.hand_over(action.tasks, action.numbers)
         self._watch_unsent(link)
 
     def _order(self, link: ProcessorLink, *order: int) -> None:

@@ -29,7 +29,7 @@ class StatusReader:
             agent_cpu=cpu,
             agent_rss_bytes=rss_bytes,
             host_free_bytes=psutil.virtual_memory().available,
-            queued_count=len(core.tables.queue),
+            queued_count=len(core.tables.queue) + len(core.tables.ahead.waiting),
             blocked_count=sum(p.is_waiting for p in core.tables.processors.values()),
             processors=processors,
             lag_seconds=lag_seconds,

@@ -7,7 +7,8 @@ whoever guesses how to cut bytes does harm. (EVO-4)
 
 from __future__ import annotations
 
-from itertools import accumulate, compress
+from collections.abc import Collection, Sequence
+from itertools import accumulate, compress, islice, pairwise
 from typing import NoReturn
 
 from scaler_protocol import codes
@@ -28,18 +29,16 @@ _IS_OBJECT = bytes(kind == codes.KIND_OBJECT for kind in range(256))
 
 
 def check_submit(batch: Submit, limits: Limits) -> None:
-    for name in ("attempts", "input_ids", "input_kinds", "input_sizes"):
+    for name in ("attempts", "input_ids", "input_kinds", "input_sizes", "awaited_counts", "awaited"):
         if getattr(batch, name):
             refuse(f"{name} is a column of Dispatch, not of Submit", "BAT-5")
     count, sizes = _check_tasks(batch, limits)
     _check_payload(batch, sum(sizes))
-    dependency_counts: tuple[int, ...] = ()
-    if batch.dependency_counts:
-        expect_length("dependencyCounts", batch.dependency_counts, 2, count)
-        dependency_counts = split_u16(batch.dependency_counts)
-    expect_length("dependencies", batch.dependencies, ID_BYTES, sum(dependency_counts))
+    _check_named("dependencies", batch.dependencies, "dependencyCounts", batch.dependency_counts, count)
     if codes.KIND_TASK in batch.part_kinds:
-        _check_task_parts(batch, sizes, dependency_counts)
+        named = _named(batch.dependencies, batch.dependency_counts, count)
+        if (index := _wrong_task_part(batch, sizes, named)) is not None:
+            refuse(f"task {index} of the batch has a TASK part that is not among its dependencies", "SCH-30")
 
 
 def check_dispatch(batch: Dispatch, limits: Limits) -> None:
@@ -53,8 +52,11 @@ def check_dispatch(batch: Dispatch, limits: Limits) -> None:
     check_kinds("inputKinds", batch.input_kinds, INPUT_KINDS, len(inputs))
     input_sizes = check_sizes("inputSizes", batch.input_sizes, batch.input_kinds, len(inputs))
     _check_payload(batch, sum(sizes) + sum(input_sizes))
+    _check_named("awaited", batch.awaited, "awaitedCounts", batch.awaited_counts, count)
     if codes.KIND_TASK in batch.part_kinds and not inputs.issuperset(task_parts(batch, sizes)):
-        refuse("a TASK part names a task that is not among inputIds", "BAT-9")
+        named = _named(batch.awaited, batch.awaited_counts, count)
+        if (index := _wrong_task_part(batch, sizes, named, inputs)) is not None:
+            refuse(f"task {index} of the batch has a TASK part that is neither awaited nor among inputIds", "BAT-9")
 
 
 def _check_tasks(batch: TaskBatch, limits: Limits) -> tuple[int, tuple[int, ...]]:
@@ -100,18 +102,31 @@ def task_parts(batch: TaskBatch, sizes: tuple[int, ...]) -> list[bytes]:
     return [bytes(batch.payload[start : start + ID_BYTES]) for start in starts]
 
 
-def _check_task_parts(batch: TaskBatch, sizes: tuple[int, ...], dependency_counts: tuple[int, ...]) -> None:
-    dependencies = split_ids(batch.dependencies)
-    ends = offsets(dependency_counts or (0,) * (len(batch.ids) // ID_BYTES))
+def _check_named(name: str, ids: bytes, counts_name: str, counts: bytes, count: int) -> None:
+    """A column of ids, of which each task has its own number."""
+    if counts:
+        expect_length(counts_name, counts, 2, count)
+    expect_length(name, ids, ID_BYTES, sum(split_u16(counts)))
+
+
+def _named(ids: bytes, counts: bytes, count: int) -> list[tuple[bytes, ...]]:
+    """Such a column, task by task."""
+    every = split_ids(ids)
+    return [every[start:end] for start, end in pairwise(offsets(split_u16(counts) or (0,) * count))]
+
+
+def _wrong_task_part(
+    batch: TaskBatch, sizes: tuple[int, ...], named: Sequence[Collection[bytes]], shared: Collection[bytes] = ()
+) -> int | None:
+    """The first task with a TASK part that is neither among what is named for it nor among what all share."""
     parts = iter(task_parts(batch, sizes))
     first = 0
-    for index, part_count in enumerate(split_u16(batch.part_counts) or (1,) * (len(ends) - 1)):
+    for index, part_count in enumerate(split_u16(batch.part_counts) or (1,) * len(named)):
         references = batch.part_kinds.count(codes.KIND_TASK, first, first + part_count)
         first += part_count
-        if references:
-            own = dependencies[ends[index] : ends[index + 1]]
-            if not all(next(parts) in own for _ in range(references)):
-                refuse(f"task {index} of the batch has a TASK part that is not among its dependencies", "SCH-30")
+        if not all(part in shared or part in named[index] for part in islice(parts, references)):
+            return index
+    return None
 
 
 def check_results(batch: Results, limits: Limits) -> None:

@@ -30,7 +30,7 @@ Build = Callable[[Any, int, int], bytes]
 Make = Callable[[type, Sequence[Any]], Any]
 """A record of this type from the values of its fields, in order."""
 
-_TASK_COLUMNS = ("functions", "ids", "part_sizes", "dependencies", "input_ids", "input_sizes")
+_TASK_COLUMNS = ("functions", "ids", "part_sizes", "dependencies", "input_ids", "input_sizes", "awaited")
 _COLUMNS: dict[type, tuple[str, ...]] = {
     Submit: _TASK_COLUMNS, Dispatch: _TASK_COLUMNS, Results: ("ids", "sizes", "profiles")
 }  # fmt: skip
@@ -211,7 +211,7 @@ def _results_key(results: Results) -> tuple[Any, ...]:
 _task_columns = attrgetter(*_TASK_COLUMNS)
 _task_fixed = attrgetter(
     "function_indexes", "part_counts", "part_kinds", "dependency_counts", "task_flags", "attempts", "is_graph_sealed",
-    "input_kinds",
+    "input_kinds", "awaited_counts",
 )  # fmt: skip
 _KEYS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     Submit: _task_key, Dispatch: _task_key, Results: _results_key

@@ -12,7 +12,8 @@ from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Dispatch, TaskHeader
 
 Part = tuple[int, bytes]
-"""Kind (INLINE or OBJECT) and bytes. A TASK part has become the kind and bytes of its input by then."""
+"""Kind and bytes. A TASK part has become the kind, INLINE or OBJECT, and bytes of its input by then, unless it names a
+task that is awaited (WRK-23)."""
 
 Parts = bytes | tuple[Part, ...]
 """`bytes` when there is exactly one INLINE part: almost every task, and the only form the hot path knows."""
@@ -41,6 +42,8 @@ class Task:
     number: int = 0  #: its place in the sequence of everything this processor was ever handed, from 1
     estimate_seconds: float = 0.0
     stop: StopOrder | None = None
+    #: tasks held here that must succeed before it may begin (WRK-23); None when there are none, or none any more
+    awaits: set[TaskId] | None = None
 
     @property
     def part_bytes(self) -> int:
@@ -53,7 +56,13 @@ def tasks_of(dispatch: Dispatch, now: float) -> list[Task]:
     header = dispatch.header
     attempts: Iterable[int] = split_u16(dispatch.attempts) if dispatch.attempts else repeat(1)
     rows = zip(ids, attempts, _functions(dispatch), _parts(dispatch), strict=False)
-    return [Task(TaskId(id_), attempt, header, function, parts, now) for id_, attempt, function, parts in rows]
+    tasks = [Task(TaskId(id_), attempt, header, function, parts, now) for id_, attempt, function, parts in rows]
+    if dispatch.awaited_counts:
+        awaited = split_ids(dispatch.awaited)
+        for task, (start, end) in zip(tasks, pairwise(offsets(split_u16(dispatch.awaited_counts))), strict=True):
+            if end > start:
+                task.awaits = set(map(TaskId, awaited[start:end]))
+    return tasks
 
 
 def _functions(dispatch: Dispatch) -> Iterable[ObjectId]:
@@ -82,7 +91,9 @@ def _mixed_parts(dispatch: Dispatch) -> Iterator[Parts]:
     position = 0
     for count in counts:
         parts = tuple(
-            inputs[values[index]] if kinds[index] == KIND_TASK else (kinds[index], values[index])
+            inputs.get(values[index], (KIND_TASK, values[index]))
+            if kinds[index] == KIND_TASK
+            else (kinds[index], values[index])
             for index in range(position, position + count)
         )
         position += count

@@ -47,6 +47,8 @@ class TaskBatch:
     input_ids: bytes = b""
     input_kinds: bytes = b""
     input_sizes: bytes = b""
+    awaited_counts: bytes = b""
+    awaited: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from scaler_scheduler.core.actions import (
 )
 from scaler_scheduler.core.core import (
     ALLOWED_MESSAGES,
+    FEATURE_CHAINS,
     FEATURE_SAMPLES,
     Event,
     SchedulerCore,
@@ -23,6 +24,7 @@ from scaler_scheduler.core.tables import Policy
 
 __all__ = [
     "ALLOWED_MESSAGES",
+    "FEATURE_CHAINS",
     "FEATURE_SAMPLES",
     "Action",
     "Disconnect",

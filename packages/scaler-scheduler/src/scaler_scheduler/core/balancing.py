@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Recall
+from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -70,6 +71,11 @@ def advice(tables: Tables) -> Advice:
     return found
 
 
+def _is_ahead(tables: Tables, task_id: TaskId, chunk: Chunk) -> bool:
+    """It could not begin anywhere else either (SCH-36)."""
+    return chunk.has_dependencies and bool(tables.unfinished(chunk.dependencies(chunk.index_of[task_id])))
+
+
 def _movable(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -> list[TaskId]:
     ids: list[TaskId] = []
     if worker.recalling:
@@ -78,6 +84,8 @@ def _movable(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -
         if len(ids) == surplus:
             break
         requirement = tables.ready.key(worker.held[task_id].header).requirement
-        if task_id not in tables.canceling and any(other.can_ever_run(requirement) for other in idle):
+        if task_id in tables.canceling or _is_ahead(tables, task_id, worker.held[task_id]):
+            continue
+        if any(other.can_ever_run(requirement) for other in idle):
             ids.append(task_id)
     return ids

@@ -121,8 +121,11 @@ class Chunk:
     def flags(self, index: int) -> int:
         return self.batch.task_flags[index] if self.batch.task_flags else 0
 
-    def cut(self, indexes: Indexes, attempts: bytes, inputs: Inputs) -> Dispatch:
-        """The Dispatch of these tasks. A range is cut with one slice per column, whatever its length."""
+    def cut(
+        self, indexes: Indexes, attempts: bytes, inputs: Inputs, awaited: Sequence[tuple[TaskId, ...]] = ()
+    ) -> Dispatch:
+        """The Dispatch of these tasks, with what each of them awaits if they are sent ahead. A range is cut with one
+        slice per column, whatever its length."""
         if len(indexes) == len(self.ids) and isinstance(indexes, range) and not inputs.ids:
             return self._whole(attempts)
         runs = [indexes] if isinstance(indexes, range) else contiguous(indexes)
@@ -143,6 +146,8 @@ class Chunk:
             input_ids=b"".join(inputs.ids),
             input_kinds=bytes(inputs.kinds) if any(inputs.kinds) else b"",
             input_sizes=join_u32([len(value) for value in inputs.values]) if inputs.ids else b"",
+            awaited_counts=join_u16([len(own) for own in awaited]) if awaited else b"",
+            awaited=b"".join([other for own in awaited for other in own]),
         )
 
     def outline(self, indexes: list[int]) -> Submit:

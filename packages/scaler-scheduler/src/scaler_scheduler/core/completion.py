@@ -103,8 +103,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     elif _may_retry(tables, chunk, row):
         tables.retried[row.task_id] = tables.retried.get(row.task_id, 0) + 1
         tables.attempts[row.task_id] = row.attempt + 1
-        tables.move(State.DISPATCHED, Move.RETRY)
-        tables.requeue(row.task_id, chunk)
+        endings.requeue(tables, row.task_id, chunk, Move.RETRY)
         endings.cancel_children(tables, row.task_id)
     else:
         endings.end_started(tables, chunk, row, _move_of(row))

@@ -62,6 +62,7 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
 }
 
 
+FEATURE_CHAINS = "chains"
 FEATURE_SAMPLES = "samples"
 
 
@@ -152,6 +153,7 @@ class SchedulerCore:
             membership.client_joined(self.tables, event.peer_id, event.hello)
         elif event.hello.role == ROLE_WORKER:
             worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
+            worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
@@ -188,6 +190,8 @@ class SchedulerCore:
         if worker is not None:
             worker.heard_at = now
             self._from_worker[type(message)](worker, message)
+            if worker.tails:
+                self.tables.followable[worker] = None
             return
         client = self.tables.clients.get(event.peer_id)
         if client is not None:

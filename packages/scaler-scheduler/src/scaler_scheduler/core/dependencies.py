@@ -6,7 +6,7 @@ with the dispatch of the dependent; kept object ids are released by the schedule
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class Waiting:
 
 
 class Kept(NamedTuple):
-    """The result of a task that has ended. Of one that did not succeed only while its graph may grow."""
+    """The result of a task that has ended. Of one that did not succeed it is the reason why others end."""
 
     chunk: Chunk
     kind: int
@@ -58,17 +58,11 @@ class Dependencies:
 
     def add(self, task_id: TaskId, chunk: Chunk, index: int, needs: Iterable[TaskId], missing: list[TaskId]) -> None:
         """`needs` are all its dependencies, `missing` what it waits for."""
-        users, dependents = self.users, self.dependents
+        users = self.users
         for other in needs:
             users[other] = users.get(other, 0) + 1
         if missing:
-            self.waiting[task_id] = Waiting(chunk, index, len(missing))
-            for other in missing:
-                first = dependents.setdefault(other, task_id)
-                if isinstance(first, dict):
-                    first[task_id] = None
-                elif first is not task_id:
-                    dependents[other] = {first: None, task_id: None}
+            self.wait(task_id, chunk, index, missing)
 
     def open(self, graph_id: GraphId) -> None:
         self.open_graphs.setdefault(graph_id, {})
@@ -96,10 +90,12 @@ class Dependencies:
         return ready
 
     def keep_failure(self, task_id: TaskId, kept: Kept) -> None:
-        """While its graph may grow, tasks may come that depend on it: they are to hear why they end (SCH-19)."""
+        """For tasks that depend on it: that may come while its graph grows, or come back from a worker they were sent
+        to ahead of their time. They are to hear why they end (SCH-19)."""
         graph = self.open_graphs.get(kept.chunk.header.graph_id)
         if graph is not None:
             graph[task_id] = None
+        if graph is not None or task_id in self.users:
             self.kept[task_id] = kept
 
     def has_failed(self, task_id: TaskId) -> bool:
@@ -158,14 +154,26 @@ class Dependencies:
         if kept.kind == KIND_OBJECT and not kept.is_wanted:
             yield kept.chunk, ObjectId(kept.value)
 
-    def input_bytes(self, chunk: Chunk, index: int) -> int:
-        return sum(len(self.kept[other].value) for other in chunk.referred(index))
+    def wait(self, task_id: TaskId, chunk: Chunk, index: int, missing: Sequence[TaskId]) -> None:
+        """For these, of which there is at least one."""
+        self.waiting[task_id] = Waiting(chunk, index, len(missing))
+        for other in missing:
+            first = self.dependents.setdefault(other, task_id)
+            if isinstance(first, dict):
+                first[task_id] = None
+            elif first is not task_id:
+                self.dependents[other] = {first: None, task_id: None}
 
-    def inputs(self, chunk: Chunk, indexes: Iterable[int]) -> Inputs:
-        """What TASK parts of these tasks refer to, each once (SCH-17, BAT-9)."""
+    def input_bytes(self, chunk: Chunk, index: int, awaited: Container[TaskId] = ()) -> int:
+        return sum(len(self.kept[other].value) for other in chunk.referred(index) if other not in awaited)
+
+    def inputs(self, chunk: Chunk, indexes: Iterable[int], awaited: Container[TaskId] = ()) -> Inputs:
+        """What TASK parts of these tasks refer to, each once (SCH-17, BAT-9), but for what their worker has itself."""
         inputs = Inputs()
         if chunk.has_dependencies:
             for other in dict.fromkeys(other for index in indexes for other in chunk.referred(index)):
+                if other in awaited:
+                    continue
                 kept = self.kept[other]
                 inputs.ids.append(other)
                 inputs.kinds.append(kept.kind)

@@ -46,6 +46,24 @@ def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     _end(tables, chunk, canceled_row(task_id, tables.attempt(task_id)))
 
 
+def requeue(tables: Tables, task_id: TaskId, chunk: Chunk, move: Move) -> None:
+    """A DISPATCHED task that no worker has any longer: before everything that has not had its turn yet. One that was
+    sent ahead waits again, or ends as what it waited for has ended (SCH-37)."""
+    index = chunk.index_of[task_id]
+    needs = chunk.dependencies(index)
+    failed = list(filter(tables.dependencies.has_failed, needs))
+    missing = [*tables.unfinished(needs), *failed]
+    tables.where[task_id] = chunk
+    if not missing:
+        tables.move(State.DISPATCHED, move)
+        tables.enqueue(chunk, [index], at_front=True)
+        return
+    tables.move(State.DISPATCHED, Move.WAIT_AGAIN)
+    tables.dependencies.wait(task_id, chunk, index, missing)
+    if failed:
+        fail_dependents_of(tables, failed[0])
+
+
 def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
     is_wanted = not chunk.flags(chunk.index_of[row.task_id]) & TASK_UNWANTED
     if is_wanted or row.status != STATUS_SUCCESS:

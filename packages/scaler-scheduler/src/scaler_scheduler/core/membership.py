@@ -11,7 +11,7 @@ from scaler_scheduler.core import cancellation, endings
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row, canceled_row
-from scaler_scheduler.core.states import Move, State
+from scaler_scheduler.core.states import Move
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -45,6 +45,7 @@ def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) 
     for index in worker.indexes:
         index.leave(worker)
     tables.forget_peer(worker.peer_id)
+    tables.followable.pop(worker, None)
     for task_id in reversed(list(worker.held)):
         chunk = tables.take_back(worker, task_id)
         if task_id in tables.abandoned:
@@ -59,15 +60,14 @@ def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) 
 def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: str, *, is_counted: bool) -> None:
     attempt = tables.attempt(task_id)
     _release_attempt(tables, task_id, chunk)
-    if is_counted:
+    if is_counted and not tables.unfinished(chunk.dependencies(chunk.index_of[task_id])):
         lost = tables.lost_workers.setdefault(task_id, [])
         lost.append(f"{worker.name}: {text}")
         if len(lost) >= tables.policy.lost_workers_limit:
             endings.end_started(tables, chunk, _give_up_row(task_id, attempt, lost), Move.GIVE_UP)
             return
     tables.attempts[task_id] = attempt + 1
-    tables.move(State.DISPATCHED, Move.LOSE_WORKER)
-    tables.requeue(task_id, chunk)
+    endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, task_id)
 
 
@@ -93,8 +93,7 @@ def returned(tables: Tables, worker: Worker, message: Returned) -> None:
         elif task_id in tables.canceling:
             endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
         else:
-            tables.move(State.DISPATCHED, Move.GIVE_BACK)
-            tables.requeue(task_id, chunk)
+            endings.requeue(tables, task_id, chunk, Move.GIVE_BACK)
     if message.is_recall_answer:
         tables.returned_count += len(message.ids) // ID_BYTES
         worker.recalling.clear()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from scaler_protocol.codes import TOO_LARGE
-from scaler_protocol.columns import join_u16
 from scaler_protocol.messages import TaskError
-from scaler_scheduler.core import endings
+from scaler_scheduler.core import ahead, endings
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.ready import ReadyClass
 from scaler_scheduler.core.tables import Tables
@@ -22,6 +21,8 @@ def place(tables: Tables) -> None:
         tables.forget_load_indexes()
     for ready in tables.ready.by_urgency():
         _place_class(tables, ready)
+    if tables.followable:
+        ahead.send_ahead(tables)
 
 
 def _place_class(tables: Tables, ready: ReadyClass) -> None:
@@ -82,8 +83,6 @@ def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes:
         ids = chunk.ids[indexes.start : indexes.stop]
     else:
         ids = tuple([chunk.ids[index] for index in indexes])
-    attempts = b""
-    if tables.attempts and not tables.attempts.keys().isdisjoint(ids):
-        attempts = join_u16([tables.attempt(task_id) for task_id in ids])
     tables.give(worker, chunk, ids)
-    tables.tell(worker.peer_id, chunk.cut(indexes, attempts, tables.dependencies.inputs(chunk, indexes)))
+    inputs = tables.dependencies.inputs(chunk, indexes)
+    tables.tell(worker.peer_id, chunk.cut(indexes, tables.attempts_column(ids), inputs))

@@ -40,6 +40,7 @@ class Move(Enum):
     DEPENDENCY_FAILED = "a dependency did not succeed"
     DISPATCH = "given to a worker"
     GIVE_BACK = "the worker returned it, not begun"
+    WAIT_AGAIN = "its worker has it no longer, and it was sent ahead of its time"
     SUCCEED = "the worker reported success"
     FAIL = "the worker reported a failure"
     REFUSE = "it was never run: its worker could not, or its inputs are too large"
@@ -56,10 +57,12 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.WAITING, Move.DEPENDENCIES_MET): State.QUEUED,
     (State.WAITING, Move.DEPENDENCY_FAILED): State.REFUSED,
     (State.WAITING, Move.CANCEL): State.CANCELED,
+    (State.WAITING, Move.DISPATCH): State.DISPATCHED,
     (State.QUEUED, Move.DISPATCH): State.DISPATCHED,
     (State.QUEUED, Move.CANCEL): State.CANCELED,
     (State.QUEUED, Move.REFUSE): State.REFUSED,
     (State.DISPATCHED, Move.GIVE_BACK): State.QUEUED,
+    (State.DISPATCHED, Move.WAIT_AGAIN): State.WAITING,
     (State.DISPATCHED, Move.SUCCEED): State.SUCCESS,
     (State.DISPATCHED, Move.FAIL): State.FAILED,
     (State.DISPATCHED, Move.REFUSE): State.REFUSED,

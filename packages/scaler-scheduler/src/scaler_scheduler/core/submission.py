@@ -139,6 +139,9 @@ def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
         tables.dependencies.add(task_id, chunk, index, needs, missing)
         if not missing:
             ready.append(index)
+        for other in missing:
+            if isinstance(place := where.get(other), Worker):
+                tables.note_tails(place, [other])
     tables.move(State.NEW, Move.SUBMIT_WAITING, len(chunk.ids) - len(ready))
     tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
     for run in contiguous(ready) if ready else ():

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scaler_protocol.codes import KIND_OBJECT
-from scaler_protocol.columns import join_ids
+from scaler_protocol.columns import join_ids, join_u16
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import Message, Release, Results, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
@@ -106,6 +106,8 @@ class Tables:
         self.returned_count = 0
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
+        #: workers that may have a place, and something that follows what they hold (SCH-36)
+        self.followable: dict[Worker, None] = {}
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
         self._out: dict[PeerId, list[Message]] = {}
         self._out_rows: dict[PeerId, list[Row]] = {}
@@ -131,24 +133,38 @@ class Tables:
     def enqueue(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
         self.ready.add(chunk, indexes, at_front=at_front)
 
-    def give(self, worker: Worker, chunk: Chunk, ids: Sequence[TaskId]) -> None:
-        """QUEUED -> DISPATCHED for these tasks of one chunk."""
+    def attempts_column(self, ids: Sequence[TaskId]) -> bytes:
+        """Empty when all are at their first."""
+        if not self.attempts or self.attempts.keys().isdisjoint(ids):
+            return b""
+        return join_u16([self.attempt(task_id) for task_id in ids])
+
+    def unfinished(self, ids: Iterable[TaskId]) -> tuple[TaskId, ...]:
+        return tuple([task_id for task_id in ids if task_id in self.where])
+
+    def give(self, worker: Worker, chunk: Chunk, ids: Sequence[TaskId], source: State = State.QUEUED) -> None:
+        """QUEUED, or ahead of their time WAITING, -> DISPATCHED for these tasks of one chunk."""
         worker.held.update(dict.fromkeys(ids, chunk))
         self.where.update(dict.fromkeys(ids, worker))
         worker.commit(chunk.header.capabilities, len(ids))
-        self.move(State.QUEUED, Move.DISPATCH, len(ids))
+        self.move(source, Move.DISPATCH, len(ids))
+        dependents = self.dependencies.dependents
+        if dependents and not dependents.keys().isdisjoint(ids):
+            self.note_tails(worker, filter(dependents.__contains__, ids))
+
+    def note_tails(self, worker: Worker, ids: Iterable[TaskId]) -> None:
+        """It holds these, and others wait for them."""
+        if worker.takes_followers:
+            worker.tails.update(dict.fromkeys(ids))
+            self.followable[worker] = None
 
     def take_back(self, worker: Worker, task_id: TaskId) -> Chunk:
         """The worker has the task no longer, whatever becomes of it."""
         chunk = worker.held.pop(task_id)
         worker.recalling.discard(task_id)
+        worker.tails.pop(task_id, None)
         worker.commit(chunk.header.capabilities, -1)
         return chunk
-
-    def requeue(self, task_id: TaskId, chunk: Chunk) -> None:
-        """Before everything that has not had its turn yet."""
-        self.where[task_id] = chunk
-        self.enqueue(chunk, [chunk.index_of[task_id]], at_front=True)
 
     def forget(self, task_id: TaskId, chunk: Chunk) -> None:
         """The task has ended: nothing about it stays but kept results."""

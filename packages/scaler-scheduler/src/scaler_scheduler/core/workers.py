@@ -35,6 +35,8 @@ class Worker:
         "software",
         "status",
         "status_at",
+        "tails",
+        "takes_followers",
         "unit_id",
     )  # fmt: skip
 
@@ -52,6 +54,9 @@ class Worker:
         self.held: dict[TaskId, Chunk] = {}
         #: held tasks it was asked to give back and has not answered for
         self.recalling: set[TaskId] = set()
+        #: held tasks that others wait for, and may be followed by one (SCH-36)
+        self.tails: dict[TaskId, None] = {}
+        self.takes_followers = False
         self.completed_count = 0
         self.status = WorkerStatus()
         self.status_at = now

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.holding.tasks import Task
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Message
+
+NO_NUMBERS: Mapping[TaskId, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +24,14 @@ class StartProcessor:
 
 
 class HandOver(NamedTuple):
-    """Append these to the processor's slice, in order. Their `number`s are set."""
+    """Append these to the processor's slice, in order. Their `number`s are set.
+
+    `numbers` has those of the tasks that some of these await: of the same order, or the last of the one before.
+    """
 
     processor: int
     tasks: tuple[Task, ...]
+    numbers: Mapping[TaskId, int] = NO_NUMBERS
 
 
 @dataclass(frozen=True, slots=True)

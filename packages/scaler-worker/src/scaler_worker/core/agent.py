@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler_protocol.codes import KIND_INLINE, STATUS_PROCESSOR_DIED
+from scaler_protocol.codes import KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids, split_ids
 from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task, tasks_of
@@ -111,6 +111,8 @@ class AgentCore:
         tables.sampler = None
         tables.tasks.clear()
         tables.queue.clear()
+        tables.ahead.clear()
+        tables.untimely.clear()
         tables.results.clear()
         tables.cancel_replies.clear()
         for processor in tables.processors.values():
@@ -137,8 +139,19 @@ class AgentCore:
             return
         for task in tasks:
             tables.tasks[task.id] = task
-        tables.queue.push_all(tasks)
+        tables.ahead.forget_ended(tables.tasks)
+        tables.queue.push_all(self._lay_aside(tasks) if dispatch.awaited_counts else tasks)
         handing.hand_out_at_once(tables, now)
+
+    def _lay_aside(self, tasks: list[Task]) -> list[Task]:
+        """Those that can begin. Of the others some await what has ended here meanwhile: they go back (WRK-24)."""
+        tables = self.tables
+        for task in tasks:
+            if task.awaits and not tables.ahead.add(task, tables.tasks):
+                task.awaits = None
+                tables.forget(task)
+                tables.untimely.append(task.id)
+        return [task for task in tasks if not task.awaits and task.id in tables.tasks]
 
     def _on_recall(self, recall: Recall, now: float) -> None:
         """Give back what is in the queue. What a processor holds is begun, or will be within milliseconds."""
@@ -146,9 +159,10 @@ class AgentCore:
         for task_id in split_ids(recall.ids):
             task = self.tables.tasks.get(TaskId(task_id))
             if task is not None and task.processor is None:
-                self.tables.queue.remove(task)
+                self.tables.withdraw(task)
                 self.tables.forget(task)
                 returned.append(task.id)
+        returned += self._take_untimely()
         self._send(Returned(join_ids(returned)))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
@@ -170,11 +184,23 @@ class AgentCore:
         self._return_queue()
 
     def _return_queue(self) -> None:
-        tasks = self.tables.queue.clear()
-        for task in tasks:
+        for task in self.tables.queue.clear():
             self.tables.forget(task)
-        if tasks:
-            self._send(Returned(join_ids(task.id for task in tasks), is_recall_answer=False))
+            self.tables.untimely.append(task.id)
+        for task in list(self.tables.ahead.waiting.values()):
+            if task.id in self.tables.ahead.waiting:
+                self.tables.withdraw(task)
+                self.tables.forget(task)
+                self.tables.untimely.append(task.id)
+        self._send_untimely()
+
+    def _send_untimely(self) -> None:
+        if self.tables.untimely:
+            self._send(Returned(join_ids(self._take_untimely()), is_recall_answer=False))
+
+    def _take_untimely(self) -> list[TaskId]:
+        untimely, self.tables.untimely = self.tables.untimely, []
+        return untimely
 
     # ------------------------------------------------------------ the processors
 
@@ -188,7 +214,7 @@ class AgentCore:
         tables = self.tables
         processor = tables.processors[event.processor]
         slice_, tasks = processor.slice, tables.tasks
-        add_duration, add_result = tables.durations.add, tables.results.append
+        add_duration, add_result, followers = tables.durations.add, tables.results.append, tables.ahead.followers
         busy_seconds = 0.0
         if tables.sampler is not None:
             tables.sampler.note(processor, event.ends, now)
@@ -207,9 +233,13 @@ class AgentCore:
                 continue
             del tasks[task.id]
             add_result((task.id, task.attempt, status, kind, value, profile))
+            if followers:
+                tables.settle_followers(task, status, kind, value)
             if task.stop is not None:
                 stopping.end_in_spite(tables, task)
         tables.durations.add_round(len(event.ends), busy_seconds)
+        if status == STATUS_SUCCESS:
+            tables.ahead.remember(task.id, kind, value)
         self._after_end(processor, now)
 
     def _end_interrupted(self, task: Task) -> None:
@@ -267,8 +297,8 @@ class AgentCore:
     def _return(self, rest: list[Task]) -> None:
         self.tables.return_to_queue(rest)
         for task in rest:
-            if task.stop is not None:
-                self.tables.queue.remove(task)
+            if task.stop is not None and task.id in self.tables.tasks:
+                self.tables.withdraw(task)
                 stopping.end_stopped(self.tables, task)
         if self.tables.is_draining:
             self._return_queue()
@@ -352,6 +382,7 @@ class AgentCore:
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables
+        self._send_untimely()
         if len(tables.results):
             credit = self.credit(now).limit
             for message in tables.results.take(credit):

@@ -7,14 +7,14 @@ never keeps them from running (WRK-6), and no more tasks than places compute at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED, TOO_DEEP
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
-from scaler_worker.core.actions import HandOver, Reclaim, Resume, StartProcessor, StopProcessor
+from scaler_worker.core.actions import NO_NUMBERS, HandOver, Reclaim, Resume, StartProcessor, StopProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import Tables
@@ -39,7 +39,7 @@ START_BACKOFF_LIMIT_SECONDS = 10.0
 def hand_out(tables: Tables, now: float) -> None:
     """Give every free place to a task that wants to go on, else to the first of the queue."""
     _grant_resumes(tables, now)
-    if len(tables.queue) and tables.is_connected and not tables.is_draining:
+    if (len(tables.queue) or tables.ahead.waiting) and tables.is_connected and not tables.is_draining:
         fill_places(tables, now)
         _top_up(tables, now)
         _fall_back(tables, now)
@@ -93,17 +93,37 @@ def _hand_slice(tables: Tables, processor: Processor, limit: int, now: float) ->
         task.number = processor.last_number
         task.processor = processor.number
     processor.slice.extend(tasks)
-    tables.actions.append(HandOver(processor.number, tuple(tasks)))
+    tables.actions.append(HandOver(processor.number, tuple(tasks), _numbers_awaited(tables, tasks)))
     if was_empty:
         begin_first(tables, processor, now)
+
+
+def _numbers_awaited(tables: Tables, tasks: list[Task]) -> Mapping[TaskId, int]:
+    if not tables.ahead.followers:
+        return NO_NUMBERS
+    return {other: tables.tasks[other].number for task in tasks for other in task.awaits or ()}
 
 
 def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
     """Up to `SLICE_SECONDS` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
     budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS))
     taken = tables.queue.take(budget.accepts)
+    if tables.ahead.waiting:
+        budget.raise_count(SLICE_TASKS - len(taken))
+        _take_followers(tables, processor, taken, budget)
     processor.outstanding_seconds = SLICE_SECONDS - budget.seconds
     return taken
+
+
+def _take_followers(tables: Tables, processor: Processor, taken: list[Task], budget: _Budget) -> None:
+    """What can run behind tasks of this slice, with their results from the processor's own memory."""
+    known = [*list(processor.slice)[-1:], *taken]
+    for follower in tables.ahead.ready_behind(known):
+        if not budget.accepts(follower):
+            return
+        del tables.ahead.waiting[follower.id]
+        known.append(follower)
+        taken.append(follower)
 
 
 class _Budget:
@@ -118,6 +138,10 @@ class _Budget:
         self._header: TaskHeader | None = None
         self._function: ObjectId | None = None
         self._estimate: float | None = None
+
+    def raise_count(self, count: int) -> None:
+        """What follows others runs behind them: it is not to be shared out among free places."""
+        self._count = count
 
     def accepts(self, task: Task) -> bool:
         if self.seconds <= 0 or self._bytes <= 0 or self._count <= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scaler_protocol.holding.tasks import Task
+from scaler_protocol.ids import TaskId
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import Tables
@@ -22,14 +24,31 @@ def check(core: AgentCore) -> None:
 
 
 def _check_tasks(tables: Tables) -> None:
-    queued = list(tables.queue)
+    queued, waiting = list(tables.queue), list(tables.ahead.waiting.values())
     sliced = [task for processor in tables.processors.values() for task in processor.slice]
     assert len(queued) == len(tables.queue)
-    assert sorted(task.id for task in queued + sliced) == sorted(tables.tasks), "every task is in exactly one place"
-    assert all(tables.tasks[task.id] is task for task in queued + sliced)
-    assert all(task.processor is None and task.stop is None for task in queued)
+    held = queued + waiting + sliced
+    assert sorted(task.id for task in held) == sorted(tables.tasks), "every task is in exactly one place"
+    assert all(tables.tasks[task.id] is task for task in held)
+    assert all(task.processor is None and task.stop is None for task in queued + waiting)
+    _check_ahead(tables, queued, waiting)
     ranks = [(-task.header.depth, -task.header.priority) for task in queued]
     assert ranks == sorted(ranks), "deeper first, then by priority"
+
+
+def _check_ahead(tables: Tables, queued: list[Task], waiting: list[Task]) -> None:
+    assert all(task.awaits for task in waiting) and not any(task.awaits for task in queued)
+    awaited: dict[TaskId, dict[TaskId, Task]] = {}
+    for task in tables.tasks.values():
+        for other in task.awaits or ():
+            awaited.setdefault(other, {})[task.id] = task
+    assert awaited == tables.ahead.followers, "`followers` are other tasks than those that await some"
+    assert awaited.keys() <= tables.tasks.keys(), "a task is awaited that is not here"
+    for processor in tables.processors.values():
+        before: set[TaskId] = set()
+        for task in processor.slice:
+            assert before.issuperset(task.awaits or ()), "a task in a slice awaits what does not run before it there"
+            before.add(task.id)
 
 
 def _check_processor(processor: Processor) -> None:

@@ -33,7 +33,7 @@ def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) ->
         return
     task.stop = StopOrder(STATUS_CANCELED, grace_seconds, reply_count=1)
     if task.processor is None:
-        tables.queue.remove(task)
+        tables.withdraw(task)
         end_stopped(tables, task)
         return
     # Behind another task of its slice it cannot be interrupted yet: `begin_first` does that when its turn comes.

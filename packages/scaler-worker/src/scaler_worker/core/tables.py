@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_SUCCESS
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
@@ -12,6 +13,7 @@ from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
 from scaler_worker.core.actions import Action
+from scaler_worker.core.ahead import Ahead
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.sampling import Sampler
 
@@ -34,14 +36,17 @@ class Settings:
 class Tables:
     settings: Settings
     is_connected: bool = False
-    #: every task held: in the queue or in one slice, never both
+    #: every task held: in one of the queue, `ahead.waiting` and the slices
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     queue: TaskQueue = field(default_factory=TaskQueue)
+    ahead: Ahead = field(default_factory=Ahead)
     processors: dict[int, Processor] = field(default_factory=dict)  #: all that have not exited
     last_processor: int = 0
     durations: Durations = field(default_factory=Durations)
     results: ResultCollector = field(default_factory=ResultCollector)
     cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
+    #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
+    untimely: list[TaskId] = field(default_factory=list)
     sent_credit: int = 0
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
@@ -71,16 +76,47 @@ class Tables:
                 lent += 1
         return lent
 
+    def withdraw(self, task: Task) -> None:
+        """It is in no slice: take it out of where it waits."""
+        if task.awaits:
+            self.ahead.leave(task)
+        else:
+            self.queue.remove(task)
+
     def forget(self, task: Task) -> None:
-        """The task has ended here."""
+        """The task has ended here without success, or has gone: those that await it go back."""
         del self.tasks[task.id]
+        for follower in self.ahead.ended_otherwise(task.id):
+            self._give_back(follower)
+
+    def settle_followers(self, task: Task, status: int, kind: int, value: bytes) -> None:
+        """The task has ended and is forgotten."""
+        if status == STATUS_SUCCESS:
+            # They go first, for they free what they take as input (SCH-11).
+            self.queue.put_back(self.ahead.succeeded(task.id, kind, value))
+            return
+        for follower in self.ahead.ended_otherwise(task.id):
+            self._give_back(follower)
+
+    def _give_back(self, task: Task) -> None:
+        """Its processor, when it has one, passes it over."""
+        del self.tasks[task.id]
+        if task.processor is not None:
+            processor = self.processors[task.processor]
+            processor.slice.remove(task)
+            processor.outstanding_seconds -= task.estimate_seconds
+        if task.stop is not None:
+            self.cancel_replies.extend([(task.id, CANCEL_UNKNOWN)] * task.stop.reply_count)
+        self.untimely.append(task.id)
 
     def return_to_queue(self, tasks: list[Task]) -> None:
         """Tasks handed to a processor that has not begun them wait again, at the front."""
         for task in tasks:
             task.processor = None
             task.number = 0
-        self.queue.put_back(tasks)
+            if task.awaits:
+                self.ahead.waiting[task.id] = task
+        self.queue.put_back([task for task in tasks if not task.awaits])
 
     def take_rest(self, processor: Processor) -> list[Task]:
         """Remove from the slice everything behind its first task."""

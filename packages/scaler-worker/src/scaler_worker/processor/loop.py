@@ -26,9 +26,9 @@ from types import FrameType
 from typing import Any
 
 from scaler_protocol import task_context
-from scaler_protocol.codes import KIND_INLINE, STATUS_SUCCESS
+from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
 from scaler_protocol.messages import Limits
-from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, arguments_of, result_of
+from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, Pieces, arguments_of, result_of
 from scaler_protocol.running.ends import call_with_flags, failed_end
 from scaler_protocol.running.named import NamedFunctions
 from scaler_protocol.values import PROTOCOL, loads
@@ -81,6 +81,10 @@ class ProcessorLoop:
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
         self._is_signalled = False
+        #: results that rows of `_waiting` take, by the number of the task; and how often they will be taken
+        self._results: dict[int, tuple[int, bytes]] = {}
+        self._uses: dict[int, int] = {}
+        self._last_result: tuple[int, int, bytes] = (0, KIND_INLINE, b"")
         self._ended_ns = 0  #: when the task before ended: what we do between two tasks counts as the second's
         self._interrupted = 0  #: the last task number we raised in: once per task
         self._answered_serial = 0  #: the last reclaim that was answered
@@ -139,9 +143,13 @@ class ProcessorLoop:
     def _is_readable(self, seconds: float | None) -> bool:
         return bool(select.select([self._end], [], [], seconds)[0])
 
-    def _on_run(self, rows: list[Row]) -> None:
+    def _on_run(self, rows: list[Row], uses: dict[int, int]) -> None:
+        """Read when nothing waits, so all that is kept of earlier rows is the last result."""
         if not self._is_blocked and self._read_serial >= self._void_serial:
             self._waiting.extend(rows)
+            self._uses = uses
+            number, kind, data = self._last_result
+            self._results = {number: (kind, data)} if number in uses else {}
 
     def _on_context(self, number: int, *fields: Any) -> None:
         self._contexts[number] = Context(*fields)
@@ -183,6 +191,10 @@ class ProcessorLoop:
     def _run_first(self) -> None:
         """This is where the rate of tiny tasks is decided: what every task does not need is behind an `if`."""
         number, task_id, attempt, context_number, function_id, parts = self._waiting.popleft()
+        if type(parts) is list:
+            parts = self._with_results(*parts)
+            if parts is None:
+                return
         context = self._contexts[context_number]
         profile = b""
         started_ns = self._ended_ns or perf_counter_ns()
@@ -220,6 +232,23 @@ class ProcessorLoop:
         busy_ns = ended_ns - started_ns
         head = HEAD.pack(len(profile) + len(data), channel.ENDED, status, kind, len(profile), number, busy_ns)
         self._write(head + profile + data)
+        if status == STATUS_SUCCESS:
+            self._last_result = (number, kind, data)
+            if number in self._uses:
+                self._results[number] = (kind, data)
+
+    def _with_results(self, numbers: list[int], pieces: list[tuple[int, Any]]) -> Pieces | None:
+        """The parts of a task that takes what was returned here. None: something it awaits did not succeed, so it is
+        passed over, and the agent knows (decision 0009)."""
+        results, uses = self._results, self._uses
+        parts = None
+        if all(number in results for number in numbers):
+            parts = tuple([results[data] if kind == KIND_TASK else (kind, data) for kind, data in pieces])
+        for number in numbers:
+            uses[number] -= 1
+            if not uses[number]:
+                results.pop(number, None)
+        return parts
 
     def _attend_before(self, number: int) -> bool:
         """A signal came between two tasks. False when it took this one, and all after it, back."""

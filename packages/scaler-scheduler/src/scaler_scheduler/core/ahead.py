@@ -1,0 +1,110 @@
+"""Tasks sent ahead of their time, to the worker that holds all they wait for (SCH-36; decision 0009).
+
+Only a task that is alone in waiting for another follows it: the next link of a chain, the sum of two neighbours. Where
+many wait for one they could run side by side, so they are better placed when their time has come. And a place is given
+to a follower only when no queued task could take it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.ids import TaskId
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.states import State
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    task_id: TaskId
+    chunk: Chunk
+    index: int
+    awaited: tuple[TaskId, ...]  #: what it waits for: all of it with one worker
+
+
+def send_ahead(tables: Tables) -> None:
+    """Called when all that is queued has had its turn."""
+    for worker in tables.followable:
+        _send_followers(tables, worker)
+    tables.followable.clear()
+
+
+def _send_followers(tables: Tables, worker: Worker) -> None:
+    """Each may have a follower of its own, so `tails` grows meanwhile."""
+    run = _Run(tables, worker)
+    while worker.tails:
+        tail, _ = worker.tails.popitem()
+        follower = _follower_of(tables, worker, tail)
+        if follower is None:
+            continue
+        if not _room(tables, worker, follower.chunk):
+            worker.tails[tail] = None
+            break
+        run.add(follower)
+    run.send()
+
+
+def _follower_of(tables: Tables, worker: Worker, tail: TaskId) -> Follower | None:
+    task_id = tables.dependencies.dependents.get(tail)
+    if task_id is None or isinstance(task_id, dict):
+        return None
+    waiting = tables.dependencies.waiting[task_id]
+    chunk, index = waiting.chunk, waiting.index
+    awaited = tables.unfinished(chunk.dependencies(index))
+    if len(awaited) != waiting.missing:
+        return None  # it waits for its own former life as well, or for one that has failed
+    if not all(tables.where[other] is worker and other not in tables.canceling for other in awaited):
+        return None
+    if not worker.can_ever_run(tables.ready.key(chunk.header).requirement):
+        return None
+    return Follower(task_id, chunk, index, awaited)
+
+
+def _room(tables: Tables, worker: Worker, chunk: Chunk) -> bool:
+    key = tables.ready.key(chunk.header)
+    return worker.free(is_nested=key.is_nested) > 0 and worker.fits(key.requirement) > 0
+
+
+class _Run:
+    """Followers that leave in one message: of one chunk, and within what the worker accepts."""
+
+    def __init__(self, tables: Tables, worker: Worker) -> None:
+        self._tables = tables
+        self._worker = worker
+        self._followers: list[Follower] = []
+        self._bytes = 0
+
+    def add(self, follower: Follower) -> None:
+        """Dispatched from now on, whether the message has left or not. One too large for a message waits its time."""
+        tables, worker = self._tables, self._worker
+        size = follower.chunk.part_bytes(follower.index)
+        size += tables.dependencies.input_bytes(follower.chunk, follower.index, follower.awaited)
+        if size > worker.payload_limit:
+            return
+        if self._followers and not self._fits(follower.chunk, size):
+            self.send()
+        self._followers.append(follower)
+        self._bytes += size
+        tables.dependencies.stop_waiting(follower.task_id)
+        tables.give(worker, follower.chunk, (follower.task_id,), State.WAITING)
+
+    def _fits(self, chunk: Chunk, size: int) -> bool:
+        return (
+            chunk is self._followers[0].chunk
+            and len(self._followers) < self._worker.most_in_a_dispatch(chunk)
+            and self._bytes + size <= self._worker.payload_limit
+        )
+
+    def send(self) -> None:
+        followers, self._followers, self._bytes = self._followers, [], 0
+        if not followers:
+            return
+        tables, chunk = self._tables, followers[0].chunk
+        indexes = [follower.index for follower in followers]
+        awaited = [follower.awaited for follower in followers]
+        inputs = tables.dependencies.inputs(chunk, indexes, {other for own in awaited for other in own})
+        attempts = tables.attempts_column([follower.task_id for follower in followers])
+        tables.tell(self._worker.peer_id, chunk.cut(indexes, attempts, inputs, awaited))
+        self._worker.load_changed()
