@@ -95,7 +95,7 @@ def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> Non
         open_view(page, view)
         seen(page.locator(f"#{view}"), words[view])
         assert page.locator("section:not([hidden])").count() == 1
-        assert page.url.endswith(f"#{view}")
+        assert page.url.endswith(f"#/{view}")
     page.locator("#tab-logs").press("ArrowRight")
     assert page.locator("#tab-overview").get_attribute("aria-selected") == "true", "round to the first"
     page.keyboard.press("End")

@@ -17,7 +17,7 @@ from scaler.ui.guards import Guard
 from scaler.ui.model import Model
 from scaler.ui.server import application
 from scaler_protocol.columns import join_u16
-from scaler_protocol.ids import GraphId, ObjectId, PeerId
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     Capability,
     ClientEntry,
@@ -46,8 +46,8 @@ SERVER = PeerId(b"the scheduler...")
 LIVE = ClusterState("tcp://127.0.0.1:2345", Condition.LIVE)
 
 
-def task(number: int) -> bytes:
-    return b"a client" + number.to_bytes(8, "little")
+def task(number: int) -> TaskId:
+    return TaskId(b"a client" + number.to_bytes(8, "little"))
 
 
 def function(name: str) -> FunctionName:
@@ -136,38 +136,26 @@ def status(
     )
 
 
+def row(number: int, name: str, one: WorkerEntry, begun: float, lasted: float, *, is_failed: bool = False) -> bytes:
+    """A sample of a task that began so many seconds ago."""
+    process = one.status.processors[0].process_id
+    microseconds = int(1e6 * begun), int(1e6 * lasted)
+    return struct.pack("<16s16sQQII", task(number), function(name).function_id, *microseconds, process, is_failed)
+
+
 def samples(
-    workers: Sequence[WorkerEntry],
-    names: Sequence[str] = ("price",),
-    *,
-    first: int = 0,
-    each: int = 2,
-    ended: int | None = None,
-    seconds: float = 1.0,
+    workers: Sequence[WorkerEntry], names: Sequence[str] = ("price",), *, first: int = 0, each: int = 2, ended: int = 0
 ) -> TaskSamples:
-    """`each` tasks of each worker, one after the other in the last `seconds`; `ended` is how many it really were."""
-    functions = [function(name) for name in names]
+    """`each` tasks of each worker, one after the other in the last second; `ended` is how many it really were."""
     blocks = []
-    lasted = 0.9 * seconds / each
     for place, one in enumerate(workers):
-        process = one.status.processors[0].process_id
-        rows = []
-        for index in range(each):
-            number = first + place * each + index
-            begun = seconds * (1 - index / each)
-            rows.append(
-                struct.pack(
-                    "<16s16sQQII",
-                    task(number),
-                    functions[number * 7 % len(functions)].function_id,
-                    int(1e6 * begun),
-                    int(1e6 * lasted),
-                    process,
-                    1 if number % 97 == 96 else 0,
-                )
-            )
-        blocks.append(SampleBlock(one.peer_id, one.name, 0.0, each if ended is None else ended, b"".join(rows)))
-    return TaskSamples(server_id=SERVER, blocks=tuple(blocks), function_names=tuple(functions))
+        numbers = range(first + place * each, first + (place + 1) * each)
+        rows = [
+            row(number, names[number * 7 % len(names)], one, 1 - index / each, 0.9 / each, is_failed=number % 97 == 96)
+            for index, number in enumerate(numbers)
+        ]
+        blocks.append(SampleBlock(one.peer_id, one.name, 0.0, ended or each, b"".join(rows)))
+    return TaskSamples(server_id=SERVER, blocks=tuple(blocks), function_names=tuple(map(function, names)))
 
 
 def graph(names: Sequence[str], states: Sequence[int], needs: Sequence[Sequence[int]]) -> GraphShapes:
@@ -191,12 +179,13 @@ def printed(text: str, number: int = 1, stream: int = 1) -> TaskLog:
     return TaskLog(task(number), stream, text, worker="0|node0|1000")
 
 
-def heard(*messages: Message, state: ClusterState = LIVE) -> tuple[ClusterState, list[Heard]]:
+def heard(*messages: Message, state: ClusterState = LIVE, at: float | None = None) -> tuple[ClusterState, list[Heard]]:
     """As a watcher hands it on: the state has the last status that was heard."""
     for message in messages:
         if isinstance(message, ClusterStatus):
             state = replace(state, status=message)
-    return state, [Heard("", message, time.monotonic()) for message in messages]
+    wall_at = time.time() if at is None else at
+    return state, [Heard("", message, time.monotonic(), wall_at) for message in messages]
 
 
 class ServedPage:
@@ -230,5 +219,5 @@ class ServedPage:
         await self._stop.wait()
         await runner.cleanup()
 
-    def tell(self, *messages: Message, state: ClusterState = LIVE) -> None:
-        self.feed.heard(*heard(*messages, state=state))
+    def tell(self, *messages: Message, state: ClusterState = LIVE, at: float | None = None) -> None:
+        self.feed.heard(*heard(*messages, state=state, at=at))

@@ -21,7 +21,6 @@ from scaler.ui import server
 from scaler.ui.feed import QUEUED_EVENTS, Feed
 from scaler.ui.guards import HEADERS, Guard
 from scaler.ui.model import Model
-from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation, Message
 from scaler_protocol.process import StartupError
 
@@ -238,8 +237,8 @@ def test_a_question_goes_to_the_scheduler_and_its_answer_to_who_asked() -> None:
             await asyncio.sleep(0)
         (question,) = watcher.asked
         assert isinstance(question, Explain) and question.task_id == task(7)
-        await told(feed, Explanation(question.request_id + 1, TaskId(task(8)), state="queued"))
-        await told(feed, Explanation(question.request_id, TaskId(task(7)), state="queued", function_name="price"))
+        await told(feed, Explanation(question.request_id + 1, task(8), state="queued"))
+        await told(feed, Explanation(question.request_id, task(7), state="queued", function_name="price"))
         answer = await (await asking).json()
         assert answer["task"] == task(7).hex() and answer["function"] == "price" and "queued" in answer["text"]
 

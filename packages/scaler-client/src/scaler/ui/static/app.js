@@ -111,7 +111,7 @@ function open(view) {
     tab.tabIndex = is ? 0 : -1;
     at(tab.getAttribute("aria-controls")).hidden = !is;
   }
-  history.replaceState(null, "", `#${view}`);
+  history.replaceState(null, "", `#/${view}`);  // no element's id: the browser must not scroll to it
   soon();
 }
 
@@ -167,6 +167,6 @@ darkWish.addEventListener("change", paint);
 paint();
 
 function named(hash) {
-  return tabs.some((tab) => `#${tab.getAttribute("aria-controls")}` === hash) ? hash.slice(1) : current;
+  return tabs.some((tab) => `#/${tab.getAttribute("aria-controls")}` === hash) ? hash.slice(2) : current;
 }
 open(named(location.hash));

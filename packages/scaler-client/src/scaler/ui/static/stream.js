@@ -166,12 +166,14 @@ export class Stream {
     const bad = themed("--bad");
     const top = this.box.scrollTop - each, bottom = this.box.scrollTop + this.box.clientHeight;
     this.bars = [];
+    let tiny = 0;
     for (const [run, key] of runs) {
       const { index } = lines.get(key);
       if (index === undefined) continue;
       const x = Math.max(label, label + (run[BEGUN] - begin) * scale);
       const stop = Math.min(width, label + (run[BEGUN] + run[LASTED] - begin) * scale);
       const bar = { run, x, y: AXIS + index * each, width: Math.max(1, stop - x - (stop - x > 3 ? 0.5 : 0)), height: each - 1 };
+      if (stop - x < 1) tiny += 1;
       const isBad = run[STATUS] !== "success";
       if (bar.y > top && bar.y < bottom) {
         pen.fillStyle = isBad ? bad : colour(run[FUNCTION]);
@@ -183,7 +185,7 @@ export class Stream {
     }
     const chosen = this.bars.find((bar) => bar.run === this.chosen);
     if (chosen) outline(pen, chosen);
-    this.say(runs.length, shown, sorted.length);
+    this.say(runs.length, shown, sorted.length, tiny > runs.length / 10);
     this.explain(used, runs.some(([run]) => run[STATUS] !== "success"));
   }
 
@@ -225,7 +227,7 @@ export class Stream {
   }
 
   // Honest about sampling: of how many tasks the bars are how many.
-  say(bars, shown, processors) {
+  say(bars, shown, processors, isTiny) {
     const { sampled, ended, runs } = this.history;
     const share = ended ? sampled / ended : 1;
     const text = !ended ? "No task has ended since scaler_ui began to watch; long ones show when they end."
@@ -233,7 +235,8 @@ export class Stream {
         : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended (${(100 * share).toPrecision(2)}%); ${plural(bars, "bar")} here.`;
     const kept = sampled > runs.length ? ` Kept are the last ${count(runs.length)}, since ${clock(runs[0][BEGUN])}.` : "";
     const cut = processors > shown ? ` ${shown} of ${count(processors)} processors are shown: search for others.` : "";
-    this.note.textContent = text + kept + cut;
+    const thin = isTiny ? " Bars are a pixel wide at least, and short tasks shorter than they look: zoom in." : "";
+    this.note.textContent = text + kept + cut + thin;
     this.canvas.setAttribute("aria-label", `${plural(bars, "task")} on ${plural(shown, "processor")} in ${seconds(this.span)}. ` +
       "Arrow keys go through them, plus and minus zoom. The task log shows the same as a table.");
   }

@@ -43,7 +43,8 @@ export class Views {
         number("starting", "Starting"), number("running", "Running"), number("stopping", "Stopping"), text("trouble", "Trouble"),
       ], { caption: "Worker managers; units by state", empty: "no worker manager is connected" }),
       waiting: new Table(at("waiting-table"), [
-        number("tasks", "Tasks"), text("capabilities", "Need"), number("priority", "Priority", String), number("depth", "Depth"), number("able", "Workers that could"), text("why", "Why"),
+        number("tasks", "Tasks"), { key: "capabilities", title: "Need", show: (value) => value || "any worker" }, text("why", "Why"),
+        number("able", "Workers that could"), number("priority", "Priority", String), number("depth", "Depth"),
       ], { caption: "Classes of queued tasks", empty: "no task is queued", rowClass: (row) => (row.able ? "" : "silent") }),
       tasks: new Table(at("task-table"), [
         { key: "begun", title: "Began", show: clock, number: true }, text("name", "Function"), text("status", "Status"), number("lasted", "Ran", seconds),
@@ -173,11 +174,12 @@ const sum = (counts, names) => names.reduce((all, name) => all + (counts[name] ?
 
 // A scheduler that was started again counts from zero: there is no rate between it and the one before.
 function rates(history) {
-  return history.map((one, i) => {
+  const found = history.map((one, i) => {
     const before = history[i - 1];
     if (!before || before.server !== one.server) return 0;
     return Math.max(0, sum(one.tasks, ENDS) - sum(before.tasks, ENDS)) / Math.max(0.001, one.at - before.at);
   });
+  return [found[1] ?? 0, ...found.slice(1)];
 }
 
 function facts(place, pairs) {
