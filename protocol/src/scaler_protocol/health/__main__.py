@@ -27,6 +27,7 @@ WAIT_MILLISECONDS = 50
 def parser() -> ArgumentParser:
     parser = ArgumentParser(
         PROGRAM,
+        section="health",
         description="Ask a scheduler or an object storage for a sign of life, and end: with 0 when it answers, with 1 "
         "when it does not.",
         epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 --worker $HOSTNAME",

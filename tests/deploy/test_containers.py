@@ -1,0 +1,211 @@
+"""The files in deploy/, as far as they can be checked where there is neither a container engine nor a cluster.
+
+Every command line in them is one that the commands accept, what they name is there, and the manifests are valid by
+Kubernetes' own schemas. Nothing is built or started.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections import defaultdict
+from itertools import product
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from tools.site.commands import parsers_of, scripts
+
+from scaler_worker.cluster import STOP_MARGIN_SECONDS
+from tests.architecture.sources import ROOT
+
+DEPLOY = ROOT / "deploy"
+IMAGES = ("storage", "scheduler", "worker", "tools")
+SERVED = ("storage", "scheduler", "worker")
+KUBERNETES_VERSION = "1.30"
+
+
+class Stage:
+    """A stage of the Dockerfile: its instructions, after those of the stage it is made from."""
+
+    def __init__(self, base: Stage | None = None) -> None:
+        self.instructions: list[tuple[str, str]] = list(base.instructions) if base else []
+
+    def last(self, name: str) -> str:
+        return next(text for word, text in reversed(self.instructions) if word == name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        pairs = [pair for word, text in self.instructions if word == "ENV" for pair in shlex.split(text)]
+        return dict(pair.split("=", 1) for pair in pairs)
+
+    @property
+    def command(self) -> list[str]:
+        """What its arguments are added to, without who only watches over it."""
+        entry: list[str] = json.loads(self.last("ENTRYPOINT"))
+        return entry[entry.index("--") + 1 :] if "--" in entry else entry
+
+
+def stages() -> dict[str, Stage]:
+    text = re.sub(r"^#.*\n", "", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), flags=re.M).replace("\\\n", " ")
+    found: dict[str, Stage] = {}
+    for line in filter(None, text.splitlines()):
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            current = found[name] = Stage(found.get(base))
+        elif word != "ARG":
+            current.instructions.append((word, rest))
+    return found
+
+
+def documents() -> list[dict[str, Any]]:
+    paths = [DEPLOY / "kubernetes" / name for name in kustomization()["resources"]]
+    return [document for path in paths for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+
+
+def kustomization() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    return found
+
+
+def accept(command: list[str], environment: dict[str, str]) -> Any:
+    """The settings that this command line means there; it is an error when it means none."""
+    (parser,) = parsers_of(scripts()[command[0]])
+    return parser.parse_settings(command[1:], environment)  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- images
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_is_locked_down(image: str) -> None:
+    stage = stages()[image]
+    assert stage.last("USER").isdecimal(), "a number, so that Kubernetes can see that it is not root"
+    position = {word: number for number, (word, _) in enumerate(stage.instructions)}
+    assert position["USER"] > position["RUN"]
+    assert not {"ADD"} & set(position) and "HEALTHCHECK" in position
+    for word, text in stage.instructions:
+        if word == "RUN" and "pip install" in text:
+            assert "--no-cache-dir" in text and "--no-index" in text, "only what the first stage has built"
+        if word == "RUN" and "apt-get install" in text:
+            assert "--no-install-recommends" in text and "rm -rf /var/lib/apt/lists" in text
+
+
+def test_base_images_have_versions() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", text, re.M)
+    assert re.fullmatch(r"[a-z]+:\d+\.\d+-slim-[a-z]+", base)
+    assert set(re.findall(r"^FROM (\S+)", text, re.M)) == {"${BASE}", "base"}
+
+
+@pytest.mark.parametrize("image", SERVED)
+def test_its_health_check_is_a_command(image: str) -> None:
+    stage = stages()[image]
+    _, command = re.split(r"\bCMD ", stage.last("HEALTHCHECK"))
+    variable = {"SCALER_CLUSTER_ADDRESS": "tcp://scheduler:2345"}
+    words = json.loads(command) if command.startswith("[") else shlex.split(expanded(command, variable))
+    assert accept(words, stage.environment).address.startswith("tcp://")
+
+
+def expanded(text: str, environment: dict[str, str]) -> str:
+    return re.sub(r"\$\(?(\w+)\)?", lambda match: environment[match[1]], text)
+
+
+def test_what_is_built_is_in_the_context() -> None:
+    kept = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
+    assert all((ROOT / path).exists() for path in kept)
+    parts = re.findall(r" \./(\S+?)(?:\[|\s|$)", stages()["wheels"].last("RUN"))
+    assert parts and all((ROOT / part / "pyproject.toml").exists() and part.split("/")[0] in kept for part in parts)
+
+
+# ---------------------------------------------------------------- compose
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_compose_service_starts_a_command(name: str) -> None:
+    service, stage = services()[name], stages()[name]
+    assert (ROOT / service["build"]["dockerfile"]).exists() and service["build"]["target"] == name
+    settings = accept([*stage.command, *service["command"]], {**stage.environment, **service.get("environment", {})})
+    for other in re.findall(r"//([a-z]+):", " ".join([*service["command"], *service.get("environment", {}).values()])):
+        assert other in services()
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    if name == "worker":
+        assert int(service["stop_grace_period"].rstrip("s")) > settings.grace_seconds + STOP_MARGIN_SECONDS
+
+
+def test_compose_waits_for_what_is_needed() -> None:
+    for service in services().values():
+        for other, condition in service.get("depends_on", {}).items():
+            assert other in services() and condition == {"condition": "service_healthy"}
+
+
+# ---------------------------------------------------------------- Kubernetes
+
+
+def test_manifests_are_valid() -> None:
+    for document in documents():
+        kubernetes_validate.validate(document, KUBERNETES_VERSION, strict=True)
+
+
+def by_kind() -> dict[str, list[dict[str, Any]]]:
+    found = defaultdict(list)
+    for document in documents():
+        found[document["kind"]].append(document)
+    return found
+
+
+def deployments() -> dict[str, Any]:
+    return {one["metadata"]["name"]: one["spec"]["template"] for one in by_kind()["Deployment"]}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_pod_starts_a_command(name: str) -> None:
+    pod, stage = deployments()[f"scaler-{name}"]["spec"], stages()[name]
+    (container,) = pod["containers"]
+    variables = {one["name"]: one.get("value", "pod-1") for one in container.get("env", ())}
+    arguments = [expanded(argument, variables) for argument in container["args"]]
+    settings = accept([*stage.command, *arguments], {**stage.environment, **variables})
+    for probe in ("readinessProbe", "livenessProbe"):
+        words = container.get(probe, {}).get("exec", {}).get("command", ["scaler_health"])
+        words = shlex.split(expanded(words[2], variables)) if words[0] == "sh" else words
+        accept(words, {"SCALER_HEALTH_ADDRESS": "tcp://h:1", **stage.environment})
+    assert pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]
+    if name == "worker":
+        assert pod["terminationGracePeriodSeconds"] > settings.grace_seconds + STOP_MARGIN_SECONDS
+
+
+def test_what_manifests_name_is_there() -> None:
+    kinds, pods = by_kind(), deployments()
+    for service in kinds["Service"]:
+        spec = service["spec"]
+        (template,) = [pod for pod in pods.values() if spec["selector"].items() <= pod["metadata"]["labels"].items()]
+        ports = {port["name"] for container in template["spec"]["containers"] for port in container["ports"]}
+        assert {port["targetPort"] for port in spec["ports"]} == ports
+    (autoscaler,) = kinds["HorizontalPodAutoscaler"]
+    assert autoscaler["spec"]["scaleTargetRef"]["name"] in pods
+    (policy,) = kinds["NetworkPolicy"]
+    selected = policy["spec"]["podSelector"]["matchLabels"].items()
+    for pod, image in product(pods.values(), [{one["name"] for one in kustomization()["images"]}]):
+        assert selected <= pod["metadata"]["labels"].items()
+        assert {container["image"] for container in pod["spec"]["containers"]} <= image
+
+
+def test_kustomize_renders_them() -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    command = ["kubectl", "kustomize", str(DEPLOY / "kubernetes")]
+    rendered = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    found = list(yaml.safe_load_all(rendered))
+    assert len(found) == len(documents())
+    for document in found:
+        kubernetes_validate.validate(document, KUBERNETES_VERSION, strict=True)
