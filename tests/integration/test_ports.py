@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -112,6 +111,20 @@ def test_profiles_from_cpp(client: Client) -> None:
     assert 0.03 <= future.profiling_info().duration_s < WAIT
 
 
+def test_workers_of_two_languages_serve_one_client(stage: Stage) -> None:
+    cluster = PortCluster(stage, "cpp", "--capability", "cpp")
+    cluster.start_workers(1, "--functions", FUNCTIONS, "--per-worker-capabilities", "python")
+    cluster.wait_for_workers(2)
+    with Client(cluster.address) as client:  # children go to whichever worker has a place
+        futures = [
+            client.submit_named("submit_child", b"submit_child", b"reverse", b"%d" % n, capabilities={language: -1})
+            for n in range(10, 15)
+            for language in ("cpp", "python")
+        ]
+        assert [future.result(WAIT) for future in futures][::2] == [b"01", b"11", b"21", b"31", b"41"]
+        assert [future.result(WAIT) for future in futures][1::2] == [b"01", b"11", b"21", b"31", b"41"]
+
+
 # ---------------------------------------------------------------- clients in other languages
 
 
@@ -125,6 +138,13 @@ def test_calls_go_there_and_come_back(port_client: PortClient) -> None:
 
 def test_large_values_go_by_the_storage(port_client: PortClient) -> None:
     assert port_client.call("reverse", LARGE) == LARGE[::-1]
+
+
+def test_tasks_submit_others(port_client: PortClient) -> None:
+    depth = [b"submit_child"] * 3
+    assert port_client.call("submit_child", *depth, b"add", b"40", b"2") == b"42"
+    status, error = port_client.error(port_client.submit("submit_child", b"fail", b"as told"))
+    assert (status, error["code"]) == (codes.STATUS_FAILED, codes.TASK_RAISED) and "as told" in error["message"]
 
 
 def test_failures_are_told(port_client: PortClient) -> None:
@@ -151,7 +171,19 @@ def test_wrong_commands_are_told_and_change_nothing(port_client: PortClient) -> 
     for wrong in ({"function": 3}, {"function": "echo", "arguments": "00"}, {"function": "echo", "arguments": ["0x"]}):
         assert port_client.answer("submit", **wrong)["error"]["text"], wrong
     assert port_client.answer("connect", scheduler="tcp://127.0.0.1:1")["error"]["text"]
+    assert port_client.error(port_client.submit("concat", *[b""] * 70_000))[1]["code"] == codes.TOO_LARGE
     assert port_client.call("echo", b"still here") == b"still here"
+
+
+@pytest.mark.parametrize("language", ["cpp", "typescript"])
+def test_a_wrong_address_is_told(stage: Stage, language: str) -> None:
+    need({"cpp": CPP_CLIENT, "typescript": TYPESCRIPT_CLIENT}[language])
+    cluster = PortCluster(stage, "python")
+    with PortClient(stage, language) as client:
+        for wrong in ("localhost", "tcp://localhost", "tcp://127.0.0.1:0", "http://127.0.0.1:2345"):
+            assert "tcp://127.0.0.1:2345" in client.answer("connect", scheduler=wrong)["error"]["text"], wrong
+        client.connect(cluster.address)
+        assert client.call("echo", b"at last") == b"at last"
 
 
 # ---------------------------------------------------------------- what is killed
@@ -171,13 +203,18 @@ def test_a_scheduler_that_is_killed_costs_nothing(stage: Stage, language: str) -
         assert client.result(large) == LARGE[::-1]
 
 
-def test_a_worker_that_is_killed_costs_nothing(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("language", ["cpp", "typescript"])
+def test_a_worker_that_is_killed_costs_nothing(stage: Stage, language: str) -> None:
+    need({"cpp": CPP_CLIENT, "typescript": TYPESCRIPT_CLIENT}[language])
     cluster = PortCluster(stage, "cpp", "--heartbeat", "0.2", "--lease", "2")
-    with Client(cluster.address) as client:
-        futures = [client.submit_named("sleep_ms", b"400") for _ in range(3)]
+    with Client(cluster.address) as client, PortClient(stage, language) as port:
+        port.connect(cluster.address)
+        futures = [client.submit_named("sleep_ms", b"400") for _ in range(2)]
+        tasks = [port.submit("sleep_ms", b"400"), port.submit("reverse", LARGE)]
         cluster.workers[0].end(signal.SIGKILL)
         cluster.start_cpp_worker("--heartbeat", "0.2")
-        assert [future.result(WAIT) for future in futures] == [b""] * 3
+        assert [future.result(WAIT) for future in futures] == [b""] * 2
+        assert [port.result(task) for task in tasks] == [b"", LARGE[::-1]]
 
 
 def test_a_worker_that_is_told_to_end_hands_its_tasks_back(stage: Stage) -> None:
@@ -201,7 +238,14 @@ def test_nothing_is_left_of_a_client_and_its_tasks(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--scheduler",), ("--scheduler", "tcp://127.0.0.1:1", "--places", "0"), ("--what", "is this")]
+    "words",
+    [
+        (),
+        ("--scheduler",),
+        ("--scheduler", "tcp://127.0.0.1:1", "--places", "0"),
+        ("--scheduler", "localhost"),
+        ("--what", "is this"),
+    ],
 )
 def test_a_wrong_command_line_is_told(stage: Stage, words: tuple[str, ...]) -> None:
     need(CPP_WORKER)

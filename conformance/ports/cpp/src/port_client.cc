@@ -1,12 +1,15 @@
 // scaler_port_client: a client that is driven by JSON lines, as ports/ADAPTER.md describes.
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sodium.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
 
 #include "constants.capnp.h"
 #include "scaler/client.h"
@@ -17,23 +20,22 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The command cannot be done, and why.
-struct Refused {
-    std::string text;
-};
-
 class Lines : public Pollable {
 public:
-    Lines() { fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK); }
-
+    // The lines that are complete by now.
     std::vector<std::string> take() {
-        char buffer[64 << 10];
-        ssize_t count;
-        while ((count = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0) unread_.append(buffer, static_cast<size_t>(count));
-        isAtEnd_ = count == 0;
         std::vector<std::string> lines;
-        for (size_t end; (end = unread_.find('\n')) != std::string::npos; unread_.erase(0, end + 1)) {
-            if (end > 0) lines.push_back(unread_.substr(0, end));
+        pollfd item{STDIN_FILENO, POLLIN, 0};
+        while (!isAtEnd_ && poll(&item, 1, 0) > 0) {
+            char buffer[64 << 10];
+            ssize_t count = read(STDIN_FILENO, buffer, sizeof(buffer));
+            isAtEnd_ = count <= 0;
+            std::string_view fresh(buffer, static_cast<size_t>(std::max<ssize_t>(count, 0)));
+            for (size_t end; (end = fresh.find('\n')) != fresh.npos; fresh.remove_prefix(end + 1)) {
+                unfinished_ += fresh.substr(0, end);
+                if (!unfinished_.empty()) lines.push_back(std::exchange(unfinished_, {}));
+            }
+            unfinished_ += fresh;
         }
         return lines;
     }
@@ -42,13 +44,14 @@ public:
     Seconds nextDeadline() const override { return 1e18; }
 
 private:
-    std::string unread_;
+    std::string unfinished_;
     bool isAtEnd_ = false;
 };
 
 void say(const Json& line) { std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl; }
 
 std::vector<Bytes> bytesIn(const Json& list) {
+    if (!list.is_array()) throw std::invalid_argument("expected a list of bytes");
     std::vector<Bytes> all;
     for (const Json& one : list) all.push_back(fromHex(one.get<std::string>()));
     return all;
@@ -127,8 +130,6 @@ private:
             Json answer = perform(command);
             if (answer.is_null()) return say({{"id", id}, {"unsupported", true}});
             say({{"id", id}, {"ok", answer}});
-        } catch (const Refused& refused) {
-            say({{"id", id}, {"error", {{"text", refused.text}}}});
         } catch (const std::exception& error) {
             say({{"id", id}, {"error", {{"text", error.what()}}}});
         }
@@ -147,7 +148,7 @@ private:
             return Json::object();
         }
         if (op != "submit" && op != "map" && op != "cancel" && op != "shutdown" && op != "close") return Json();
-        if (!client_) throw Refused{"connect first"};
+        if (!client_) throw std::runtime_error("connect first");
         if (op == "submit") {
             Call call{command.at("function"), bytesIn(command.value("arguments", Json::array())), optionsIn(command)};
             return {{"task", toHex(client_->submit(std::move(call)))}};
@@ -165,13 +166,14 @@ private:
     }
 
     Json connect(const Json& command) {
-        if (client_) throw Refused{"there is a connection; close it first"};
+        if (client_) throw std::runtime_error("there is a connection; close it first");
         Client::Options options;
         options.heartbeat = command.value("heartbeat", options.heartbeat);
         options.lease = command.value("lease", options.lease);
         options.giveUp = command.value("give_up", options.giveUp);
-        client_ = std::make_unique<Client>(context_, options);
-        client_->connect(command.at("scheduler"));
+        auto client = std::make_unique<Client>(context_, options);
+        client->connect(command.at("scheduler"));
+        client_ = std::move(client);
         return Json::object();
     }
 

@@ -46,18 +46,18 @@ export interface Result {
 const rowBytes = 2 * idBytes + 2 + 2; // of a call in the columns, with a function of its own
 const partBytes = 1 + 4;
 const envelopeSpare = 8192; // for the header
-const functionsMax = 65535;
+const functionsMax = 65535; // what their columns can say
+const partsMax = 65535;
 
-/** How many of these rows, from the first on, make a batch that keeps every limit (CLI-4). */
+/** How many of these rows, from the first on, make a batch that keeps every limit (CLI-4). Zero: not even the first. */
 export function batchLength(rows: readonly Row[], limits: Limits): number {
   let envelope = envelopeSpare;
   let payload = 0;
   for (const [index, row] of rows.entries()) {
     envelope += rowBytes + partBytes * row.arguments.length;
     payload += row.arguments.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    const fits =
-      index < Math.min(limits.batchTasks, functionsMax) && envelope <= limits.envelopeBytes && payload <= limits.payloadFrameBytes;
-    if (!fits) return Math.max(index, 1);
+    const isSayable = index < Math.min(limits.batchTasks, functionsMax) && row.arguments.length <= partsMax;
+    if (!isSayable || envelope > limits.envelopeBytes || payload > limits.payloadFrameBytes) return index;
   }
   return rows.length;
 }

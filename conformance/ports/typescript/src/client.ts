@@ -43,7 +43,7 @@ export class Client {
   private readonly store: ObjectStore;
   private peerId: Id = "";
   private tasks = new Map<Id, Task>(); // the unfinished ones
-  private unsent: Id[] = []; // in the order of submitting
+  private unsent: Id[] = []; // in the order of submitting; some may have ended since
   private functions = new Set<string>(); // whose objects are in storage in our present name
   private giveUpTimer: NodeJS.Timeout | undefined;
   private mustBeginAnew = false;
@@ -226,7 +226,6 @@ export class Client {
     if (ended === undefined) return;
     this.store.release(this.peerId, [...ended.objects.values()]); // OWN-2
     this.tasks.delete(task);
-    this.unsent = this.unsent.filter((id) => id !== task);
     this.happened({ kind: "ended", task, status, value, ...(failure && { failure }) });
   }
 
@@ -260,14 +259,27 @@ export class Client {
       const end = waiting.findIndex(({ task }) => !isSame(task.call.options, options));
       const alike = end < 0 ? waiting : waiting.slice(0, end);
       const rows = alike.map(({ id, task }) => this.rowOf(id, task));
-      while (rows.length > 0) this.sendBatch(rows.splice(0, batchLength(rows, this.link.session.terms.limits)));
+      while (rows.length > 0) {
+        const length = batchLength(rows, this.link.session.terms.limits);
+        const batch = rows.splice(0, Math.max(length, 1));
+        if (length > 0) this.sendBatch(batch);
+        else batch.forEach(({ task }) => this.fail(task, codes.tooLarge, "the call has more arguments than a message can hold: join some of them"));
+      }
       waiting.splice(0, alike.length);
     }
   }
 
   private rowOf(id: Id, task: Task): Row {
     this.putFunction(task.call.function);
-    return { task: id, function: task.function, arguments: task.call.arguments.map((value, index) => this.argumentOf(id, task, value, index)) };
+    const { inlineBytes, payloadFrameBytes } = this.link.session.terms.limits;
+    let inlineTotal = 0;
+    // A part above the limit travels as an object (PAY-1), and so does what would make the payload too large (CLI-4).
+    const argumentOf = (value: Bytes, index: number): Argument => {
+      if (value.length > inlineBytes || inlineTotal + value.length > payloadFrameBytes / 2) return this.objectOf(id, task, value, index);
+      inlineTotal += value.length;
+      return inline(value);
+    };
+    return { task: id, function: task.function, arguments: task.call.arguments.map(argumentOf) };
   }
 
   private sendBatch(rows: readonly Row[]): void {
@@ -281,9 +293,7 @@ export class Client {
     }
   }
 
-  /** A part above the limit travels as an object (PAY-1). */
-  private argumentOf(id: Id, task: Task, value: Bytes, index: number): Argument {
-    if (value.length <= this.link.session.terms.limits.inlineBytes) return inline(value);
+  private objectOf(id: Id, task: Task, value: Bytes, index: number): Argument {
     const objectId = randomId();
     task.objects.set(index, objectId);
     this.putArgument(id, objectId, value);

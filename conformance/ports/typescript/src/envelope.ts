@@ -5,7 +5,7 @@
 import { Data, Message as Root } from "capnp-es";
 
 import * as codes from "../build/schema/constants.js";
-import { Envelope, Envelope_Message as Body } from "../build/schema/envelope.js";
+import { Envelope, Envelope_Message as Body, Envelope_Message_Which as kinds } from "../build/schema/envelope.js";
 import type { ResultBatch } from "../build/schema/tasks.js";
 import { type Bytes, type Id, idBytes, idsOf, toHex } from "./bytes.js";
 
@@ -80,6 +80,7 @@ export interface Message {
 }
 
 const withPayload: ReadonlySet<number> = new Set([Body.SUBMIT, Body.DISPATCH, Body.RESULTS, Body.PUT, Body.VALUE]);
+const knownKinds: ReadonlySet<number> = new Set(Object.values(kinds));
 const segmentsMax = 64;
 export const listItemsMax = 65536;
 
@@ -197,7 +198,7 @@ export function readMessage(frames: Frames, limits: Limits): Message {
     const envelope = rootOf(envelopeFrame).getRoot(Envelope);
     const { ack, message: body } = envelope;
     seq = envelope.seq;
-    if (body.which() > Body.EXPLANATION) {
+    if (!knownKinds.has(body.which())) {
       throw new Refusal(codes.unknownMessage, "ERR-2", "this client does not know messages of that kind: do without");
     }
     const frame = checkPayload(body, envelope.payloadFrames, payload, limits);

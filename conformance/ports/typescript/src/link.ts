@@ -19,12 +19,56 @@ const leaveMilliseconds = 1000;
 /** A fresh name for every socket: 16 bytes, none of them zero (FRM-3). */
 const routingId = (): string => randomBytes(12).toString("base64url");
 
+/** Throws a sentence for whoever has given the address. */
+export function checkAddress(address: string): void {
+  const [, port] = /^(?:tcp:\/\/.+:(\d{1,5})|ipc:\/\/.+)$/.exec(address) ?? [undefined, "0"];
+  const isRight = port === undefined || (Number(port) > 0 && Number(port) < 65536);
+  if (!isRight) throw new TypeError(`'${address}' is no address like tcp://127.0.0.1:2345 or ipc:///tmp/scheduler`);
+}
+
+/** A socket, which takes one message at a time: what is queued leaves in order. */
+class Wire {
+  // Marks drop in silence; the session bounds what is queued (FRM-12).
+  readonly dealer = new Dealer({ routingId: routingId(), linger: 0, sendHighWaterMark: 0, receiveHighWaterMark: 0 });
+  private readonly queue: Frames[] = [];
+  private isSending = false;
+  private isLeaving = false;
+
+  constructor(address: string) {
+    this.dealer.connect(address);
+  }
+
+  send(messages: readonly Frames[]): void {
+    for (const frames of messages) this.queue.push(frames);
+    if (!this.isSending) void this.drain();
+  }
+
+  /** Closes when what is queued is out; ZeroMQ has another second for it. */
+  leave(): void {
+    this.dealer.linger = leaveMilliseconds;
+    this.isLeaving = true;
+    if (!this.isSending) this.dealer.close();
+  }
+
+  private async drain(): Promise<void> {
+    this.isSending = true;
+    try {
+      for (let next = this.queue.shift(); next !== undefined && !this.dealer.closed; next = this.queue.shift()) {
+        await this.dealer.send(next.map((frame) => Buffer.from(frame.buffer, frame.byteOffset, frame.length)));
+      }
+    } catch (error) {
+      if (!this.dealer.closed) throw error; // else it was given up while it sent
+    } finally {
+      this.isSending = false;
+    }
+    if (this.isLeaving) this.dealer.close();
+  }
+}
+
 export class Link {
   readonly session: Session;
   address = "";
-  private socket: Dealer | undefined;
-  private unsent: Frames[] = [];
-  private isSending = false;
+  private wire: Wire | undefined;
   private timer: NodeJS.Timeout | undefined;
   private redialTimer: NodeJS.Timeout | undefined;
   private isTurnDue = false;
@@ -38,6 +82,7 @@ export class Link {
   }
 
   dial(address: string, peerId: Id): void {
+    checkAddress(address);
     clearTimeout(this.redialTimer);
     this.address = address;
     this.session.dial(peerId, steadyNow());
@@ -61,18 +106,15 @@ export class Link {
     this.turnSoon();
   }
 
-  /** Says Bye; what is queued has a second to get out. */
+  /** Says Bye, if there is a session to be left. */
   leave(code: number, text: string): void {
     this.session.leave(code, text, steadyNow());
-    const { outgoing } = this.session.take();
-    this.unsent.push(...outgoing);
+    const { wantsFreshSocket, outgoing } = this.session.take();
+    if (!wantsFreshSocket) this.wire?.send(outgoing);
+    this.wire?.leave();
+    this.wire = undefined;
     clearTimeout(this.timer);
     clearTimeout(this.redialTimer);
-    const leaving = this.socket;
-    this.socket = undefined;
-    if (leaving === undefined) return;
-    leaving.linger = leaveMilliseconds;
-    void this.drain(leaving).finally(() => leaving.close());
   }
 
   // ---------------------------------------------------------------- turns
@@ -92,52 +134,31 @@ export class Link {
     for (let hasMore = true; hasMore; ) {
       const step = this.session.take();
       if (step.wantsFreshSocket) this.openSocket();
-      if (this.socket !== undefined) this.unsent.push(...step.outgoing);
+      this.wire?.send(step.outgoing);
       step.events.forEach(this.onEvent);
       this.session.settle(steadyNow());
       hasMore = step.events.length > 0 || step.outgoing.length > 0;
     }
-    if (this.socket !== undefined && !this.isSending) void this.drain(this.socket);
     clearTimeout(this.timer);
     const seconds = this.session.nextDeadline() - steadyNow();
     if (Number.isFinite(seconds)) this.timer = setTimeout(() => this.turn(), Math.max(0, seconds * 1000));
   }
 
   private openSocket(): void {
-    this.socket?.close();
-    this.unsent = [];
-    // Marks drop in silence; the session bounds what is queued (FRM-12).
-    const socket = new Dealer({ routingId: routingId(), linger: 0, sendHighWaterMark: 0, receiveHighWaterMark: 0 });
-    socket.connect(this.address);
-    this.socket = socket;
-    void this.listen(socket);
+    this.wire?.dealer.close();
+    this.wire = new Wire(this.address);
+    void this.listen(this.wire);
   }
 
-  private async listen(socket: Dealer): Promise<void> {
+  private async listen(wire: Wire): Promise<void> {
     try {
-      for await (const frames of socket) {
-        if (socket !== this.socket) return; // given up
+      for await (const frames of wire.dealer) {
+        if (wire !== this.wire) return; // given up
         this.session.receive(frames, steadyNow());
         this.turn();
       }
     } catch (error) {
-      if (socket === this.socket) throw error; // else it was closed while we listened
-    }
-  }
-
-  /** A socket takes one message at a time. */
-  private async drain(socket: Dealer): Promise<void> {
-    this.isSending = true;
-    try {
-      for (let next = this.unsent.shift(); next !== undefined; next = this.unsent.shift()) {
-        await socket.send(next.map((frame) => Buffer.from(frame.buffer, frame.byteOffset, frame.length)));
-        if (this.socket !== undefined && socket !== this.socket) return; // what is queued now belongs to another
-      }
-    } catch (error) {
-      if (socket === this.socket) throw error;
-    } finally {
-      this.isSending = false;
-      if (this.socket !== undefined && this.socket !== socket && this.unsent.length > 0) void this.drain(this.socket);
+      if (wire === this.wire) throw error; // else it was closed while we listened
     }
   }
 }

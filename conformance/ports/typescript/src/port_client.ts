@@ -64,12 +64,13 @@ const commands: Readonly<Record<string, (command: Json) => Json>> = {
   info: () => ({ adapter: 1, name: "scaler-port-typescript", version: "1.0.0", roles: ["client"], features: [] }),
   connect: (command) => {
     if (client !== undefined) throw new Error("there is a connection; close it first");
-    client = new Client((happening) => say(eventOf(happening)), {
+    const fresh = new Client((happening) => say(eventOf(happening)), {
       heartbeat: given(command, "heartbeat", isNumber, 2),
       lease: given(command, "lease", isNumber, 60),
       giveUp: given(command, "give_up", isNumber, 60),
     });
-    client.connect(given(command, "scheduler", isString));
+    fresh.connect(given(command, "scheduler", isString));
+    client = fresh;
     return {};
   },
   submit: (command) => ({

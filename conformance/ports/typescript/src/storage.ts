@@ -251,9 +251,5 @@ function failureOf(said: Said): StorageError | undefined {
 }
 
 /** Where the storage is when the Welcome does not say: beside the scheduler (HSK-18). */
-export function storageBeside(address: string): string {
-  if (address.startsWith("ipc://")) return `${address}-storage`;
-  const [, host, port] = /^(tcp:\/\/.+):(\d+)$/.exec(address) ?? [];
-  if (port === undefined) throw new Error(`the address ${address} is not like tcp://127.0.0.1:2345`);
-  return `${host}:${Number(port) + 1}`;
-}
+export const storageBeside = (address: string): string =>
+  address.startsWith("ipc://") ? `${address}-storage` : address.replace(/\d+$/, (port) => String(Number(port) + 1));

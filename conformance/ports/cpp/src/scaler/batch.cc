@@ -261,10 +261,10 @@ Bytes writeFailure(const Failure& failure, uint32_t inlineBytes) {
         error.setExitCode(cut.exitCode);
         error.setPeakMemoryBytes(cut.peakMemoryBytes);
         Bytes encoded = writeRoot(builder);
-        if (encoded.size() <= inlineBytes) return encoded;
-        std::string& longest = cut.text.empty() ? cut.message : cut.text;  // PAY-2
-        longest.resize(longest.size() / 2);
-        while (!longest.empty() && (longest.back() & 0x80) != 0) longest.pop_back();  // never half a character
+        std::string& cuttable = cut.text.empty() ? cut.message : cut.text;  // PAY-2
+        if (encoded.size() <= inlineBytes || cuttable.empty()) return encoded;
+        cuttable.resize(cuttable.size() / 2);
+        while (!cuttable.empty() && (cuttable.back() & 0x80) != 0) cuttable.pop_back();  // never half a character
     }
 }
 

@@ -211,7 +211,6 @@ void Client::end(const Id& task, Outcome outcome) {
     }
     store_.release(peerId_, owned);
     tasks_.erase(found);
-    unsent_.erase(std::remove(unsent_.begin(), unsent_.end(), task), unsent_.end());
     happenings_.push_back(std::move(outcome));
 }
 
@@ -258,7 +257,9 @@ void Client::submitUnsent() {
     std::vector<Id> inBatch;
     std::optional<Submission> submission;
     for (const Id& id : waiting) {
-        Task& task = tasks_.at(id);
+        auto found = tasks_.find(id);
+        if (found == tasks_.end()) continue;  // it has ended, canceled for instance
+        Task& task = found->second;
         putFunction(task.call.function);
         std::vector<Argument> arguments = argumentsOf(id, task);
         if (submission && !submission->add(id, task.function, arguments, task.call.options)) {
@@ -267,8 +268,12 @@ void Client::submitUnsent() {
             submission.reset();
         }
         if (!submission) {
-            submission.emplace(task.call.options, options_.standing, limits);
-            submission->add(id, task.function, arguments, task.call.options);
+            Submission fresh(task.call.options, options_.standing, limits);
+            if (!fresh.add(id, task.function, arguments, task.call.options)) {
+                fail(id, TOO_LARGE, "the call has more arguments than a message can hold: join some of them");
+                continue;
+            }
+            submission.emplace(std::move(fresh));
         }
         inBatch.push_back(id);
     }
@@ -280,12 +285,15 @@ void Client::sendSubmission(Submission& submission, const std::vector<Id>& tasks
     for (const Id& task : tasks) tasks_.at(task).submitSeq = seq;
 }
 
-// A part above the limit travels as an object (PAY-1).
+// A part above the limit travels as an object (PAY-1), and so does what would make the payload too large (CLI-4).
 std::vector<Argument> Client::argumentsOf(const Id& id, Task& task) {
+    const Limits& limits = link_.session().terms().limits;
     std::vector<Argument> arguments;
+    size_t inlineTotal = 0;
     for (size_t index = 0; index < task.call.arguments.size(); ++index) {
         const Bytes& value = task.call.arguments[index];
-        if (value.size() <= link_.session().terms().limits.inlineBytes) {
+        if (value.size() <= limits.inlineBytes && inlineTotal + value.size() <= limits.payloadFrameBytes / 2) {
+            inlineTotal += value.size();
             arguments.push_back(Argument{KIND_INLINE, value});
             continue;
         }

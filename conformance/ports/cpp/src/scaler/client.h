@@ -99,7 +99,7 @@ private:
     ObjectStore store_;
     Id peerId_;
     std::map<Id, Task> tasks_;  // the unfinished ones
-    std::vector<Id> unsent_;    // in the order of submitting
+    std::vector<Id> unsent_;    // in the order of submitting; some may have ended since
     std::set<std::string> functions_;  // whose objects are in storage in our present name
     std::vector<Happening> happenings_;
     Seconds withoutSessionSince_ = 0;

@@ -115,9 +115,8 @@ void checkSegments(const Bytes& envelope) {
 
 }  // namespace
 
-Message::Message(kj::Array<capnp::word> words, Bytes payload)
-    : words_(std::make_shared<kj::Array<capnp::word>>(kj::mv(words))),
-      payload_(std::make_shared<Bytes>(std::move(payload))) {
+Message::Message(kj::Array<capnp::word> words)
+    : words_(std::make_shared<kj::Array<capnp::word>>(kj::mv(words))), payload_(std::make_shared<Bytes>()) {
     capnp::ReaderOptions options;
     options.nestingLimit = nestingMax;
     options.traversalLimitInWords = 4 * words_->size() + listItemsMax;  // checked once, then read by the role
@@ -132,12 +131,11 @@ std::variant<Message, Refusal> readMessage(Frames frames, const Limits& limits) 
             refuse(TOO_LARGE, "FRM-4", "the envelope has " + std::to_string(frames.envelope.size()) + " bytes", true);
         }
         checkSegments(frames.envelope);
-        Message message(wordsOf(frames.envelope), frames.payload.empty() ? Bytes() : std::move(frames.payload[0]));
+        Message message(wordsOf(frames.envelope));
         if (message.reader_->getEnd() != message.words_->end() || frames.envelope.size() % sizeof(capnp::word) != 0) {
             refuse(BAD_ENVELOPE, "FRM-6", "bytes follow the last segment", true);
         }
         seq = message.seq();
-        if (!frames.payload.empty()) frames.payload[0] = message.payload();
         capnp::DynamicStruct::Reader whole(message.envelope_);
         capnp::DynamicStruct::Reader body(message.body());
         if (body.which() == nullptr) {
@@ -145,6 +143,7 @@ std::variant<Message, Refusal> readMessage(Frames frames, const Limits& limits) 
         }
         checkFrames(message.envelope_, frames.payload, limits);
         checkStruct(whole);
+        if (!frames.payload.empty()) *message.payload_ = std::move(frames.payload[0]);
         return message;
     } catch (Refusal& refusal) {
         refusal.seq = seq;

@@ -41,7 +41,7 @@ struct Refusal {
 // A message that was read in full, so that nothing in it can surprise a role (FRM-8).
 class Message {
 public:
-    Message(kj::Array<capnp::word> words, Bytes payload);
+    explicit Message(kj::Array<capnp::word> words);
 
     uint64_t seq() const { return envelope_.getSeq(); }
     uint64_t ack() const { return envelope_.getAck(); }

@@ -1,8 +1,10 @@
 #include "scaler/link.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <stdexcept>
 
 namespace scaler {
 
@@ -44,6 +46,15 @@ Seconds steadyNow() {
     return std::chrono::duration<Seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+void checkAddress(const std::string& address) {
+    auto beginsWith = [&](std::string_view scheme) { return address.size() > scheme.size() && address.rfind(scheme, 0) == 0; };
+    const char* end = address.data() + address.size();
+    uint16_t port = 0;
+    bool isTcp = beginsWith("tcp://") && std::from_chars(address.data() + address.rfind(':') + 1, end, port).ptr == end;
+    if ((isTcp && port > 0) || beginsWith("ipc://")) return;
+    throw std::invalid_argument("'" + address + "' is no address like tcp://127.0.0.1:2345 or ipc:///tmp/scheduler");
+}
+
 void waitForAny(const std::vector<Pollable*>& pollables, Seconds longest) {
     std::vector<zmq::pollitem_t> items;
     Seconds until = steadyNow() + longest;
@@ -65,6 +76,7 @@ Link::Link(zmq::context_t& context, Session::Introduce introduce, Seconds heartb
 Link::~Link() = default;
 
 void Link::dial(const std::string& address, const Id& peerId) {
+    checkAddress(address);
     address_ = address;
     redialAt_ = 0;
     session_.dial(peerId, steadyNow());
@@ -93,9 +105,11 @@ void Link::refuse(const Refusal& refusal) {
 
 void Link::leave(uint16_t code, const std::string& text) {
     session_.leave(code, text, steadyNow());
-    std::vector<Event> ignored;
-    flush(ignored);
-    if (socket_) socket_.set(zmq::sockopt::linger, leaveMilliseconds);
+    Step step = session_.take();
+    if (socket_ && !step.wantsFreshSocket) {  // else there is no session to be left
+        for (const Frames& frames : step.outgoing) transmit(socket_, frames);
+        socket_.set(zmq::sockopt::linger, leaveMilliseconds);
+    }
     socket_.close();
 }
 

@@ -10,6 +10,9 @@ namespace scaler {
 // The monotonic clock of this process, in seconds.
 Seconds steadyNow();
 
+// Throws std::invalid_argument with a sentence for whoever has given the address.
+void checkAddress(const std::string& address);
+
 // One thing a loop waits for: sockets that become readable, or a deadline.
 class Pollable {
 public:
@@ -26,7 +29,7 @@ public:
     Link(zmq::context_t& context, Session::Introduce introduce, Seconds heartbeat = 2, Seconds lease = 60);
     ~Link() override;
 
-    void dial(const std::string& address, const Id& peerId);
+    void dial(const std::string& address, const Id& peerId);  // throws as `checkAddress`
     // The same server, after a pause: for when a session is over and another is wanted.
     void dialAgain(const Id& peerId);
     uint64_t send(const Fill& fill, std::optional<Bytes> payload = std::nullopt);

@@ -1,8 +1,6 @@
 #include "scaler/storage.h"
 
 #include <algorithm>
-#include <charconv>
-#include <stdexcept>
 
 #include "constants.capnp.h"
 
@@ -244,14 +242,8 @@ void ObjectStore::finishDownload(uint64_t transfer, uint16_t code, const std::st
 
 std::string storageBeside(const std::string& schedulerAddress) {
     if (schedulerAddress.rfind("ipc://", 0) == 0) return schedulerAddress + "-storage";
-    size_t colon = schedulerAddress.rfind(':');
-    int port = 0;
-    const char* end = schedulerAddress.data() + schedulerAddress.size();
-    bool isTcp = schedulerAddress.rfind("tcp://", 0) == 0 && colon > 5;
-    if (!isTcp || std::from_chars(schedulerAddress.data() + colon + 1, end, port).ptr != end) {
-        throw std::runtime_error("the address " + schedulerAddress + " is not like tcp://127.0.0.1:2345");
-    }
-    return schedulerAddress.substr(0, colon + 1) + std::to_string(port + 1);
+    size_t port = schedulerAddress.rfind(':') + 1;
+    return schedulerAddress.substr(0, port) + std::to_string(std::stoi(schedulerAddress.substr(port)) + 1);
 }
 
 }  // namespace scaler

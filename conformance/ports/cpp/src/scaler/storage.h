@@ -93,7 +93,7 @@ private:
     std::function<void()> restarted_;
 };
 
-// Where the storage is when the scheduler's Welcome does not say: one port above the scheduler's (HSK-18).
+// Where the storage is when the scheduler's Welcome does not say: one port above the scheduler's (HSK-18). Takes what `checkAddress` accepts.
 std::string storageBeside(const std::string& schedulerAddress);
 
 }  // namespace scaler

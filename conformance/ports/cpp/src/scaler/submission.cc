@@ -9,7 +9,7 @@ namespace {
 constexpr size_t rowBytes = 2 * idBytes + 2 + 2;  // of a call in the columns, with a function of its own
 constexpr size_t partBytes = 1 + 4;
 constexpr size_t envelopeSpare = 8192;  // for the header
-constexpr size_t functionsMax = 65535;
+constexpr size_t functionsMax = 65535, partsMax = 65535;  // what their columns can say
 
 }  // namespace
 
@@ -19,10 +19,10 @@ bool Submission::add(const Id& task, const Id& function, const std::vector<Argum
     for (const Argument& argument : arguments) bytes += argument.bytes.size();
     size_t columns = functions_.size() + ids_.size() + functionIndexes_.size() + partCounts_.size() +
                      partKinds_.size() + partSizes_.size();
-    bool fits = count_ < limits_.batchTasks && indexes_.size() < functionsMax &&
+    bool fits = count_ < limits_.batchTasks && indexes_.size() < functionsMax && arguments.size() <= partsMax &&
                 columns + rowBytes + arguments.size() * partBytes + envelopeSpare <= limits_.envelopeBytes &&
                 payload_.size() + bytes <= limits_.payloadFrameBytes;
-    if (count_ > 0 && (!fits || !(options == options_))) return false;
+    if (!fits || !(options == options_)) return false;
     auto [at, isNew] = indexes_.emplace(function, static_cast<uint16_t>(indexes_.size()));
     if (isNew) functions_ += function;
     ids_ += task;

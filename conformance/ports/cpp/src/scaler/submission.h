@@ -45,9 +45,8 @@ public:
     Submission(CallOptions options, Standing standing, const Limits& limits)
         : options_(std::move(options)), standing_(std::move(standing)), limits_(limits) {}
 
-    // False when the batch is full: send it, and begin another (CLI-4).
+    // False when the batch is full: send it, and begin another (CLI-4). A call that an empty one refuses fits into none.
     bool add(const Id& task, const Id& function, const std::vector<Argument>& arguments, const CallOptions& options);
-    bool isEmpty() const { return count_ == 0; }
     Fill fill() const;
     Bytes takePayload() { return std::move(payload_); }
 

@@ -139,9 +139,7 @@ void Agent::onMessage(const Message& message) {
         case Body::SHUTDOWN:
             return drain(body.getShutdown().getGraceSeconds());
         case Body::ERROR:
-            std::fprintf(stderr, "scaler_port_worker: the scheduler refused a message: %s\n",
-                         body.getError().getText().cStr());
-            return;
+            return onError(body.getError());
         default:
             link_.refuse(Refusal{NOT_ALLOWED, "HSK-13", "a worker does not receive that", false, message.seq()});
     }
@@ -163,6 +161,17 @@ void Agent::onDispatch(const Message& message) {
         refusal.seq = message.seq();
         link_.refuse(refusal);
     }
+}
+
+// The first message of a worker is its status. Only a server that is no scheduler refuses it as a whole.
+void Agent::onError(Error::Reader error) {
+    if (error.getCode() == NOT_ALLOWED && error.getRefSeq() == statusSeq_) {
+        std::fprintf(stderr, "scaler_port_worker: %s is no scheduler, but perhaps a storage: %s\n",
+                     options_.scheduler.c_str(), error.getText().cStr());
+        exitCode_ = 1;
+        return;
+    }
+    std::fprintf(stderr, "scaler_port_worker: the scheduler refused a message: %s\n", error.getText().cStr());
 }
 
 void Agent::onCancel(Cancel::Reader cancel) {
@@ -244,7 +253,7 @@ void Agent::tellStatus() {
     Seconds now = steadyNow(), heartbeat = link_.session().terms().heartbeat;
     if (now < statusAt_) return;
     double used = processorSecondsOfAgent();
-    link_.send([&](Body::Builder body) {
+    statusSeq_ = link_.send([&](Body::Builder body) {
         auto status = body.initWorkerStatus();
         status.setAgentCpu(static_cast<float>((used - statusProcessorSeconds_) / heartbeat));
         status.setAgentRssBytes(residentBytes(getpid()));

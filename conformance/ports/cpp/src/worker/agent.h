@@ -53,6 +53,7 @@ private:
     void onLost(const Lost& lost);
     void onMessage(const Message& message);
     void onDispatch(const Message& message);
+    void onError(Error::Reader error);
     void onCancel(Cancel::Reader cancel);
     void onRecall(Recall::Reader recall);
     void drain(Seconds grace);
@@ -95,9 +96,10 @@ private:
     std::map<Number, Held> held_;
     std::unordered_map<Id, Number> numbers_;
     Number lastNumber_ = 0;
-    std::unordered_map<Id, std::string> functions_;  // names by the ids of their objects, which never change (STO-2)
+    std::unordered_map<Id, Bytes> functions_;  // those it has, by the ids of their objects, which never change (STO-2)
     size_t toldBlocked_ = 0;
     Seconds statusAt_ = 0;
+    uint64_t statusSeq_ = 0;  // of the last WorkerStatus
     double statusProcessorSeconds_ = 0;
     bool isDraining_ = false;
     Seconds drainUntil_ = 0;

@@ -5,20 +5,22 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace scaler {
 
 namespace {
 
-constexpr size_t lengthBytes = 4;
+constexpr size_t lengthBytes = sizeof(uint64_t);
 constexpr size_t readBytes = 256 << 10;
 
 }  // namespace
 
 Channel::Channel(Channel&& other) noexcept
-    : fd_(other.fd_), unwritten_(std::move(other.unwritten_)), unread_(std::move(other.unread_)) {
-    other.fd_ = -1;
-}
+    : fd_(std::exchange(other.fd_, -1)),
+      unwritten_(std::move(other.unwritten_)),
+      unread_(std::move(other.unread_)),
+      writtenBytes_(other.writtenBytes_) {}
 
 Channel::~Channel() {
     if (fd_ >= 0) close(fd_);
@@ -26,15 +28,19 @@ Channel::~Channel() {
 
 void Channel::queue(const Json& frame) {
     std::vector<uint8_t> encoded = Json::to_cbor(frame);
-    append<uint32_t>(unwritten_, static_cast<uint32_t>(encoded.size()));
+    append<uint64_t>(unwritten_, encoded.size());
     unwritten_.append(encoded.begin(), encoded.end());
 }
 
 bool Channel::pump() {
-    while (!unwritten_.empty()) {
-        ssize_t count = send(fd_, unwritten_.data(), unwritten_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (wantsToWrite()) {
+        ssize_t count = send(fd_, unwritten_.data() + writtenBytes_, unwritten_.size() - writtenBytes_, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (count < 0) break;  // full, or gone: then reading says so
-        unwritten_.erase(0, static_cast<size_t>(count));
+        writtenBytes_ += static_cast<size_t>(count);
+    }
+    if (!wantsToWrite()) {
+        unwritten_.clear();
+        writtenBytes_ = 0;
     }
     char buffer[readBytes];
     while (true) {
@@ -51,7 +57,7 @@ bool Channel::pump() {
 
 std::optional<Json> Channel::next() {
     if (unread_.size() < lengthBytes) return std::nullopt;
-    size_t length = numberAt<uint32_t>(unread_, 0);
+    size_t length = numberAt<uint64_t>(unread_, 0);
     if (unread_.size() < lengthBytes + length) return std::nullopt;
     Json frame = Json::from_cbor(unread_.begin() + lengthBytes, unread_.begin() + static_cast<ssize_t>(lengthBytes + length));
     unread_.erase(0, lengthBytes + length);

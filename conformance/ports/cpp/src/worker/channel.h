@@ -18,7 +18,7 @@ public:
     ~Channel();
 
     int fd() const { return fd_; }
-    bool wantsToWrite() const { return !unwritten_.empty(); }
+    bool wantsToWrite() const { return writtenBytes_ < unwritten_.size(); }
 
     // For the agent, whose end does not block: false when the other end is gone.
     void queue(const Json& frame);
@@ -32,6 +32,7 @@ public:
 private:
     int fd_;
     Bytes unwritten_, unread_;
+    size_t writtenBytes_ = 0;  // of `unwritten_`, which is cleared when all of it is
 };
 
 inline Json binary(const Bytes& bytes) { return Json::binary(std::vector<uint8_t>(bytes.begin(), bytes.end())); }

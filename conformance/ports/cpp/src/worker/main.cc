@@ -7,7 +7,8 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <map>
+#include <sstream>
+#include <stdexcept>
 
 #include "worker/agent.h"
 #include "worker/processor.h"
@@ -34,6 +35,15 @@ A worker of the Scaler protocol, version 1, for functions by name.
     std::exit(2);
 }
 
+std::string address(const std::string& text) {
+    try {
+        scaler::checkAddress(text);
+    } catch (const std::invalid_argument& error) {
+        fail(error.what());
+    }
+    return text;
+}
+
 double number(const std::string& option, const std::string& text, double least) {
     size_t end = 0;
     double value = 0;
@@ -42,7 +52,9 @@ double number(const std::string& option, const std::string& text, double least) 
     } catch (const std::exception&) {
     }
     if (end == 0 || end != text.size() || !(value >= least) || value > 1e9) {
-        fail(option + " takes a number of at least " + std::to_string(least) + ", not '" + text + "'");
+        std::ostringstream what;
+        what << option << " takes a number of at least " << least << ", not '" << text << "'";
+        fail(what.str());
     }
     return value;
 }
@@ -66,8 +78,8 @@ scaler::WorkerOptions parse(int count, char** words) {
         }
         if (at + 1 == count) fail(option + " needs a value, or is no option");
         std::string value = words[++at];
-        if (option == "--scheduler") options.scheduler = value;
-        else if (option == "--storage") options.storage = value;
+        if (option == "--scheduler") options.scheduler = address(value);
+        else if (option == "--storage") options.storage = address(value);
         else if (option == "--name") options.name = value;
         else if (option == "--places") options.places = static_cast<uint32_t>(number(option, value, 1));
         else if (option == "--blocked") options.blockedMax = static_cast<uint32_t>(number(option, value, 0));

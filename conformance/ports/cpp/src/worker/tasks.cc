@@ -34,8 +34,8 @@ void Agent::accept(Task task) {
                       "this worker runs functions by name only: ask for a capability that it does not offer");
     }
     held.missing = 1;  // not ready before all has been asked for
-    fetchFunction(number);
     size_t count = held.task.parts.size();
+    fetchFunction(number);  // from here on it may have been refused, and be gone
     for (size_t index = 0; index < count && held_.count(number) > 0; ++index) {
         if (held.task.parts[index].kind == KIND_OBJECT) fetchPart(number, index);
     }
@@ -52,7 +52,6 @@ void Agent::fetchFunction(Number number) {
     }
     ++held.missing;
     store_.get(id, objectWait, [this, number, id](uint16_t code, const std::string& text, Bytes value) {
-        if (code == OK && contentId(value) == id) functions_[id] = value;
         auto still = held_.find(number);
         if (still == held_.end()) return;
         if (code != OK) return refuse(number, code, "the function (object " + toHex(id) + ") is not there: " + text);
@@ -83,6 +82,7 @@ void Agent::arrived(Number number) {
         return refuse(number, FUNCTION_UNREADABLE,
                       isNamed ? "this worker has no function '" + asText(name) + "'" : "the function is not a name");
     }
+    if (contentId(held.function) == held.task.function) functions_.emplace(held.task.function, held.function);
     held.function = name;
     held.state = State::ready;
 }
