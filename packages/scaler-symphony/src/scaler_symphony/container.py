@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The service half: what Symphony starts on its hosts, by the application profile, to run tasks.
 
 `scaler_symphony_service` is a ServiceContainer as small as they come. A task's own errors are results like any other:
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
 import cloudpickle
@@ -63,9 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(PROGRAM, lambda: _run(arguments))
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def parser() -> ArgumentParser:
     parser = ArgumentParser(PROGRAM, description="Runs tasks inside Symphony, which starts it; see the dist's README.")
-    parser.parse_settings(arguments)
+    parser.add_argument(
+        "--profile", action="store_true", help="print an application profile to begin from, for soamreg, and end"
+    )
+    return parser
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    if parser().parse_settings(arguments).profile:
+        print(resources.files("scaler_symphony").joinpath("profile.xml").read_text(encoding="utf-8"), end="")
+        return 0
     container = container_class(import_soamapi())()
     container.run()
     return 0
