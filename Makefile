@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check format docs conformance ports simulate bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo test check format docs conformance mutants ports simulate bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -74,6 +74,9 @@ docs: $(READY)  ## the documentation site, in build/docs/html
 
 conformance: $(READY)  ## our roles through the conformance suite, with a report; FULL=1: as long as it takes
 	@$(BIN)/scaler-conformance run --manifest conformance/adapters/scaler.toml $(if $(FULL),--full) $(ARGS)
+
+mutants: $(READY)  ## does the suite notice our roles with a wrong line? Hours; ARGS="--sequences", or "worker/CAN-*"
+	@$(BIN)/python -m conformance.mutants --table $(ARGS)
 
 ports: $(READY)  ## build the C++ and TypeScript ports, test them with ours, and run the conformance suite on them
 	@$(MAKE) --no-print-directory -C conformance/ports PYTHON=$(abspath $(BIN)/python)

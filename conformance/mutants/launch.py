@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from types import CodeType, ModuleType
 
-from conformance.mutants.registry import Edit, all_mutants, mutated
+from conformance.mutants.registry import Edit, all_mutants, legal_variants, mutated
 
 VARIABLE = "SCALER_MUTANT"
 
@@ -50,7 +50,7 @@ class Mutation(importlib.abc.MetaPathFinder):
 
 
 def main() -> None:
-    mutant = all_mutants()[os.environ[VARIABLE]]
+    mutant = {**all_mutants(), **legal_variants()}[os.environ[VARIABLE]]
     assert not mutant.modules & set(sys.modules), "the launcher must not import what it is to change"
     sys.meta_path.insert(0, Mutation(mutant.edits))
     sys.argv = sys.argv[1:]

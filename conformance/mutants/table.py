@@ -1,4 +1,4 @@
-"""`table.txt`: what the hunts have found, mutant by mutant, so that a test can say whether each was hunted.
+"""`table.tsv`: what the hunts have found, mutant by mutant, so that a test can say whether each was hunted.
 
 Three columns: the mutant, the directed case that named its clause, and of how many generated runs how many found it.
 A dash stands for what the mutant's file gives a reason for.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .registry import FOLDER
 
-TABLE = FOLDER / "table.txt"
+TABLE = FOLDER / "table.tsv"
 NOTHING = "-"
 HEAD = "# Written by `python -m conformance.mutants --table`; with --sequences the last column. See DESIGN.md.\n"
 
@@ -33,5 +33,5 @@ def read() -> dict[str, Row]:
 
 
 def write(rows: Mapping[str, Row]) -> None:
-    lines = [f"{identifier} {row.case} {row.seeds}\n" for identifier, row in sorted(rows.items())]
+    lines = [f"{identifier}\t{row.case}\t{row.seeds}\n" for identifier, row in sorted(rows.items())]
     TABLE.write_text(HEAD + "".join(lines), encoding="utf-8", newline="\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conformance.mutants import table
 from conformance.mutants.hunt import hunt
-from conformance.mutants.registry import all_mutants, mutated, parse, source_of
+from conformance.mutants.registry import all_mutants, legal_variants, mutated, parse, source_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import support
@@ -32,11 +32,10 @@ HUNTED = tuple(all_mutants()) if support.IS_FULL else SAMPLE
 
 def test_every_mutant_fits_in_one_place() -> None:
     """When this fails somebody has rewritten those lines: write the mutant for what stands there now."""
-    sources = {
-        name: source_of(name).read_text(encoding="utf-8") for each in all_mutants().values() for name in each.modules
-    }
+    every = [*all_mutants().values(), *legal_variants().values()]
+    sources = {name: source_of(name).read_text(encoding="utf-8") for mutant in every for name in mutant.modules}
     # Those of several roles are the same edits.
-    places = {(module, mutant.edits): mutant.id for mutant in all_mutants().values() for module in mutant.modules}
+    places = {(module, mutant.edits): mutant.id for mutant in every for module in mutant.modules}
     wrong = []
     for (module, edits), identifier in places.items():
         try:

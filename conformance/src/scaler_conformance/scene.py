@@ -25,6 +25,7 @@ from .verdicts import Breach, Unsupported
 from .wire import CODES
 
 Peer = TypeVar("Peer", bound=Dialer)
+ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,18 @@ class Scene:
 
     def equal(self, found: Any, expected: Any, what: str, clause: str = "") -> None:
         if found != expected:
-            raise Breach(f"{what} is {_shown(found)} and must be {_shown(expected)}", clause)
+            raise Breach(f"{what} is {self._shown(found)} and must be {self._shown(expected)}", clause)
+
+    def _shown(self, value: Any) -> str:
+        """Ids by the names that the transcript has for them."""
+        if isinstance(value, bytes):
+            return self.transcript.known(value) if len(value) == ID_BYTES else _text(value)
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{self._shown(key)}: {self._shown(item)}" for key, item in value.items()) + "}"
+        if isinstance(value, (list, tuple, set, frozenset)):
+            inner = ", ".join(map(self._shown, value))
+            return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+        return str(value)
 
     def fail(self, text: str, clause: str = "") -> None:
         raise Breach(text, clause)
@@ -260,8 +272,8 @@ class Scene:
         return True
 
 
-def _shown(value: Any) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
+def _text(value: bytes) -> str:
+    return repr(value[:40])[1:] if value.isascii() else f"{value[:20].hex()} ({len(value)} bytes)"
 
 
 __all__ = ["CODES", "Scene"]

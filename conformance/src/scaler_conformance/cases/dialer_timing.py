@@ -87,7 +87,7 @@ def a_ping_is_answered_at_once(scene: Scene) -> None:
             scene.fail(f"a Pong took {watch.seconds:.2f} s")
 
 
-@case("LIV-7", "SES-6", fresh=True, seconds=30.0)
+@case("LIV-7", "SES-6", "HSK-1", fresh=True, seconds=30.0)
 def silence_makes_it_redial(scene: Scene) -> None:
     guest = scene.guest()
     _, lease = timers_of(guest)

@@ -220,7 +220,7 @@ def a_lost_session_leaves_its_units_alone(scene: Scene) -> None:
     again.wait(lambda: bool(again.in_state(STARTING, RUNNING)), "no unit was started", "MGR-4")
 
 
-@case("MGR-1", fresh=True)
+@case("MGR-1", "HSK-4", fresh=True)
 def it_has_the_same_id_when_it_is_started_again(scene: Scene) -> None:
     before = scene.manager_under_test().hello
     scene.start_again()
