@@ -136,8 +136,7 @@ export class Link {
       if (step.wantsFreshSocket) this.openSocket();
       this.wire?.send(step.outgoing);
       step.events.forEach(this.onEvent);
-      this.session.settle(steadyNow());
-      hasMore = step.events.length > 0 || step.outgoing.length > 0;
+      hasMore = this.session.settle(steadyNow()) || step.events.length > 0 || step.outgoing.length > 0;
     }
     clearTimeout(this.timer);
     const seconds = this.session.nextDeadline() - steadyNow();

@@ -122,8 +122,10 @@ export class Session {
   }
 
   /** The role has handled all events taken so far: now the Pongs, which come after what they have caused (LIV-4). */
-  settle(now: number): void {
-    for (const nonce of this.pings.splice(0)) this.send((body) => void (body._initPong().nonce = nonce), undefined, now);
+  settle(now: number): boolean {
+    const nonces = this.pings.splice(0);
+    for (const nonce of nonces) this.send((body) => void (body._initPong().nonce = nonce), undefined, now);
+    return nonces.length > 0;
   }
 
   take(): Step {
