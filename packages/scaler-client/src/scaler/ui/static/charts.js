@@ -1,5 +1,5 @@
-// Small charts over time on a canvas: lines, or areas on top of each other. Below each, its numbers as text: those of the
-// moment that is pointed at, or of now.
+// Small charts over time on a canvas: lines, or areas on top of each other. Below each, its numbers as text: those of
+// the moment that is pointed at, or of now.
 import { clock, element } from "./format.js";
 
 const PALETTE = ["#4c8fd6", "#d98a1f", "#3aa564", "#c2569b"];
@@ -62,7 +62,8 @@ export class Chart {
     const y = (value) => bottom - (bottom - TOP) * (value / most);
     this.frame(pen, right, bottom, most);
     bands.forEach((band, which) => line(pen, band, x, y, PALETTE[which]));
-    const index = this.pointed === null ? times.length - 1 : nearest(times, begin + span * (this.pointed - SIDE) / (right - SIDE));
+    const index = this.pointed === null ? times.length - 1
+      : nearest(times, begin + span * (this.pointed - SIDE) / (right - SIDE));
     if (this.pointed !== null) rule(pen, x(index), TOP, bottom);
     this.moment.textContent = this.pointed === null ? "" : ` at ${clock(times[index])}`;
     this.numbers.forEach((place, which) => { place.textContent = this.show(series[which][index]); });

@@ -59,15 +59,18 @@ class Picture {
       if (this.groups[index].getAttribute("class") !== name) this.groups[index].setAttribute("class", name);
     });
     const listed = graph.nodes.length < graph.tasks ? ` The first ${count(graph.nodes.length)} are drawn.` : "";
-    const unfinished = graph.unfinished ? `${count(graph.unfinished)} of ${plural(graph.tasks, "task")} unfinished` : `all ${plural(graph.tasks, "task")} ended`;
-    this.title.textContent = `Graph ${graph.id.slice(0, 8)} of client ${graph.client}: ${graph.runs ? "" : "no longer runs, "}${unfinished}.${listed}`;
+    const tasks = plural(graph.tasks, "task");
+    const unfinished = graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} ended`;
+    const runs = graph.runs ? "" : "no longer runs, ";
+    this.title.textContent = `Graph ${graph.id.slice(0, 8)} of client ${graph.client}: ${runs}${unfinished}.${listed}`;
     this.frame.setAttribute("aria-label", `${this.title.textContent} Arrow keys go through the tasks.`);
     this.say();
   }
 
   say() {
     const node = this.graph.nodes[this.chosen];
-    const text = node ? `${node[NAME]}, task ${taskName(node[TASK])}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}`
+    const text = node
+      ? `${node[NAME]}, task ${taskName(node[TASK])}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}`
       : "Point at a task and click, or use the arrow keys here, to see what it is.";
     if (this.words.textContent !== text) this.words.textContent = text;
     this.why.hidden = !node || !this.graph.runs || node[STATE] === "ended";
@@ -93,8 +96,8 @@ function made(tag, attributes) {
   return one;
 }
 
-// A layer is one more than the highest of what a task depends on. The fullest stands first; to its right tasks are as near
-// as there is room to the middle of what they depend on, to its left to the middle of what depends on them.
+// A layer is one more than the highest of what a task depends on. The fullest stands first; to its right tasks are as
+// near as there is room to the middle of what they depend on, to its left to the middle of what depends on them.
 function places(nodes, { wide, high, gapX, gapY }) {
   const layers = [], layer = [], spots = [], followers = nodes.map(() => []);
   nodes.forEach((node, index) => {
@@ -125,11 +128,13 @@ function picture(graph, choose) {
   const spots = places(graph.nodes, sizes);
   const svg = made("svg", {
     "aria-hidden": "true", class: sizes === SMALL ? "dense" : "",
-    width: EDGE + wide + Math.max(0, ...spots.map((spot) => spot.x)), height: EDGE + high + Math.max(0, ...spots.map((spot) => spot.y)),
+    width: EDGE + wide + Math.max(0, ...spots.map((spot) => spot.x)),
+    height: EDGE + high + Math.max(0, ...spots.map((spot) => spot.y)),
   });
   graph.nodes.forEach((node, index) => {
     for (const one of node[NEEDS]) {
-      const from = spots[one].x + wide, fromY = spots[one].y + high / 2, to = spots[index].x, toY = spots[index].y + high / 2, half = (from + to) / 2;
+      const from = spots[one].x + wide, fromY = spots[one].y + high / 2;
+      const to = spots[index].x, toY = spots[index].y + high / 2, half = (from + to) / 2;
       svg.append(made("path", { d: `M${from} ${fromY}C${half} ${fromY} ${half} ${toY} ${to} ${toY}` }));
     }
   });

@@ -99,8 +99,10 @@ export class Stream {
   // To the nearest bar on the same line, or to the one above or below it on the nearest line that has any.
   step(along, across) {
     const from = this.bars.find((bar) => bar.run === this.chosen) ?? this.bars[0];
-    const distance = (bar) => (along ? (bar.x - from.x) * along : Math.abs(bar.y - from.y) * 1e6 + Math.abs(bar.x - from.x));
-    const there = this.bars.filter((bar) => bar !== from && (along ? bar.y === from.y && distance(bar) >= 0 : (bar.y - from.y) * across > 0));
+    const distance = (bar) =>
+      (along ? (bar.x - from.x) * along : Math.abs(bar.y - from.y) * 1e6 + Math.abs(bar.x - from.x));
+    const isThere = (bar) => (along ? bar.y === from.y && distance(bar) >= 0 : (bar.y - from.y) * across > 0);
+    const there = this.bars.filter((bar) => bar !== from && isThere(bar));
     const found = there.reduce((best, bar) => (!best || distance(bar) < distance(best) ? bar : best), null);
     this.choose((found ?? from).run);
   }
@@ -115,14 +117,15 @@ export class Stream {
   }
 
   find({ offsetX: x, offsetY: y }) {
-    const found = this.bars.findLast((bar) => y >= bar.y && y < bar.y + bar.height && x >= bar.x - 1 && x <= bar.x + bar.width + 1);
+    const found = this.bars.findLast((bar) =>
+      y >= bar.y && y < bar.y + bar.height && x >= bar.x - 1 && x <= bar.x + bar.width + 1);
     if (found && found.run !== this.chosen) this.choose(found.run);
   }
 
   choose(run) {
     this.chosen = run;
-    this.detail.textContent = `${run[FUNCTION]}, ${run[STATUS]}, ran ${seconds(run[LASTED])} from ${clock(run[BEGUN])} ` +
-      `on processor ${run[PROCESS]} of worker ${run[WORKER]}; task ${run[TASK]}`;
+    this.detail.textContent = `${run[FUNCTION]}, ${run[STATUS]}, ran ${seconds(run[LASTED])} ` +
+      `from ${clock(run[BEGUN])} on processor ${run[PROCESS]} of worker ${run[WORKER]}; task ${run[TASK]}`;
     this.soon();
   }
 
@@ -172,7 +175,8 @@ export class Stream {
       if (index === undefined) continue;
       const x = Math.max(label, label + (run[BEGUN] - begin) * scale);
       const stop = Math.min(width, label + (run[BEGUN] + run[LASTED] - begin) * scale);
-      const bar = { run, x, y: AXIS + index * each, width: Math.max(1, stop - x - (stop - x > 3 ? 0.5 : 0)), height: each - 1 };
+      const wide = Math.max(1, stop - x - (stop - x > 3 ? 0.5 : 0));
+      const bar = { run, x, y: AXIS + index * each, width: wide, height: each - 1 };
       if (stop - x < 1) tiny += 1;
       const isBad = run[STATUS] !== "success";
       if (bar.y > top && bar.y < bottom) {
@@ -193,7 +197,7 @@ export class Stream {
   shade(pen, begin, end, width, height) {
     const { runs, sampled } = this.history;
     const label = this.label;
-    const known = sampled > runs.length ? runs[0][BEGUN] : begin;
+    const known = runs.length && sampled > runs.length ? runs[0][BEGUN] : begin;
     if (known <= begin) return;
     pen.fillStyle = themed("--page");
     pen.fillRect(label, AXIS, (Math.min(known, end) - begin) / (end - begin) * (width - label), height);
@@ -232,12 +236,15 @@ export class Stream {
     const share = ended ? sampled / ended : 1;
     const text = !ended ? "No task has ended since scaler_ui began to watch; long ones show when they end."
       : share > 0.999 ? `Every task that has ended: ${plural(bars, "bar")} here.`
-        : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended (${(100 * share).toPrecision(2)}%); ${plural(bars, "bar")} here.`;
-    const kept = sampled > runs.length ? ` Kept are the last ${count(runs.length)}, since ${clock(runs[0][BEGUN])}.` : "";
+        : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended (${(100 * share).toPrecision(2)}%); ` +
+          `${plural(bars, "bar")} here.`;
+    const oldest = runs.length && sampled > runs.length ? clock(runs[0][BEGUN]) : "";
+    const kept = oldest ? ` Kept are the last ${count(runs.length)}, since ${oldest}.` : "";
     const cut = processors > shown ? ` ${shown} of ${count(processors)} processors are shown: search for others.` : "";
     const thin = isTiny ? " Bars are a pixel wide at least, and short tasks shorter than they look: zoom in." : "";
     this.note.textContent = text + kept + cut + thin;
-    this.canvas.setAttribute("aria-label", `${plural(bars, "task")} on ${plural(shown, "processor")} in ${seconds(this.span)}. ` +
+    const all = `${plural(bars, "task")} on ${plural(shown, "processor")} in ${seconds(this.span)}.`;
+    this.canvas.setAttribute("aria-label", `${all} ` +
       "Arrow keys go through them, plus and minus zoom. The task log shows the same as a table.");
   }
 

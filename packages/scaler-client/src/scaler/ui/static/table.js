@@ -58,9 +58,10 @@ export class Table {
       const mark = is ? (this.sort.down ? " ▼" : " ▲") : "";
       this.heads[index].firstChild.textContent = column.title + mark;
     });
-    this.note.textContent = !rows.length ? this.empty
-      : sorted.length > shown.length ? `${count(shown.length)} of ${count(sorted.length)} are shown: sort, search, or` : "";
-    this.more.hidden = sorted.length <= shown.length;
+    const isCut = sorted.length > shown.length;
+    const cut = isCut ? `${count(shown.length)} of ${count(sorted.length)} are shown: sort, search, or` : "";
+    this.note.textContent = rows.length ? cut : this.empty;
+    this.more.hidden = !isCut;
   }
 
   sorted(rows) {
@@ -102,5 +103,6 @@ export class Table {
   }
 }
 
-export const matches = (words, ...texts) => words.every((word) => texts.some((text) => text.toLowerCase().includes(word)));
+export const matches = (wanted, ...texts) =>
+  wanted.every((word) => texts.some((text) => text.toLowerCase().includes(word)));
 export const words = (input) => input.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,0 +1,63 @@
+// Every table of the page: its columns, and what it says when it is empty.
+import { bytes, clock, count, percent, seconds, taskName } from "./format.js";
+import { Table } from "./table.js";
+
+const SILENT_SECONDS = 5;
+export const isSilent = (worker) => worker.silent > SILENT_SECONDS;
+
+const at = (id) => document.getElementById(id);
+const number = (key, title, show = count) => ({ key, title, show, number: true });
+const text = (key, title) => ({ key, title });
+const bad = (is) => (is ? "silent" : "");
+
+// chosen() is the worker whose processors are shown, choose(worker) makes it another; explain(task) asks why it waits.
+export function allTables({ chosen, choose, explain }) {
+  return {
+    functions: new Table(at("functions"), [text("name", "Function"), number("tasks", "Tasks")], {
+      caption: "Unfinished tasks by function", empty: "no unfinished task",
+    }),
+    clients: new Table(at("clients"), [
+      text("id", "Client"), text("process", "Process"), text("language", "Language"), number("tasks", "Tasks"),
+    ], { caption: "Clients, with their unfinished tasks", empty: "no client is connected" }),
+    messages: new Table(at("messages"), [
+      text("kind", "Message"), number("sent", "Sent"), number("received", "Received"),
+    ], { caption: "Messages of the scheduler by kind" }),
+    workers: new Table(at("worker-table"), [
+      { key: "name", title: "Worker", show: workerName, button: choose }, text("host", "Host"),
+      number("agent_cpu", "Agent CPU", percent), number("agent_rss", "Agent memory", bytes),
+      number("cpu", "CPU", percent), number("rss", "Memory", bytes), number("free_memory", "Free on host", bytes),
+      number("free", "Free"), number("held", "Sent"), number("queued", "Queued"), number("blocked", "Blocked"),
+      number("completed", "Completed"), number("lag", "Lag", (value) => (value > 0 ? seconds(value) : "–")),
+      text("capabilities", "Capabilities"), text("unit", "Unit"),
+    ], {
+      caption: "Workers", empty: "no worker is connected", sort: { key: "name", down: false },
+      rowClass: (row) => `${bad(isSilent(row))} ${row.id === chosen() ? "chosen" : ""}`.trim(),
+    }),
+    processors: new Table(at("processor-table"), [
+      text("pid", "Process"), text("state", "State"), number("cpu", "CPU", percent), number("rss", "Memory", bytes),
+      { key: "task", title: "Task", show: (value) => value && taskName(value), button: (row) => explain(row.task) },
+      number("running", "Runs for", (value) => (value > 0 ? seconds(value) : "")),
+    ], { caption: "Processors of the chosen worker", empty: "" }),
+    managers: new Table(at("manager-table"), [
+      text("name", "Manager"), text("capabilities", "Capabilities"), number("target", "Wanted"), number("max", "At most"),
+      number("per_unit", "Per unit"), number("starting", "Starting"), number("running", "Running"),
+      number("stopping", "Stopping"), text("trouble", "Trouble"),
+    ], { caption: "Worker managers; units by state", empty: "no worker manager is connected" }),
+    waiting: new Table(at("waiting-table"), [
+      number("tasks", "Tasks"), { key: "capabilities", title: "Need", show: (value) => value || "any worker" },
+      text("why", "Why"), number("able", "Workers that could"), number("priority", "Priority", String),
+      number("depth", "Depth"),
+    ], { caption: "Classes of queued tasks", empty: "no task is queued", rowClass: (row) => bad(!row.able) }),
+    tasks: new Table(at("task-table"), [
+      { key: "begun", title: "Began", show: clock, number: true }, text("name", "Function"), text("status", "Status"),
+      number("lasted", "Ran", seconds), text("worker", "Worker"), text("process", "Processor"), text("task", "Task"),
+    ], {
+      caption: "Tasks that ended", empty: "no task has ended since scaler_ui began to watch",
+      sort: { key: "begun", down: true }, rowClass: (row) => bad(row.status !== "success"),
+    }),
+  };
+}
+
+function workerName(name, worker) {
+  return isSilent(worker) ? `${name} (silent ${seconds(worker.silent)})` : name;
+}
