@@ -36,7 +36,8 @@ LINES = sorted({(page, line[2:]) for page, text in blocks("console") for line in
 def test_a_command_line_is_accepted(page: str, line: str) -> None:
     name, *arguments = shlex.split(line)
     assert name in scripts(), f"{page} shows a command that there is not"
-    parser = parsers_of(scripts()[name])[0]
+    parsers = {parser.prog.partition(" ")[2]: parser for parser in parsers_of(scripts()[name])}
+    parser = parsers[""] if "" in parsers else parsers[arguments.pop(0)]
     parser.parse_args(arguments)
 
 
