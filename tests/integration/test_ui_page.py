@@ -256,3 +256,11 @@ def test_scaler_ui_itself_goes_away(browser: Browser) -> None:
     seen(page.locator("#notice"), "This page has lost scaler_ui")
     seen(page.locator("#condition"), "no connection")
     page.close()
+
+
+def test_a_page_that_is_refused_says_so(browser: Browser, served: ServedPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.ui.feed.PAGES_LIMIT", 0)
+    page = browser.new_page()
+    page.goto(served.url)
+    seen(page.locator("#notice"), "scaler_ui refuses this page: too many are open")
+    page.close()

@@ -86,7 +86,9 @@ for (const kind of Object.keys(takes)) {
 }
 source.addEventListener("error", () => {
   say("no connection", "silent");
-  notice("This page has lost scaler_ui, its own server. It tries again by itself.");
+  notice(source.readyState === EventSource.CLOSED
+    ? "scaler_ui refuses this page: too many are open, or it asks for another token. Reload to try again."
+    : "This page has lost scaler_ui, its own server. It tries again by itself.");
 });
 
 // ---------------------------------------------------------------- showing
