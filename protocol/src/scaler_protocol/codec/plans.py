@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import attrgetter
+from types import MethodWrapperType
 from typing import Any, Generic, TypeVar
 
 from scaler_protocol import codes
@@ -37,11 +38,8 @@ _FLOAT_KINDS = frozenset(("float32", "float64"))
 Record = TypeVar("Record")
 
 
-def _call_slowly(function: Callable[..., object], *arguments: object) -> object:
-    return function(*arguments)
-
-
-_call: Callable[..., object] = getattr(operator, "call", _call_slowly)  # from Python 3.11 on a loop without steps
+#: Calls a slot's `__set__` without a step of the interpreter; Python 3.10 has no `operator.call`.
+_call: Callable[..., object] = getattr(operator, "call", MethodWrapperType.__call__)
 
 
 def camel_case(name: str) -> str:
