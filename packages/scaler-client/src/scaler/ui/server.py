@@ -136,9 +136,10 @@ async def serve(feed: Feed, guard: Guard, host: str, port: int, shown: str, stop
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            raise StartupError(
-                f"cannot listen on {host}, port {port}: {error.strerror or error}: choose another --port"
-            ) from None
+            # What asyncio says of it repeats the address.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror or error
+            raise StartupError(f"cannot listen on {host}, port {port}: {reason}: choose another") from None
         bound = runner.addresses[0][1]
         logging.info("scaler_ui: %s is shown at http://%s:%d/", shown, f"[{host}]" if ":" in host else host, bound)
         await stop.wait()
