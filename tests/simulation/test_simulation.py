@@ -11,6 +11,7 @@ from scaler_scheduler.core import membership
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import LoadIndex
 from tests.simulation.__main__ import run_seed
+from tests.simulation.rolling import RollingWorld
 from tests.simulation.world import World
 
 SEEDS = 200
@@ -22,6 +23,11 @@ def test_seeds(first: int) -> None:
     for seed in range(first, first + BLOCK):
         report, world, error = run_seed(seed)
         assert report is not None, f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:]) + f"\n{error}"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_rolling_upgrade_reruns_nothing(seed: int) -> None:
+    RollingWorld(seed).run()
 
 
 def test_a_seed_tells_one_story() -> None:

@@ -63,6 +63,7 @@ class Processor:
         while self.slice and not self._returned.keys() >= self._awaited[self.slice[0].number]:
             self.slice.popleft()  # what it awaited did not succeed: passed over
         if self.slice:
+            self._world.runs[_call_of(self.slice[0])] += 1
             self._gather(self.slice[0], [])
 
     def _later(self, seconds: float, do: Callable[[], None]) -> None:
@@ -164,8 +165,7 @@ class Processor:
         if not self.is_blocked or not self.slice:
             return
         self._drop_nested(is_orderly=True)
-        task = self.slice[0]
-        call = task.parts if isinstance(task.parts, bytes) else task.parts[0][1]
+        task, call = self.slice[0], _call_of(self.slice[0])
         self._later(0.001, lambda: self._return(task, program.value(call), 0.001))
 
     def _drop_nested(self, *, is_orderly: bool) -> None:
@@ -178,8 +178,7 @@ class Processor:
     def interrupt(self, number: int) -> None:
         if not self.slice or self.slice[0].number != number:
             return
-        call = self.slice[0].parts if isinstance(self.slice[0].parts, bytes) else self.slice[0].parts[0][1]
-        if program.kind_of(call) != "stubborn":
+        if program.kind_of(_call_of(self.slice[0])) != "stubborn":
             self._drop_nested(is_orderly=True)
             self._end(events.INTERRUPTED, KIND_INLINE, b"", 0.001)
 
@@ -191,6 +190,10 @@ class Processor:
     def die(self) -> None:
         self.is_alive = False
         self._drop_nested(is_orderly=False)
+
+
+def _call_of(task: Task) -> bytes:
+    return task.parts if isinstance(task.parts, bytes) else task.parts[0][1]
 
 
 class WorkerNode(Node):
@@ -325,8 +328,8 @@ class WorkerNode(Node):
             if found is not None:
                 found[1](event.message)
 
-    def drain(self) -> None:
-        self.happen(events.DrainRequested(grace_seconds=2.0))
+    def drain(self, grace_seconds: float = 2.0) -> None:
+        self.happen(events.DrainRequested(grace_seconds))
 
     def _finish(self) -> None:
         self._scheduler.dialer.bye(0, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from random import Random
@@ -48,6 +48,8 @@ class World:
         self._troubles: list[str] = []
         #: nothing but graphs of tasks that hardly take time: workers then hold many, also ahead of their time (SCH-36)
         self.is_quick = self.rng.random() < 0.3
+        #: how often each call has begun to run
+        self.runs: Counter[bytes] = Counter()
         #: somebody crashed whose absence a task may be told of
         self.may_fail = False
         self.storage = StorageNode(self)
