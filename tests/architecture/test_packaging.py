@@ -17,7 +17,12 @@ else:
     import tomli as tomllib
 
 #: Where the name on the package index and the name in Python differ.
-IMPORT_NAMES = {"pycapnp": "capnp", "pyzmq": "zmq", "python-graphblas": "graphblas"}
+IMPORT_NAMES = {
+    "pycapnp": "capnp",
+    "pyzmq": "zmq",
+    "python-graphblas": "graphblas",
+    "opentelemetry-api": "opentelemetry",
+}
 
 #: What a worker runs belongs to the user: values may hold arrays, and numpy is then there because the user has it.
 #: tomllib is in the standard library from Python 3.11 on; before, tomli stands in for it. soamapi comes with Symphony.

@@ -1,0 +1,101 @@
+"""Tasks as spans of OpenTelemetry. Needs the extra `[opentelemetry]`, and a program that has set its provider up.
+
+    from scaler.telemetry import TracedClient
+
+    with TracedClient("tcp://127.0.0.1:2345") as client:
+        client.submit(price, order)     # a span "price", from here until the result is back, below the current span
+
+Spans are made here, by the client, of what it knows: nothing is sent that would not be sent anyway, and workers need
+neither OpenTelemetry nor a way to a collector. Tasks themselves get no context.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, TracerProvider
+except ModuleNotFoundError:
+    raise ImportError("spans need OpenTelemetry: pip install 'scaler-client[opentelemetry]'") from None
+
+
+class TracedClient(Client):
+    """A Client each of whose calls is a span: a submitted task, and as a whole a map or a graph that is waited for."""
+
+    def __init__(self, *arguments: Any, tracer_provider: TracerProvider | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._tracer: Tracer = trace.get_tracer("scaler", tracer_provider=tracer_provider)
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> ScalerFuture:
+        span = self._tracer.start_span(_name(function), kind=SpanKind.PRODUCER)
+        try:
+            future = super()._submit(function, *arguments, **options)
+        except BaseException as error:
+            span.record_exception(error)
+            span.set_status(StatusCode.ERROR)
+            span.end()
+            raise
+        if span.is_recording():
+            span.set_attribute("scaler.task.id", future.task_id.hex())
+            future.add_done_callback(lambda _: self._ended(span, _name(function), future))
+        return future
+
+    # Keywords are handed on as they are, whatever there will be.
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> list[Any]:  # type: ignore[override]
+        with self._tracer.start_as_current_span(f"map {_name(fn)}", kind=SpanKind.CLIENT) as span:
+            results = super().map(fn, *iterables, **options)
+            span.set_attribute("scaler.task.count", len(results))
+            return results
+
+    def starmap(self, fn: Callable[..., Any], iterable: Any, **options: Any) -> list[Any]:  # type: ignore[override]
+        with self._tracer.start_as_current_span(f"starmap {_name(fn)}", kind=SpanKind.CLIENT) as span:
+            results = super().starmap(fn, iterable, **options)
+            span.set_attribute("scaler.task.count", len(results))
+            return results
+
+    def get(self, graph: Any, keys: Any, block: bool = True, **options: Any) -> Any:  # type: ignore[override]
+        """With `block=False` there is nothing that lasts."""
+        if not block:
+            return super().get(graph, keys, block=False, **options)
+        with self._tracer.start_as_current_span("get graph", kind=SpanKind.CLIENT):
+            return super().get(graph, keys, **options)
+
+    def _ended(self, span: Span, name: str, future: ScalerFuture) -> None:
+        """The worker says for how long the task ran, not when; it is shown as if it had ended when that was heard."""
+        ended_at = time.time_ns()
+        profile = future.profiling_info()
+        if profile.duration_s:
+            run = self._tracer.start_span(
+                f"run {name}",
+                context=trace.set_span_in_context(span),
+                kind=SpanKind.CONSUMER,
+                attributes={
+                    "scaler.task.cpu_seconds": profile.cpu_time_s,
+                    "scaler.task.memory_peak_bytes": profile.memory_peak,
+                },
+                start_time=ended_at - int(profile.duration_s * 1e9),
+            )
+            run.end(ended_at)
+        if future.cancelled():
+            span.set_attribute("scaler.task.outcome", "canceled")
+        elif future.has_failed():
+            span.set_attribute("scaler.task.outcome", "failed")
+            span.set_status(StatusCode.ERROR)
+        else:
+            span.set_attribute("scaler.task.outcome", "success")
+        span.end(ended_at)
+
+    def __reduce__(self) -> Any:
+        """Into a task it travels as a plain client: workers need not have OpenTelemetry."""
+        return object.__new__, (Client,), self.__getstate__()
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
