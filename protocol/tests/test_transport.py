@@ -1,4 +1,4 @@
-"""Endpoints over real sockets on loopback, with ports the system chooses."""
+"""Endpoints over real sockets on loopback, with ports the system chooses: over ZeroMQ, and by the local lane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.support.endpoints import PATIENCE_SECONDS, Bench, make_dialer, make_server
+from tests.support.endpoints import PATIENCE_SECONDS, Bench, crash, make_dialer, make_server
 
 from scaler_protocol import codes
 from scaler_protocol.addresses import AddressError
@@ -21,10 +21,12 @@ from scaler_protocol.ids import new_object_id, new_peer_id, new_routing_id
 from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionEvent
 from scaler_protocol.transport import AsyncioDriver, zmq_context
+from scaler_protocol.transport.lane import OFF_VARIABLE
 
 
-@pytest.fixture
-def bench() -> Iterator[Bench]:
+@pytest.fixture(params=["lane", "zeromq"])
+def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv(OFF_VARIABLE, "" if request.param == "lane" else "1")
     bench = Bench()
     yield bench
     bench.close()
@@ -256,7 +258,7 @@ def test_a_restarted_server_is_found_again(bench: Bench) -> None:
     bench.open(dialer)
     bench.ask(dialer, 1)
     bench.endpoints.remove(server)
-    server._socket.close(linger=0)  # a crash: no goodbye
+    crash(server)
     dialer.send(Cancel(b"x" * 16))
     successor = bench.successor(server.address)
     bench.until(lambda: bench.kinds(dialer).count("Opened") == 2, "a session with the successor")
@@ -284,7 +286,7 @@ def test_a_dialer_that_dies_is_noticed_though_nobody_sends_it_anything(bench: Be
     dialer = bench.dialer(server.address)
     bench.open(dialer)
     bench.endpoints.remove(dialer)
-    dialer.socket.close(linger=0)  # a crash: no goodbye
+    crash(dialer)
     began_at = time.monotonic()
     bench.until(lambda: "Lost" in bench.kinds(server), "the loss")
     assert time.monotonic() - began_at < 5.0, "long before the lease of 10 s"

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from scaler_protocol.transport.lane import OFF_VARIABLE
 from tests.support.processes import Stage
+
+
+@pytest.fixture(params=["lane", "zeromq"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the local lane, as peers of one host meet, and over ZeroMQ, as those of several do."""
+    monkeypatch.setenv(OFF_VARIABLE, "" if request.param == "lane" else "1")
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def test_a_processor_killed_from_outside(shared: RealCluster, tmp_path: Path) ->
 # ---------------------------------------------------------------- workers
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_worker(stage: Stage, tmp_path: Path) -> None:
     """What it ran and what it queued is done by the other one."""
     log = tmp_path / "log"
@@ -149,6 +150,7 @@ def test_a_worker_stopped_for_longer_than_its_lease(stage: Stage, tmp_path: Path
 # ---------------------------------------------------------------- the scheduler
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_scheduler_has_a_successor(stage: Stage) -> None:
     cluster = RealCluster(stage, 2, scheduler=QUICK, workers=QUICK_WORKERS)
     data = os.urandom(300_000)
@@ -195,6 +197,7 @@ def test_a_scheduler_that_does_not_come_back(stage: Stage) -> None:
 # ---------------------------------------------------------------- the storage
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_storage_has_a_successor(stage: Stage) -> None:
     """What it held is gone. Each future ends with its value or with an error that says so; none hangs."""
     cluster = RealCluster(stage, 2, scheduler=QUICK, workers=QUICK_WORKERS)
@@ -230,6 +233,7 @@ def outcome_of(future: object) -> str:
 # ---------------------------------------------------------------- the client
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_client(stage: Stage, tmp_path: Path) -> None:
     """Its tasks are killed, its objects released; nobody waits for the end of its lease."""
     log = tmp_path / "log"

@@ -12,6 +12,7 @@ import pytest
 
 from scaler import Client
 from scaler.utility.exceptions import TaskTimeoutError
+from scaler_protocol.transport.lane import OFF_VARIABLE
 from tests.support import option_tasks, tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage, until
@@ -121,7 +122,8 @@ def test_what_cannot_be_preloaded(stage: Stage, spec: str, words: str) -> None:
     assert cluster.workers[0].end() == 0
 
 
-def test_names_capabilities_and_threads(stage: Stage) -> None:
+def test_names_capabilities_and_threads(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OFF_VARIABLE, "1")  # the lane has no threads
     cluster = RealCluster(
         stage, 2, workers=("-wn", "left,right", "--per-worker-capabilities", "gpu,linux=2", "--io-threads", "3")
     )

@@ -36,6 +36,16 @@ def make_dialer(address: str, *, version: tuple[int, int] = (1, 1), **options: o
     return DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler", **options))  # type: ignore[arg-type]
 
 
+def crash(endpoint: Endpoint) -> None:
+    """What the kernel leaves of a process that was killed: no connections, and no goodbye."""
+    if isinstance(endpoint, DealerEndpoint):
+        endpoint._carrier.close(0)
+        return
+    endpoint._zeromq.close(0)
+    if endpoint._lanes is not None:
+        endpoint._lanes.close()
+
+
 class Bench:
     """Drives endpoints in turns and keeps their events. A server answers each Cancel with a CancelReply."""
 

@@ -37,6 +37,7 @@ PREFIXES = {
     "16-evolution.md": ("EVO",),
     "17-security.md": ("SEC",),
     "19-managers.md": ("MGR",),
+    "20-lane.md": ("LAN",),
 }
 ROLES = frozenset(
     {"client", "scheduler", "worker", "storage", "monitor", "manager"}

@@ -67,7 +67,8 @@ class Link:
         self._wake = Wake()
         self._poller = zmq.Poller()
         self._poller.register(self._wake.fileno(), zmq.POLLIN)
-        self._polled: zmq.Socket[bytes] | None = None
+        #: the descriptor of the endpoint that the poller knows, and its generation
+        self._polled: tuple[int, int] | None = None
         self._keeper: threading.Thread | None = None
         self._keeper_stops = threading.Event()
 
@@ -202,10 +203,11 @@ class Link:
     def _wait_for_input(self, seconds: float) -> None:
         """The one place where the lock is let go while this thread drives."""
         assert self._endpoint is not None
-        if self._polled is not self._endpoint.socket:
+        polled = self._endpoint.fileno(), self._endpoint.generation
+        if self._polled != polled:
             self._forget_polled()
-            self._polled = self._endpoint.socket
-            self._poller.register(self._polled, zmq.POLLIN)
+            self._polled = polled
+            self._poller.register(polled[0], zmq.POLLIN)
         self._lock.release()
         try:
             # A millisecond more, so that the deadline has passed and not nearly passed.
@@ -260,7 +262,7 @@ class Link:
 
     def _forget_polled(self) -> None:
         if self._polled is not None:
-            self._poller.unregister(self._polled)
+            self._poller.unregister(self._polled[0])
             self._polled = None
 
     def _drop_endpoint(self, reason: str) -> None:

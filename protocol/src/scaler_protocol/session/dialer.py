@@ -227,6 +227,17 @@ class SessionDialer:
         elif self._state in _PAUSED and now >= self._due_at:
             self._dial(now)
 
+    def disconnected(self, now: float) -> None:
+        """The connection is gone, as some transports can tell: no reason to wait for silence."""
+        if self._state is State.OPEN or self._state in AWAITS_ANSWER:
+            self._fail(now)
+
+    def move(self, now: float) -> None:
+        """A better socket is to be had: the session goes on there, from the next `expire` on."""
+        if self._state is State.OPEN:
+            self._interrupt(now)
+            self._due_at = now
+
     def next_deadline(self) -> float | None:
         state = self._state
         if self.has_work:
@@ -444,15 +455,18 @@ class SessionDialer:
 
     def _fail(self, now: float) -> None:
         """This socket is no good. The first new one follows at once; if that is no better, there are pauses."""
+        # Having waited in vain for an answer was a pause already.
+        was_pause = self._state in AWAITS_ANSWER and now >= self._due_at
+        self._interrupt(now)
+        self._due_at = now if was_pause else now + self._backoff.pause_seconds()
+        self._backoff.failed()
+
+    def _interrupt(self, now: float) -> None:
         if self._state is State.OPEN:
             lease_ends_at = self._heard_at + self._timers.lease_seconds
             self._lost_at = max(lease_ends_at, now + min(_LATE_GRACE_SECONDS, self._timers.lease_seconds))
-        # Having waited in vain for an answer was a pause already.
-        was_pause = self._state in AWAITS_ANSWER and now >= self._due_at
         self._state = step(self._state, Trigger.FAILED)
         self._held = None
-        self._due_at = now if was_pause else now + self._backoff.pause_seconds()
-        self._backoff.failed()
 
     def _is_given_up(self, now: float) -> bool:
         if self._give_up_seconds is None or self._state not in _WITHOUT_SESSION:

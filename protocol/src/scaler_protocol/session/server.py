@@ -138,6 +138,10 @@ class SessionServer:
         session = self._by_routing.get(routing_id)  # type: ignore[call-overload]
         return self.terms.limits if session is None else session.welcome.limits
 
+    def carries(self, routing_id: RoutingId) -> bool:
+        """Whether there is a session on this socket."""
+        return routing_id in self._by_routing
+
     # ------------------------------------------------------------ from the socket
 
     def begin(self, now: float) -> None:

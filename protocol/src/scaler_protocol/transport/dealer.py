@@ -1,15 +1,17 @@
-"""The dialer's socket, or rather one after another: each dial gets a new one with a new routing id (FRM-3).
+"""The dialer's connection, or rather one after another: each dial gets a new one (FRM-3, LAN-2).
 
-Single-threaded and non-blocking, driven like RouterEndpoint: `poll` when `socket` is readable or `next_deadline` has
-come, handle the events, `settle`, and poll again before waiting when that returned True.
+Single-threaded and non-blocking, driven like RouterEndpoint: `poll` when the descriptor is readable or `next_deadline`
+has come, handle the events, `settle`, and poll again before waiting when that returned True.
 
-The contract about sockets: `socket` is another one when `generation` has risen, which happens only inside `poll`. The
-one before stays open until the next `poll`, so that a loop can take it out of its poller first.
+The contract about descriptors: `fileno()` is another one when `generation` has risen, which happens only inside `poll`.
+The one before stays open until the next `poll`, so that a loop can take it out of its poller first.
+
+Which way: the local lane where there is one, else ZeroMQ, which waits by itself until the server is up. Who has been
+welcomed that way may find the lane there by then, and moves to it as a session moves after any fault. Who was not
+welcomed on the lane, because something else listens there or nobody any more, goes the other way next.
 """
 
 from __future__ import annotations
-
-import zmq
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.codec import CodecError, decode
@@ -17,7 +19,13 @@ from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
 from scaler_protocol.messages import Message
 from scaler_protocol.session import SessionDialer, SessionEvent
 from scaler_protocol.transport import sockets
-from scaler_protocol.transport.router import BUDGET_BYTES, BUDGET_MESSAGES, SKIP_FRAMES
+from scaler_protocol.transport.lane_dealer import LaneDealer
+from scaler_protocol.transport.zeromq import ZeroMqDealer
+
+Carrier = LaneDealer | ZeroMqDealer
+
+#: So often a lane is tried that does not answer, before the session stays with ZeroMQ until its next dial.
+_MOST_LANE_FAILURES = 2
 
 
 class DealerEndpoint:
@@ -26,36 +34,46 @@ class DealerEndpoint:
         self.address = str(self._address)
         self._dialer = dialer
         self._limits = dialer.hello.limits
-        self.socket = sockets.connected_dealer(self._address, self._limits)
-        self._descriptor = int(self.socket.fileno())
-        self._socket_generation = 1  # the first dial finds its socket already there
+        #: a session was opened or resumed on the present carrier
+        self._was_open = False
+        #: dials in a row that were not welcomed on the lane
+        self._lane_failures = 0
+        #: found for the dial to come
+        self._better: LaneDealer | None = None
+        self._carrier: Carrier = self._connect()
+        self._carrier_generation = 1  # the first dial finds its carrier already there
         self.generation = 0
-        self._retired: sockets.Socket | None = None
-        self._is_skipping = False
+        self._retired: Carrier | None = None
+        self._is_closed = False
+        self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._is_unsettled = True  # something was done since `settle` last found nothing left to do
 
     def fileno(self) -> int:
-        return self._descriptor
+        return self._carrier.descriptor
 
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, let time pass, and dial when that is due."""
         if self._retired is not None:
-            sockets.close(self._retired, 0)
+            self._retired.close(0)
             self._retired = None
-        self._is_unsettled = True
+        self._is_unsettled = self._is_in_turn = True
         dialer = self._dialer
         dialer.begin(now)
         is_drained = self._drain(now)
+        if not self._was_open and dialer.is_open:
+            self._opened(now)
         dialer.expire(now, is_drained)
         if dialer.generation != self.generation:
-            self._change_socket()
+            self._change_carrier()
         self._flush()
         return dialer.take_events()
 
     def send(self, message: Message) -> None:
         """Without a session: dropped. While it is interrupted: kept until it is resumed."""
         self._dialer.send(message)
-        self._flush()
+        self._is_unsettled = True
+        if not self._is_in_turn:
+            self._flush()
 
     def ping(self, now: float) -> None:
         """Measure the round trip, though nobody doubts that the server is there."""
@@ -64,11 +82,12 @@ class DealerEndpoint:
 
     def settle(self, now: float) -> bool:
         """The role is done with its events. True: poll again before waiting."""
+        self._is_in_turn = False
         if not self._is_unsettled:
             return False
         self._dialer.settle(now)
         self._flush()
-        self._is_unsettled = self._dialer.has_work or sockets.has_input(self.socket)
+        self._is_unsettled = self._dialer.has_work or self._carrier.has_input()
         return self._is_unsettled
 
     def next_deadline(self) -> float | None:
@@ -86,14 +105,15 @@ class DealerEndpoint:
         self._dialer.redial()
 
     def close(self) -> None:
-        """Does not wait: a goodbye leaves in the background, and gets a bounded time at exit."""
-        if self.socket.closed:
+        """Does not wait, except on a lane for a server that is slow to read: a goodbye gets a bounded time."""
+        if self._is_closed:
             return
+        self._is_closed = True
         self.bye()
         if self._retired is not None:
-            sockets.close(self._retired, 0)
+            self._retired.close(0)
             self._retired = None
-        sockets.close(self.socket, sockets.LINGER_MILLISECONDS)
+        self._carrier.close(sockets.LINGER_MILLISECONDS)
 
     @property
     def is_open(self) -> bool:
@@ -121,35 +141,46 @@ class DealerEndpoint:
     def rejected_count(self) -> int:
         return self._dialer.rejected_count
 
-    def _change_socket(self) -> None:
-        self.generation = self._dialer.generation
-        if self.generation == self._socket_generation:
+    # ------------------------------------------------------------ dialing
+
+    def _connect(self) -> Carrier:
+        lane = LaneDealer.to(self._address, self._limits) if self._lane_failures == 0 else None
+        return lane or ZeroMqDealer(self._address, self._limits)
+
+    def _opened(self, now: float) -> None:
+        """Over ZeroMQ: is there a lane now, or was the server only slow to answer there?"""
+        self._was_open = True
+        if type(self._carrier) is LaneDealer or self._lane_failures >= _MOST_LANE_FAILURES:
+            self._lane_failures = 0
             return
-        self._socket_generation = self.generation
-        self._retired = self.socket
-        self._is_skipping = False
-        self.socket = sockets.connected_dealer(self._address, self._limits)
-        self._descriptor = int(self.socket.fileno())
+        self._better = LaneDealer.to(self._address, self._limits)
+        if self._better is not None:
+            self._dialer.move(now)
+
+    def _change_carrier(self) -> None:
+        self.generation = self._dialer.generation
+        is_first = self.generation == self._carrier_generation
+        if is_first and not self._carrier.is_closed:
+            return
+        self._carrier_generation = self.generation
+        self._retired = self._carrier
+        if type(self._retired) is LaneDealer and not self._was_open and not is_first:
+            # Who closes it does not want us there; who is silent may be busy.
+            self._lane_failures += _MOST_LANE_FAILURES if self._retired.is_closed else 1
+        self._was_open = False
+        better, self._better = self._better, None
+        self._carrier = better or self._connect()
+
+    # ------------------------------------------------------------ messages
 
     def _drain(self, now: float) -> bool:
         """Whether nothing is left to read."""
-        socket = self.socket
-        recv = socket.recv
-        receive = self._dialer.receive
-        read = sockets.read
+        carrier = self._carrier
         limits = self._limits
-        envelope_limit = limits.envelope_bytes
-        budget_bytes = BUDGET_BYTES
-        if self._is_skipping and not self._skip():
-            return False
-        for _ in range(BUDGET_MESSAGES):
-            if not sockets.has_input(socket):
-                return True
-            envelope, payload, size, has_more = read(recv, envelope_limit)
+        receive = self._dialer.receive
+        for envelope, payload, size, has_more in carrier.messages():
             if envelope is None or has_more:
                 self._refuse_frames(size, has_more, now)
-                if has_more and not self._skip():
-                    return False
                 continue
             try:
                 received = decode(envelope, payload, limits)
@@ -157,10 +188,9 @@ class DealerEndpoint:
                 self._dialer.reject(error.code, error.text, error.clause, error.seq, now)
                 continue
             receive(received, size, now)
-            budget_bytes -= size
-            if budget_bytes < 0:
-                return False
-        return False
+        if carrier.is_closed:
+            self._dialer.disconnected(now)
+        return carrier.is_drained
 
     def _refuse_frames(self, size: int, has_more: bool, now: float) -> None:
         if has_more:
@@ -169,20 +199,7 @@ class DealerEndpoint:
             text = f"an envelope has at most {self._limits.envelope_bytes} bytes and this one has {size}"
             self._dialer.reject(TOO_LARGE, text, "FRM-4", 0, now)
 
-    def _skip(self) -> bool:
-        self._is_skipping = not sockets.skip(self.socket.recv, SKIP_FRAMES)
-        return not self._is_skipping
-
     def _flush(self) -> None:
-        transmissions = self._dialer.take_transmissions()
-        if not transmissions:
-            return
-        self._is_unsettled = True  # sending may have swallowed the edge
-        send = self.socket.send
-        try:
-            for frames in transmissions:
-                sockets.write(send, frames)
-        except zmq.Again:
-            # There is no mark, so no queue is full: libzmq has given the connection up, because what listens there
-            # speaks ZeroMQ and is no ROUTER, such as the monitor's publisher. No answer comes, and we dial again.
-            pass
+        if transmissions := self._dialer.take_transmissions():
+            self._is_unsettled = True
+            self._carrier.send(transmissions)

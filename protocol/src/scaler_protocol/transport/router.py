@@ -1,4 +1,4 @@
-"""The server's socket: frames to messages for the sessions, and what the sessions say back to frames (FRM).
+"""The server's sockets: frames to messages for the sessions, and what the sessions say back to frames (FRM, LAN).
 
 Single-threaded and non-blocking: any loop may drive it. `poll` when the descriptor is readable or `next_deadline` has
 come, handle the events, `settle`. The descriptor is edge-triggered: when `settle` returns True, poll again before
@@ -8,6 +8,8 @@ waiting, because nobody will be woken for what is there already.
 from __future__ import annotations
 
 import errno
+import math
+from collections.abc import Iterable
 
 import zmq
 
@@ -17,22 +19,24 @@ from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Message
 from scaler_protocol.session import SessionEvent, SessionServer
-from scaler_protocol.transport import sockets
-
-#: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role.
-BUDGET_MESSAGES = 512
-BUDGET_BYTES = 64 * 1024 * 1024
-SKIP_FRAMES = 4096
+from scaler_protocol.transport import lane, sockets
+from scaler_protocol.transport.framing import Parts
+from scaler_protocol.transport.lane_server import LaneServer
+from scaler_protocol.transport.zeromq import ZeroMqRouter
 
 
 class RouterEndpoint:
     def __init__(self, address: str, server: SessionServer) -> None:
         self._server = server
         self._limits = server.terms.limits
-        self._socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits)
-        self.address = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
-        self._descriptor = int(self._socket.fileno())
-        self._is_skipping = False  # in the middle of a message with far too many frames
+        socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits)
+        self.address = socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        self._zeromq = ZeroMqRouter(socket, self._limits)
+        listener = lane.listen(parse_address(self.address))
+        self._lanes = None if listener is None else LaneServer(listener, self._zeromq.descriptor, server)
+        self._descriptor = self._zeromq.descriptor if self._lanes is None else self._lanes.descriptor
+        self._is_closed = False
+        self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._now = 0.0  # of the round we are in
 
     def fileno(self) -> int:
@@ -41,6 +45,7 @@ class RouterEndpoint:
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, and let time pass."""
         self._now = now
+        self._is_in_turn = True
         server = self._server
         server.begin(now)
         if self._drain(now):
@@ -51,7 +56,8 @@ class RouterEndpoint:
     def send(self, peer_id: PeerId, message: Message) -> None:
         """To a peer without session: dropped. To one that is away for the moment: kept until it is back."""
         self._server.send(peer_id, message)
-        self._flush()
+        if not self._is_in_turn:
+            self._flush()
 
     def disconnect(self, peer_id: PeerId, code: int = 0, text: str = "") -> None:
         """End a peer's session; its `Lost` comes with the next poll."""
@@ -61,12 +67,16 @@ class RouterEndpoint:
     def settle(self, now: float) -> bool:
         """The role is done with its events. True: poll again before waiting."""
         self._now = now
+        self._is_in_turn = False
         self._server.settle(now)
         self._flush()
-        return self._server.has_work or sockets.has_input(self._socket)
+        return self._server.has_work or self._zeromq.has_input()
 
     def next_deadline(self) -> float | None:
-        return self._server.next_deadline()
+        deadline = self._server.next_deadline()
+        if self._lanes is None or self._lanes.look_at == math.inf:
+            return deadline
+        return self._lanes.look_at if deadline is None else min(deadline, self._lanes.look_at)
 
     def backlog_bytes(self, peer_id: PeerId) -> int:
         """Sent to this peer and not yet acknowledged."""
@@ -77,12 +87,15 @@ class RouterEndpoint:
         self._server.refuse_newcomers()
 
     def close(self) -> None:
-        """Bye to all. Does not wait: the goodbyes leave in the background, and get a bounded time at exit."""
-        if self._socket.closed:
+        """Bye to all. Waits for nobody but peers on the lane that are slow to read, and for them a bounded time."""
+        if self._is_closed:
             return
+        self._is_closed = True
         self._server.shut_down()
         self._flush()
-        sockets.close(self._socket, sockets.LINGER_MILLISECONDS)
+        if self._lanes is not None:
+            self._lanes.close()
+        self._zeromq.close()
 
     @property
     def sent_counts(self) -> dict[str, int]:
@@ -98,36 +111,32 @@ class RouterEndpoint:
 
     def _drain(self, now: float) -> bool:
         """Whether nothing is left to read."""
-        socket = self._socket
-        recv = socket.recv
-        receive = self._server.receive
-        read = sockets.read
-        limits_of = self._server.limits_of
-        envelope_limit = self._limits.envelope_bytes
-        budget_bytes = BUDGET_BYTES
-        if self._is_skipping and not self._skip():
-            return False
-        for _ in range(BUDGET_MESSAGES):
-            # Asking first is a tenth of the cost of the exception that ends every round otherwise.
-            if not sockets.has_input(socket):
-                return True
-            routing_id = recv(sockets.NOBLOCK)
-            envelope, payload, size, has_more = read(recv, envelope_limit)
+        lanes, zeromq = self._lanes, self._zeromq
+        if lanes is None:
+            self._receive(zeromq.messages(), now)
+            return zeromq.is_drained
+        if now >= lanes.look_at:
+            lanes.look(now)
+        if lanes.wait() or not zeromq.is_quiet:
+            self._receive(zeromq.messages(), now)
+        self._receive(lanes.messages(now), now)
+        for routing_id in lanes.take_closed():
+            self._server.unreachable(routing_id, now)
+        return zeromq.is_quiet and lanes.is_drained
+
+    def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float) -> None:
+        server = self._server
+        receive, limits_of = server.receive, server.limits_of
+        for routing_id, (envelope, payload, size, has_more) in messages:
             if envelope is None or has_more:
-                self._refuse_frames(RoutingId(routing_id), envelope, size, has_more, now)
-                if has_more and not self._skip():
-                    return False
+                self._refuse_frames(routing_id, envelope, size, has_more, now)
                 continue
             try:
                 received = decode(envelope, payload, limits_of(routing_id))
             except CodecError as error:
-                self._server.reject(RoutingId(routing_id), error.code, error.text, error.clause, error.seq, now)
+                server.reject(routing_id, error.code, error.text, error.clause, error.seq, now)
                 continue
-            receive(RoutingId(routing_id), received, size, now)
-            budget_bytes -= size
-            if budget_bytes < 0:
-                return False
-        return False
+            receive(routing_id, received, size, now)
 
     def _refuse_frames(
         self, routing_id: RoutingId, envelope: bytes | None, size: int, has_more: bool, now: float
@@ -140,22 +149,20 @@ class RouterEndpoint:
             text = f"an envelope has at most {self._limits.envelope_bytes} bytes and this one has {size}"
             self._server.reject(routing_id, TOO_LARGE, text, "FRM-4", 0, now)
 
-    def _skip(self) -> bool:
-        self._is_skipping = not sockets.skip(self._socket.recv, SKIP_FRAMES)
-        return not self._is_skipping
-
     def _flush(self) -> None:
         transmissions = self._server.take_transmissions()
         if not transmissions:
             return
-        send = self._socket.send
-        write = sockets.write
+        lanes, zeromq = self._lanes, self._zeromq
         for routing_id, frames in transmissions:
+            if lanes is not None and lanes.queue(routing_id, frames):
+                continue
             try:
-                send(routing_id, sockets.NOBLOCK_MORE)
-                write(send, frames)
+                zeromq.send(routing_id, frames)
             except zmq.ZMQError as error:
                 # EAGAIN cannot be a full queue, there is no mark: it is a connection that is being closed.
                 if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
                     raise
                 self._server.unreachable(routing_id, self._now)
+        if lanes is not None:
+            lanes.flush()

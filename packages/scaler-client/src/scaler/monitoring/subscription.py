@@ -247,7 +247,7 @@ class Subscription:
         poller = zmq.Poller()
         poller.register(self._stream, zmq.POLLIN)
         if self._session is not None:
-            poller.register(self._session.socket, zmq.POLLIN)
+            poller.register(self._session.fileno(), zmq.POLLIN)
             deadline = self._session.next_deadline()
             if deadline is not None:
                 seconds = min(seconds, deadline - time.monotonic())

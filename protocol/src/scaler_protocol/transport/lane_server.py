@@ -1,0 +1,158 @@
+"""A server's side of the local lane: who is connected, beside the ZeroMQ socket of the same server (LAN).
+
+Theory of operation. One epoll holds the ZeroMQ socket, the listener and every connection, and is the descriptor by
+which the server's loop is woken. It is level-triggered: a turn takes one portion from each of some connections, the
+kernel hands out the others next time, and nobody is left out however much the others say.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import time
+from collections.abc import Iterator
+
+from scaler_protocol.ids import RoutingId, new_routing_id
+from scaler_protocol.messages import Limits
+from scaler_protocol.session import SessionServer
+from scaler_protocol.session.channel import Frames
+from scaler_protocol.transport import lane
+from scaler_protocol.transport.framing import Parts
+
+#: How long a connection may be without a session, and how many may be (LAN-8).
+STRANGER_SECONDS = 10.0
+MOST_STRANGERS = 1024
+
+#: How often that is looked after, and how soon it is tried again when the process has no descriptor left.
+_LOOK_SECONDS = 5.0
+_PAUSE_SECONDS = 1.0
+
+_READY_MOST = 64
+_ACCEPTED_MOST = 64
+
+
+class LaneServer:
+    def __init__(self, listener: socket.socket, zeromq_descriptor: int, server: SessionServer) -> None:
+        self._listener = listener
+        self._zeromq_descriptor = zeromq_descriptor
+        self._server = server
+        self._limits: Limits = server.terms.limits
+        self._epoll = select.epoll()
+        self._epoll.register(zeromq_descriptor, select.EPOLLIN)
+        self._epoll.register(listener, select.EPOLLIN)
+        self.descriptor = self._epoll.fileno()
+        self._by_routing: dict[RoutingId, lane.Connection] = {}
+        #: the same ones
+        self._by_descriptor: dict[int, RoutingId] = {}
+        #: those without a session, as far as is known, and since when
+        self._strangers: dict[RoutingId, float] = {}
+        self._is_listening = True
+        #: those to be flushed
+        self._written: dict[RoutingId, lane.Connection] = {}
+        self._closed: list[RoutingId] = []
+        self._ready: list[tuple[int, int]] = []
+        #: when to look after strangers
+        self.look_at = math.inf
+        #: the last `messages` found the end of what was there
+        self.is_drained = False
+
+    def wait(self) -> bool:
+        """Find out who has something, without waiting; whether the ZeroMQ socket has."""
+        self._ready = self._epoll.poll(0, _READY_MOST)
+        return any(descriptor == self._zeromq_descriptor for descriptor, _ in self._ready)
+
+    def messages(self, now: float) -> Iterator[tuple[RoutingId, Parts]]:
+        """A portion from each that has something."""
+        self.is_drained = len(self._ready) < _READY_MOST
+        for descriptor, events in self._ready:
+            routing_id = self._by_descriptor.get(descriptor)
+            if routing_id is None:
+                if descriptor != self._zeromq_descriptor:
+                    self._accept(now)
+                continue
+            connection = self._by_routing[routing_id]
+            if events & select.EPOLLOUT:
+                connection.flush()
+            for parts in connection.read():
+                yield routing_id, parts
+            if connection.has_more:
+                self.is_drained = False
+            if connection.is_closed:
+                self._forget(routing_id)
+                self._closed.append(routing_id)
+
+    def queue(self, routing_id: RoutingId, frames: Frames) -> bool:
+        """For the next `flush`. False: this is nobody here."""
+        connection = self._by_routing.get(routing_id)
+        if connection is None:
+            return False
+        connection.queue(frames)
+        self._written[routing_id] = connection
+        return True
+
+    def flush(self) -> None:
+        written, self._written = self._written, {}
+        for connection in written.values():
+            if not connection.is_blocked:
+                connection.flush()
+
+    def take_closed(self) -> list[RoutingId]:
+        """Whose connection has ended since the last call."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def look(self, now: float) -> None:
+        """Who says no Hello, or has stayed when his session was over, takes no more room than he may."""
+        for routing_id, connection in list(self._by_routing.items()):
+            if self._server.carries(routing_id):
+                self._strangers.pop(routing_id, None)
+            elif now - self._strangers.setdefault(routing_id, now) >= STRANGER_SECONDS:
+                connection.close()
+                self._forget(routing_id)
+        if not self._is_listening:
+            self._is_listening = True
+            self._epoll.register(self._listener, select.EPOLLIN)
+        self.look_at = now + _LOOK_SECONDS if self._by_routing else math.inf
+
+    def close(self) -> None:
+        """What is queued for those who are slow to read gets a bounded time, all of them together."""
+        self._listener.close()
+        until = time.monotonic() + lane.LINGER_SECONDS
+        for connection in self._by_routing.values():
+            connection.close(until)
+        self._epoll.close()
+
+    def _accept(self, now: float) -> None:
+        for _ in range(_ACCEPTED_MOST):
+            try:
+                accepted, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left: the listener would wake us until there is one
+                self._epoll.unregister(self._listener)
+                self._is_listening = False
+                self.look_at = min(self.look_at, now + _PAUSE_SECONDS)
+                return
+            self._admit(accepted, now)
+
+    def _admit(self, accepted: socket.socket, now: float) -> None:
+        if len(self._strangers) >= MOST_STRANGERS:
+            self.look(now)  # most will have said Hello since
+        if len(self._strangers) >= MOST_STRANGERS or not lane.is_of_this_user(accepted):
+            accepted.close()
+            return
+        # It never leaves this process, so nobody can choose the same for a ZeroMQ socket.
+        routing_id = new_routing_id()
+        connection = lane.Connection(accepted, self._epoll, self._limits)
+        self._by_routing[routing_id] = connection
+        self._by_descriptor[connection.descriptor] = routing_id
+        self._strangers[routing_id] = now
+        self.look_at = min(self.look_at, now + _LOOK_SECONDS)
+
+    def _forget(self, routing_id: RoutingId) -> None:
+        """At once when it is closed: the next one may have its descriptor."""
+        connection = self._by_routing.pop(routing_id)
+        del self._by_descriptor[connection.descriptor]
+        self._strangers.pop(routing_id, None)
+        self._written.pop(routing_id, None)

@@ -1,0 +1,110 @@
+"""What endpoints need of a ZeroMQ socket: its messages one by one, and to send some (FRM).
+
+Its descriptor is edge-triggered: whoever waits for it has to have asked for input since he last sent. `is_quiet` says
+that this is so, and that there was none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import zmq
+
+from scaler_protocol.addresses import Address
+from scaler_protocol.ids import RoutingId
+from scaler_protocol.messages import Limits
+from scaler_protocol.session.channel import Frames
+from scaler_protocol.transport import sockets
+from scaler_protocol.transport.framing import Parts
+
+#: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role.
+_BUDGET_MESSAGES = 512
+_BUDGET_BYTES = 64 * 1024 * 1024
+_SKIP_FRAMES = 4096
+
+
+class _ZeroMq:
+    def __init__(self, socket: sockets.Socket, limits: Limits) -> None:
+        self.socket = socket
+        self.descriptor = int(socket.fileno())
+        #: the last `messages` found the end of what was there
+        self.is_drained = False
+        self.is_quiet = False
+        self._envelope_limit = limits.envelope_bytes
+        self._is_skipping = False  # in the middle of a message with far too many frames
+
+    def has_input(self) -> bool:
+        if not self.is_quiet:
+            self.is_quiet = not sockets.has_input(self.socket)
+        return not self.is_quiet
+
+    def close(self, linger_milliseconds: int = sockets.LINGER_MILLISECONDS) -> None:
+        if not self.socket.closed:
+            sockets.close(self.socket, linger_milliseconds)
+
+    def _skip(self) -> bool:
+        self._is_skipping = not sockets.skip(self.socket.recv, _SKIP_FRAMES)
+        return not self._is_skipping
+
+
+class ZeroMqRouter(_ZeroMq):
+    def messages(self) -> Iterator[tuple[RoutingId, Parts]]:
+        """What is there, within a budget."""
+        recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
+        budget_bytes = _BUDGET_BYTES
+        self.is_drained = self.is_quiet = False
+        if self._is_skipping and not self._skip():
+            return
+        for _ in range(_BUDGET_MESSAGES):
+            # Asking first is a tenth of the cost of the exception that ends every round otherwise.
+            if not has_input(self.socket):
+                self.is_drained = self.is_quiet = True
+                return
+            routing_id = RoutingId(recv(sockets.NOBLOCK))
+            parts = read(recv, self._envelope_limit)
+            yield routing_id, parts
+            budget_bytes -= parts[2]
+            if (parts[3] and not self._skip()) or budget_bytes < 0:
+                return
+
+    def send(self, routing_id: RoutingId, frames: Frames) -> None:
+        """Raises zmq.ZMQError when there is nobody at that routing id."""
+        self.is_quiet = False  # sending may have swallowed the edge
+        self.socket.send(routing_id, sockets.NOBLOCK_MORE)
+        sockets.write(self.socket.send, frames)
+
+
+class ZeroMqDealer(_ZeroMq):
+    #: what is gone comes back, as far as anybody can tell
+    is_closed = False
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        super().__init__(sockets.connected_dealer(address, limits), limits)
+
+    def messages(self) -> Iterator[Parts]:
+        """What is there, within a budget."""
+        recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
+        budget_bytes = _BUDGET_BYTES
+        self.is_drained = self.is_quiet = False
+        if self._is_skipping and not self._skip():
+            return
+        for _ in range(_BUDGET_MESSAGES):
+            if not has_input(self.socket):
+                self.is_drained = self.is_quiet = True
+                return
+            parts = read(recv, self._envelope_limit)
+            yield parts
+            budget_bytes -= parts[2]
+            if (parts[3] and not self._skip()) or budget_bytes < 0:
+                return
+
+    def send(self, messages: Iterable[Frames]) -> None:
+        self.is_quiet = False
+        send = self.socket.send
+        try:
+            for frames in messages:
+                sockets.write(send, frames)
+        except zmq.Again:
+            # There is no mark, so no queue is full: libzmq has given the connection up, because what listens there
+            # speaks ZeroMQ and is no ROUTER, such as the monitor's publisher. No answer comes, and we dial again.
+            pass
