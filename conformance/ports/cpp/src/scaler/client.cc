@@ -38,7 +38,7 @@ Id Client::submit(Call call) {
     Id id = randomId();
     Id function = contentId(functionBytes(call.function));
     size_t argumentCount = call.arguments.size();
-    tasks_.emplace(id, Task{std::move(call), function, std::vector<Id>(argumentCount), 0, std::nullopt});
+    tasks_.emplace(id, Task{std::move(call), ++lastNumber_, function, std::vector<Id>(argumentCount), 0, std::nullopt});
     unsent_.push_back(id);
     return id;
 }
@@ -134,6 +134,9 @@ void Client::onLost(const Lost& lost) {
             object.clear();
         }
     }
+    std::sort(unsent_.begin(), unsent_.end(), [this](const Id& one, const Id& other) {
+        return tasks_.at(one).number < tasks_.at(other).number;
+    });
     store_.release(formerPeerId, owned);
     if (lost.isOver) {
         link_.dialAgain(peerId_);

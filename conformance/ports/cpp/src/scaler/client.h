@@ -71,6 +71,7 @@ public:
 private:
     struct Task {
         Call call;
+        uint64_t number;  // in the order of submitting
         Id function;
         std::vector<Id> objects;  // of the arguments that are too large to ride along; empty where inline
         uint64_t submitSeq = 0;   // zero: the scheduler has not heard of it
@@ -99,6 +100,7 @@ private:
     ObjectStore store_;
     Id peerId_;
     std::map<Id, Task> tasks_;  // the unfinished ones
+    uint64_t lastNumber_ = 0;
     std::vector<Id> unsent_;    // in the order of submitting; some may have ended since
     std::set<std::string> functions_;  // whose objects are in storage in our present name
     std::vector<Happening> happenings_;
