@@ -18,7 +18,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.columns import join_u16, join_u32, split_ids
 from scaler_protocol.messages import Cancel, CancelReply, Dispatch, Recall, Returned, TaskHeader
 from scaler_worker.core.actions import Action, HandOver
-from scaler_worker.core.events import DrainRequested, ProcessorExited, TaskBlocked
+from scaler_worker.core.events import DrainRequested, GaveBack, ProcessorExited, TaskBlocked
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_chain_is_handed_over_as_one_slice(story: Story) -> None:
 def test_links_of_unknown_duration_run_one_by_one_with_their_inputs(story: Story) -> None:
     assert handed(dispatch(story, 1, 2, 3)) == {1: [1]}
     assert waiting(story) == [2, 3]
-    (action,) = [action for action in story.end(1, 1, seconds=0.5) if isinstance(action, HandOver)]
+    (action,) = [action for action in story.end(1, 1, seconds=0.05) if isinstance(action, HandOver)]
     assert [(task.id, task.awaits, task.parts) for task in action.tasks] == [(task_id(2), None, b"v")]
     assert waiting(story) == [3]
 
@@ -150,6 +150,18 @@ def test_a_recall_takes_along_what_follows(story: Story) -> None:
 def test_a_draining_worker_keeps_nothing_for_later(story: Story) -> None:
     dispatch(story, 1, 2, 3)
     assert sorted(returned(story.step(DrainRequested(5.0)))) == [2, 3]
+    assert results(story.end(1, 1)) == {1: STATUS_SUCCESS}
+
+
+def test_nothing_waits_behind_a_task_that_takes_long(story: Story) -> None:
+    """A more urgent task could not be dispatched while they are held (CRD-1)."""
+    story.learn(seconds=0.001)
+    dispatch(story, 1, 2, 3)
+    story.step(after=0.03)
+    assert story.processor(1).is_reclaiming
+    assert story.step(GaveBack(1, 1, story.number())) == []
+    assert waiting(story) == [2, 3]
+    assert sorted(returned(story.step(after=0.1))) == [2, 3]
     assert results(story.end(1, 1)) == {1: STATUS_SUCCESS}
 
 

@@ -187,11 +187,7 @@ class AgentCore:
         for task in self.tables.queue.clear():
             self.tables.forget(task)
             self.tables.untimely.append(task.id)
-        for task in list(self.tables.ahead.waiting.values()):
-            if task.id in self.tables.ahead.waiting:
-                self.tables.withdraw(task)
-                self.tables.forget(task)
-                self.tables.untimely.append(task.id)
+        self.tables.give_back_waiting()
         self._send_untimely()
 
     def _send_untimely(self) -> None:
@@ -382,6 +378,9 @@ class AgentCore:
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables
+        if tables.ahead.waiting and self.credit(now).limit <= tables.settings.places + tables.lent_places():
+            # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
+            tables.give_back_waiting()
         self._send_untimely()
         if len(tables.results):
             credit = self.credit(now).limit

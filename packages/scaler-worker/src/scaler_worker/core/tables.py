@@ -109,6 +109,14 @@ class Tables:
             self.cancel_replies.extend([(task.id, CANCEL_UNKNOWN)] * task.stop.reply_count)
         self.untimely.append(task.id)
 
+    def give_back_waiting(self) -> None:
+        """Everything whose time has not come."""
+        for task in list(self.ahead.waiting.values()):
+            if task.id in self.ahead.waiting:  # else it went with one that it awaits
+                self.withdraw(task)
+                self.forget(task)
+                self.untimely.append(task.id)
+
     def return_to_queue(self, tasks: list[Task]) -> None:
         """Tasks handed to a processor that has not begun them wait again, at the front."""
         for task in tasks:
