@@ -154,7 +154,7 @@ FULL: list[Message] = [
     CancelReply(TASK + OTHER_TASK + an_id(3), bytes((0, 1, 2))),
     TaskLog(TASK, 2, "größer als\nerwartet", "w1"),
     Explain(9, TASK),
-    Explanation(9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix"),
+    Explanation(9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
     Credit(1000, 4),

@@ -30,6 +30,13 @@ GPU = (Capability("gpu", 2), Capability("linux"))
         (Explanation(1, state="queued"), (), ["no worker is connected", ADDRESS]),
         (Explanation(1, state="queued", worker_count=3), GPU, ["no capable worker", "3 workers", "gpu=2, linux"]),
         (Explanation(1, state="queued", worker_count=1, able_count=1), (), ["next in line", "1 of 1 worker "]),
+        (Explanation(1, state="queued", starting_count=1), (), ["1 worker that could run it is being started"]),
+        (Explanation(1, state="queued", worker_count=3, starting_count=2), GPU, ["2 workers", "are being started"]),
+        (
+            Explanation(1, state="queued", worker_count=1, able_count=1, starting_count=2),
+            (),
+            ["1 of 1 worker could run it and are busy; 2 more being started"],
+        ),
         (
             Explanation(1, state="queued", ahead_count=1200, worker_count=3, able_count=2),
             (),

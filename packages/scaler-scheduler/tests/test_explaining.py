@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support.scheduler_story import Story, peer, task
 
+from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.messages import NO_TASK, Capability, Explain, Explanation, ProcessorStatus, WorkerStatus
 from scaler_scheduler.core import Policy, Send
 
@@ -34,6 +35,16 @@ def test_no_worker_and_the_turn_of_a_task(story: Story) -> None:
     assert ask(story, "b") == Explanation(0, task("b"), "queued", ahead_count=2, attempt=1)
     assert ask(story, "urgent").ahead_count == 0
     assert ask(story).task_id == task("urgent"), "nobody can run any of them"
+
+
+def test_workers_that_are_being_started(story: Story) -> None:
+    story.manager("plain")
+    story.manager("gpus", capabilities={"gpu": 2}, workers_per_unit=2)
+    story.has("plain", u1=UNIT_STARTING)
+    story.has("gpus", v1=UNIT_STARTING, v2=UNIT_RUNNING)
+    story.submit("c", ["a"])
+    story.submit("c", ["b"], capabilities=GPU)
+    assert (ask(story, "a").starting_count, ask(story, "b").starting_count) == (3, 2)
 
 
 def test_the_task_that_none_of_the_workers_could_take(story: Story) -> None:

@@ -131,6 +131,7 @@ class Explanation:
     attempt: int = 0
     capabilities: tuple[Capability, ...] = ()
     function_name: str = ""
+    starting_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,10 @@ def _waiting(explanation: Explanation, capabilities: Sequence[Capability], addre
 
 def _queued(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
     connected = _counted(explanation.worker_count, "worker")
+    starting = explanation.starting_count
+    if starting and not explanation.able_count:
+        are = "is" if starting == 1 else "are"
+        return f"it is queued, and {_counted(starting, 'worker')} that could run it {are} being started"
     if not explanation.worker_count:
         return f"it is queued, and no worker is connected to the scheduler at {address}: start one"
     if not explanation.able_count:
@@ -107,7 +111,8 @@ def _queued(explanation: Explanation, capabilities: Sequence[Capability], addres
             f"it is queued, and no capable worker is connected: none of {connected} offers {wanted or 'what it asks'}"
         )
     ahead = f"behind {_counted(explanation.ahead_count, 'other')}" if explanation.ahead_count else "next in line"
-    return f"it is queued, {ahead}: {explanation.able_count} of {connected} could run it and are busy"
+    more = f"; {starting:,} more being started" if starting else ""
+    return f"it is queued, {ahead}: {explanation.able_count} of {connected} could run it and are busy{more}"
 
 
 def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:

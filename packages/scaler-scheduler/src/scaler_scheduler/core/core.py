@@ -90,8 +90,8 @@ class SchedulerCore:
     def __init__(self, policy: Policy) -> None:
         self.tables = Tables(policy)
         self._balancer = balancing.Balancer(self.tables)
-        self._explainer = Explainer(self.tables)
         self._scaler = Scaler(self.tables)
+        self._explainer = Explainer(self.tables, self._scaler)
         self._sampler = Sampler(self.tables)
         self._is_log_watched = False
         self._handlers: dict[type, Callable[[Event, float], None]] = {

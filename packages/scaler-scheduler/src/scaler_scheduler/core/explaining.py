@@ -8,6 +8,7 @@ from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import Requirement
+from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
@@ -16,8 +17,9 @@ from scaler_scheduler.core.workers import Worker
 class Explainer:
     """Questions are answered when all that arrived with them was handled: a task that can be placed is."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, scaler: Scaler) -> None:
         self._tables = tables
+        self._scaler = scaler
         self._questions: list[tuple[PeerId, Client | None, Explain]] = []
 
     def ask(self, client: Client, question: Explain) -> None:
@@ -33,10 +35,10 @@ class Explainer:
         questions, self._questions = self._questions, []
         for peer_id, client, question in questions:
             if client is None or not client.is_gone:
-                self._tables.tell(peer_id, explanation(self._tables, client, question, now))
+                self._tables.tell(peer_id, explanation(self._tables, self._scaler, client, question, now))
 
 
-def explanation(tables: Tables, client: Client | None, question: Explain, now: float) -> Explanation:
+def explanation(tables: Tables, scaler: Scaler, client: Client | None, question: Explain, now: float) -> Explanation:
     task_id = question.task_id or _hopeless(tables, client)
     answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
     if not task_id or task_id not in tables.where:
@@ -48,6 +50,7 @@ def explanation(tables: Tables, client: Client | None, question: Explain, now: f
     answer = replace(
         answer,
         able_count=len(able),
+        starting_count=scaler.starting_count(tables.ready.key(chunk.header).requirement),
         attempt=tables.attempt(task_id),
         capabilities=chunk.header.capabilities,
         function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),

@@ -10,7 +10,7 @@ from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, ManagerStatus, Recall
 from scaler_scheduler.core.actions import Disconnect
-from scaler_scheduler.core.ready import Requirement
+from scaler_scheduler.core.ready import Requirement, offers
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.scaling.pace import Pace
 from scaler_scheduler.core.scaling.policies import CAPABILITY, WATERFALL, Demand, wanted
@@ -116,6 +116,11 @@ class Scaler:
             target = manager.next_target()
             if target is not None:
                 tables.tell(manager.peer_id, target)
+
+    def starting_count(self, requirement: Requirement) -> int:
+        """Workers on their way that will fit."""
+        fitting = (one for one in self.managers.values() if offers(one.capabilities, requirement))
+        return sum(manager.starting_count() for manager in fitting)
 
     def _workers_of(self, manager: Manager, unit_id: str) -> list[Worker]:
         return list(self._members.get((manager.manager_id, unit_id), {}).values())

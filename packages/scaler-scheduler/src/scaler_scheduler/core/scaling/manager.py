@@ -73,6 +73,9 @@ class Manager:
             bool(status.trouble),
         )
 
+    def starting_count(self) -> int:
+        return len(list(self._in_state(UNIT_STARTING))) * self.workers_per_unit
+
     # ------------------------------------------------------------ what is wanted of it
 
     def follow(self, wanted: int, patience_seconds: float, now: float) -> None:
