@@ -1,7 +1,7 @@
 """`table.tsv`: what the hunts have found, mutant by mutant, so that a test can say whether each was hunted.
 
 Three columns: the mutant, the directed case that named its clause, and of how many generated runs how many found it.
-A dash stands for what the mutant's file gives a reason for.
+A dash stands for what was not run yet; in the last column also for a mutant whose file says why sequences miss it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conformance.mutants import table
-from conformance.mutants.hunt import hunt
+from conformance.mutants.hunt import SEEDS_TO_FIND, hunt
 from conformance.mutants.registry import all_mutants, legal_variants, mutated, parse, source_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -58,6 +58,17 @@ def test_every_duty_that_a_case_shows_has_a_mutant() -> None:
     mutants = {mutant.clause for mutant in all_mutants().values()}
     assert sorted(shown - mutants - excused) == [], "write a mutant, or say in without.toml why there is none"
     assert sorted(excused & mutants | excused - shown) == [], "remove these from without.toml"
+
+
+def test_every_mutant_was_hunted_and_caught() -> None:
+    """`python -m conformance.mutants --table ID`, and with --sequences, writes what is missing."""
+    rows, mutants = table.read(), all_mutants()
+    assert sorted(rows.keys() - mutants.keys()) == [], "these are no mutants any more: the next hunt takes them out"
+    free = [name for name in mutants if rows.get(name, table.Row()).case == table.NOTHING]
+    assert free == [], "no directed case has named their clauses"
+    told = [name for name in mutants if not mutants[name].unseen and rows[name].seeds != table.NOTHING]
+    unfound = [name for name in told if rows[name].found < SEEDS_TO_FIND]
+    assert unfound == [], f"fewer than {SEEDS_TO_FIND} generated runs have found them: say why in a line with ~"
 
 
 @pytest.mark.timeout(180)

@@ -213,6 +213,25 @@ def children_are_canceled_when_an_attempt_of_their_parent_ends(scene: Scene) -> 
 
 
 @case("CAN-7")
+def children_of_an_attempt_that_is_run_again_are_canceled(scene: Scene) -> None:
+    """The parent has failed and has a retry left: its next attempt submits children of its own."""
+    client, worker = scene.client(), scene.worker(credit=1)
+    (parent,) = client.submit(1, retries=1)
+    scene.settle(client, worker)
+    worker.expect_dispatch(1, "SCH-25")
+    nested = scene.client(parentTask=parent.id)
+    (child,) = nested.submit(1, depth=1, parentTask=parent.id, capabilities=[{"name": "nobody", "amount": -1}])
+    nested.fence()
+    worker.finish(parent, status=CODES.STATUS_FAILED)
+    scene.settle(worker, nested)
+    (again,) = worker.expect_dispatch(1, "SCH-15", "one retry is left")
+    nested.expect_status(child, CODES.STATUS_CANCELED, clause="CAN-7")
+    worker.finish(again)
+    scene.settle(worker, client)
+    client.expect_status(parent, CODES.STATUS_SUCCESS)
+
+
+@case("CAN-7")
 def children_of_a_lost_attempt_are_canceled(scene: Scene) -> None:
     _client, worker, (parent,) = begin(scene)
     nested = scene.client(parentTask=parent.id)

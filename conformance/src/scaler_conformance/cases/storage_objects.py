@@ -88,7 +88,7 @@ def beyond_the_end_is_a_bad_chunk(scene: Scene) -> None:
     scene.equal((answer.kind, answer.payload), ("value", (b"",)), "the answer at the end", "STO-13")
 
 
-@case("STO-7")
+@case("STO-7", "STO-13")
 def what_does_not_exist_is_told_at_once_or_waited_for(scene: Scene) -> None:
     peer, writer = scene.requester(), scene.requester()
     here, never = peer.new_object(), peer.new_object()
@@ -107,7 +107,7 @@ def what_does_not_exist_is_told_at_once_or_waited_for(scene: Scene) -> None:
     scene.check(peer.fetch(copy) == b"now", "the duplicate has other bytes", "STO-9")
 
 
-@case("STO-4", "OWN-1")
+@case("STO-4", "OWN-1", "STO-13")
 def a_put_of_what_exists_adds_its_owner(scene: Scene) -> None:
     one, two = scene.requester(), scene.requester()
     identifier = one.new_object()

@@ -21,7 +21,9 @@ def a_task_that_runs_too_long_is_ended(scene: Scene) -> None:
     worker = scene.worker_under_test()
     for function in ("sleep_ms", "spin_ms"):
         watch = scene.stopwatch()
-        (result,) = run(scene, worker, call(scene, function, b"15000"), timeoutSeconds=0.5)
+        task = call(scene, function, b"15000")
+        worker.dispatch([task], new_id(), timeoutSeconds=0.5)
+        (result,) = worker.wait_for_results(task, seconds=12.0, clause="WRK-14")
         watch.not_before(0.5, "the task was ended", "WRK-14")
         scene.equal(STATUSES.get(result.status), "TIMED_OUT", "the status")
         scene.equal(error_of(result)["code"], CODES.TASK_TIMED_OUT, "the code of its TaskError")
@@ -71,6 +73,20 @@ def it_tells_its_status_about_every_heartbeat(scene: Scene) -> None:
     scene.check(2 <= came <= 40, f"{came} WorkerStatus came in ten heartbeats")
 
 
+@case("WRK-21", "LIV-9")
+def a_ping_is_answered_at_once_while_tasks_run(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    task = call(scene, "spin_ms", b"1500")
+    worker.dispatch([task], new_id())
+    for _ in range(5):
+        watch = scene.stopwatch()
+        worker.fence(clause="WRK-21")
+        if watch.seconds > watch.latest(0.5):
+            watch.must_be_undisturbed()
+            scene.fail(f"a Pong took {watch.seconds:.2f} s while a task ran")
+    worker.wait_for_results(task)
+
+
 @case("MON-11", fresh=True, seconds=40.0)
 def ended_tasks_are_told_of_when_asked(scene: Scene) -> None:
     worker = scene.worker_under_test()
@@ -118,7 +134,9 @@ def a_lost_session_takes_its_tasks_along(scene: Scene) -> None:
     worker.dispatch(tasks, new_id())
     worker.fence()
     again = _lose_session(scene, worker)
-    (result,) = run(scene, again, call(scene, "echo", b"new life"))
+    task = call(scene, "echo", b"new life")
+    again.dispatch([task], new_id())
+    (result,) = again.wait_for_results(task, clause="WRK-10")
     is_success(scene, result, b"new life")
     scene.pump.for_seconds(2.0)
     again.fence()

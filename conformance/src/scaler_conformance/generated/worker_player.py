@@ -138,10 +138,9 @@ class WorkerPlayer:
         seq = self.worker.send("recall", ids=b"half an id")
         self.worker.expect_error(CODES.BAD_ENVELOPE, CODES.BAD_BATCH, ref_seq=seq, fatal=False, clause="FRM-8")
 
-    def _resume(self, lost: int, *_: int) -> None:
-        """A gap: it redials, and the server may have lost what it has not acknowledged."""
+    def _resume(self, *_: int) -> None:
+        """A gap: it redials and resumes."""
         known, worker = len(self.scene.scheduler.hellos), self.worker
-        self.scene.scheduler.forgets = min(lost % 4, worker.received_seq - worker.told_ack)
         worker.send_message(Message("ping", {"nonce": 1}, worker.sent_seq + 2, worker.told_ack))
         self.scene.pump.until(lambda: len(self.scene.scheduler.hellos) > known, END_SECONDS)
         if len(self.scene.scheduler.hellos) == known:

@@ -55,6 +55,9 @@ class Guest(Conversation):
         is_same = (self.peer_id, self.hello["incarnation"]) == (hello["peerId"], hello["incarnation"])
         return is_same and self.session_id == hello["resume"]["sessionId"] and not self.is_gone
 
+    def outranks(self, hello: Message) -> bool:
+        return self.peer_id == hello["peerId"] and int(self.hello["incarnation"]) > int(hello["incarnation"])
+
     def may_receive(self) -> frozenset[str]:
         return self.host.may_send(self.role)
 
@@ -195,6 +198,8 @@ class Host:
         if known is not None:
             self._resume(known, routing_id, hello)
             return
+        if any(guest.is_open and guest.outranks(hello) for guest in self.guests):
+            return  # it was overtaken by another Hello of the same dialer (HSK-14)
         names = sum(guest.role == _ROLE_NAMES.get(hello["role"]) for guest in self.guests)
         guest = self.new_guest(f"{self.name}·{_ROLE_NAMES.get(hello['role'], '?')}{names + 1}", hello, routing_id)
         self.transcript.call(guest.peer_id, f"{_ROLE_NAMES.get(hello['role'], 'peer')}{names + 1}")
