@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
+from scaler_protocol.process.memory import DELAY_SECONDS, MUCH_BYTES, MemoryReturn
 from scaler_storage.core.deadlines import Deadlines
 from scaler_storage.core.states import TRANSITIONS, Change, IllegalChange, ObjectState, next_state
-from scaler_storage.memory import DELAY_SECONDS, MUCH_BYTES, MemoryReturn
 
 
 @pytest.mark.parametrize(("state", "change"), list(itertools.product(ObjectState, Change)))

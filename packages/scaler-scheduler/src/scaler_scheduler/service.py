@@ -23,6 +23,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.process.ports import answers
 from scaler_protocol.session import (
     Complained,
@@ -82,6 +83,7 @@ class SchedulerService:
         self._core = SchedulerCore(config.policy)
         self._recent = RecentEvents()
         self._dumps = Dumps(self._dump_lines)
+        self._memory = MemoryReturn()
         self._server_id = new_peer_id()
         self._software = this_software("scaler-scheduler")
         self._storage_process: StorageProcess | None = None
@@ -152,6 +154,7 @@ class SchedulerService:
             while not await self._stopped_within(self._config.status_seconds):
                 self._publisher.tick()
                 self._dumps.tick(time.monotonic())
+                self._memory.look(self._core.memory_bytes, time.monotonic())
                 if self._webhook_process is not None:
                     self._webhook_process.check()
         finally:

@@ -9,6 +9,7 @@ from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, PutShared
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.session import (
     Complained,
     Lost,
@@ -22,7 +23,6 @@ from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
 from scaler_storage.config import Config
 from scaler_storage.core import ALLOWED_MESSAGES, ALLOWED_ROLES, CoreLimits, Event, FileOffered, StorageCore, Tick
-from scaler_storage.memory import MemoryReturn
 from scaler_storage.shared_files import SharedFiles
 
 _TICK = Tick()

@@ -50,6 +50,7 @@ from scaler_scheduler.core.actions import Action, Disconnect, GiveDump, PublishL
 from scaler_scheduler.core.explaining import Explainer
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
+from scaler_scheduler.core.states import UNFINISHED
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -61,6 +62,9 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_MANAGER: frozenset({ManagerStatus}),
 }
 
+
+TASK_BYTES = 200
+"""About what the tables take for each unfinished task, without its arguments."""
 
 FEATURE_CHAINS = "chains"
 FEATURE_SAMPLES = "samples"
@@ -141,6 +145,10 @@ class SchedulerCore:
 
     def graph_shapes(self) -> GraphShapes:
         return shapes.shapes(self.tables)
+
+    @property
+    def memory_bytes(self) -> int:
+        return TASK_BYTES * sum(self.tables.counts[state] for state in UNFINISHED)
 
     def dump(self, now: float) -> Iterator[dict[str, Any]]:
         """All there is to remember, without arguments and results."""
