@@ -183,6 +183,12 @@ function checkPayload(body: Body, promised: number, payload: Frames, limits: Lim
   return frame;
 }
 
+/** capnp-es reads U+FFFD where a text is no UTF-8. Who means that character has its bytes in the frame. */
+function checkTexts(said: Said, frame: Bytes): void {
+  const isReplaced = Object.values(said).some((value) => typeof value === "string" && value.includes("\ufffd"));
+  if (isReplaced && !Buffer.from(frame).includes("\ufffd")) throw new Refusal(codes.badEnvelope, "FRM-8", "a text is not UTF-8");
+}
+
 /** A copy to read from: a Buffer of Node's is often a piece of a larger one. */
 export const rootOf = (bytes: Bytes): Root => new Root(new Uint8Array(bytes).buffer, false);
 
@@ -202,7 +208,9 @@ export function readMessage(frames: Frames, limits: Limits): Message {
       throw new Refusal(codes.unknownMessage, "ERR-2", "this client does not know messages of that kind: do without");
     }
     const frame = checkPayload(body, envelope.payloadFrames, payload, limits);
-    return { seq, ack, said: readers[body.which()]?.(body, frame) ?? { kind: "other" } };
+    const said = readers[body.which()]?.(body, frame) ?? { kind: "other" };
+    checkTexts(said, envelopeFrame);
+    return { seq, ack, said };
   } catch (error) {
     if (!(error instanceof Refusal)) {
       throw new Refusal(codes.badEnvelope, "FRM-8", `the envelope cannot be read: ${String(error)}`, seq === undefined, seq);
