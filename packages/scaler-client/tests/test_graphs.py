@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import graphlib
 import operator
 import pickle
@@ -111,7 +112,7 @@ def test_the_first_failure_ends_all_that_is_unfinished(client: Client, cluster: 
 
 def test_a_wait_that_is_over_ends_the_graph(client: Client, cluster: FakeCluster) -> None:
     cluster.hold()
-    with pytest.raises(TimeoutError, match="has not ended within"):
+    with pytest.raises(concurrent.futures.TimeoutError, match="has not ended within"):
         client.get({"a": (abs, -1), "b": (abs, "a")}, ["b"], timeout=0.01)
     eventually(lambda: "0 unfinished" in repr(client), "nothing of the graph is left")
 

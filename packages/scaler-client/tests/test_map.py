@@ -105,6 +105,6 @@ def test_map_with_large_items_and_references(client: Client) -> None:
 
 def test_map_stops_waiting_at_its_timeout(client: Client, cluster: FakeCluster) -> None:
     cluster.hold()
-    with pytest.raises(TimeoutError, match="3 tasks"):
+    with pytest.raises(concurrent.futures.TimeoutError, match="3 tasks"):
         client.map(abs, range(3), timeout=0.05)
     eventually(lambda: cluster.held_count() == 0, "its tasks are canceled")

@@ -248,7 +248,7 @@ def test_no_storage_at_all():
 
 
 def test_the_storage_says_goodbye_while_a_client_waits(server):
-    with contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", 0.5)) as client:
+    with contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", 3.0)) as client:
         failures: list[Exception] = []
 
         def wait() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 import time
 import warnings
@@ -110,7 +111,9 @@ class Gathering:
                 remaining = None if end_at is None else end_at - time.monotonic()
                 if remaining is not None and remaining <= 0:
                     count = len(self.positions)
-                    raise TimeoutError(f"{count} {'task has' if count == 1 else 'tasks have'} not ended in time")
+                    what = "1 task has" if count == 1 else f"{count} tasks have"
+                    # As an Executor's: before Python 3.11 the builtin error is another one.
+                    raise concurrent.futures.TimeoutError(f"{what} not ended in time")
                 self._condition.wait(remaining)
 
     def _place(self, outcomes: Outcomes) -> None:
