@@ -1,0 +1,206 @@
+"""`python -m benchmarks.watching`: what does it cost the scheduler to be watched?
+
+The scheduler's core, its codec and its monitor's socket are real, and so is the watcher, in a process of its own.
+Workers and clients are played: each second so many tasks are submitted, dispatched and answered, and every worker tells
+its status each two seconds, with samples of its tasks when it is asked for them. What is counted is processor time of
+publications, of the socket's thread, and of reading statuses, which are there without watchers too, but shorter. The
+ways to watch take turns, so that what else the machine does befalls them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.scale.cluster import FUNCTION, SETTLED, Cluster, peer, task_ids
+from benchmarks.scale.measures import ARGUMENT, SUBMIT_TASKS, queue
+from scaler_protocol import codec
+from scaler_protocol.codec.checks import SAMPLE_BYTES
+from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
+from scaler_protocol.messages import (
+    Hello,
+    Limits,
+    Message,
+    NameFunctions,
+    ProcessorStatus,
+    SampleTasks,
+    Software,
+    Welcome,
+    WorkerOffer,
+    WorkerStatus,
+)
+from scaler_protocol.session import Opened, Received
+from scaler_scheduler import publishing
+from scaler_scheduler.core import FEATURE_SAMPLES, Send
+from scaler_scheduler.monitor_socket import MonitorSocket
+from scaler_scheduler.publishing import Identity, Publisher
+
+WAYS: dict[str, tuple[str, ...]] = {
+    "nobody": (),
+    "status": ("status",),
+    "all topics": ("status", "tasks", "graphs", "logs"),
+}
+PER_MESSAGE = 16
+STATUS_SECONDS = 2.0
+READY_SECONDS = 30.0
+WATCHER = """
+import sys
+from scaler.monitoring import Subscription
+with Subscription(sys.argv[1], sys.argv[2:]) as subscription:
+    print("ready", flush=True)
+    while True:
+        subscription.poll(1.0)
+"""
+
+
+class Clock:
+    """Goes on by a second for each second of work, so that a busy machine does not change how often is published."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.thread_time = time.thread_time
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@dataclass
+class Ends:
+    """What a publisher asks of the sockets of a scheduler."""
+
+    address: str = "tcp://127.0.0.1:1"
+    is_open: bool = False
+    rejected_count: int = 0
+    sent_counts: dict[str, int] = field(default_factory=dict)
+    received_counts: dict[str, int] = field(default_factory=dict)
+
+
+class Watched(Cluster):
+    """`core_seconds` is what tasks take, `watch_seconds` what is counted here."""
+
+    def __init__(self, workers: int) -> None:
+        self.sample_limit = 0
+        self.watch_seconds = 0.0
+        self.clock = Clock()
+        setattr(publishing, "time", self.clock)  # noqa: B010
+        super().__init__(clients=10)
+        queue(self, 4 * PER_MESSAGE * workers)  # so much waits that busy workers get and answer many at a time
+        self.join_workers(workers, credit=2 * PER_MESSAGE)
+        self.monitor = MonitorSocket("tcp://127.0.0.1:0")
+        ends: Any = Ends()
+        identity = Identity(peer(3, 0), Software(), "", 1.0)
+        self.publisher = Publisher(identity, self.core, self.monitor, ends, ends, settle=self._settle)
+        self._handle([Received(self.clients[0], 1, NameFunctions(FUNCTION, ("simulate",)))])
+
+    def _join(self, peer_id: PeerId, role: int, offer: WorkerOffer) -> None:
+        welcome = Welcome(1, peer(3, 0), 1, 1, limits=Limits(), features=(FEATURE_SAMPLES,))
+        self._handle([Opened(peer_id, Hello(1, 1, role, peer_id, worker=offer), welcome)])
+
+    def _take(self, peer_id: PeerId, message: Message) -> None:
+        if isinstance(message, SampleTasks):
+            self.sample_limit = message.sample_limit
+        else:
+            super()._take(peer_id, message)
+
+    def _settle(self) -> None:
+        for action in self.core.handle(SETTLED, 0.0):
+            if isinstance(action, Send):
+                self._take(action.peer_id, action.message)
+
+    def tell_statuses(self, workers: Sequence[PeerId], ended_count: int) -> None:
+        sample = bytes(ID_BYTES) + FUNCTION + bytes(SAMPLE_BYTES - 2 * ID_BYTES)
+        processor = ProcessorStatus(4711, 2, 0.9, 1 << 25, TaskId(peer(4, 0)))
+        sampled = min(self.sample_limit, ended_count)
+        status = WorkerStatus(
+            0.1, 1 << 25, 1 << 35, 3, 0, (processor,),
+            ended_count=ended_count if self.sample_limit else 0, samples=sample * sampled,
+        )  # fmt: skip
+        (envelope,) = codec.encode(status, 1, 1)
+        data = bytes(envelope)
+
+        def receive() -> None:
+            for worker in workers:
+                self.core.handle(Received(worker, 1, codec.decode(data, ()).message), 0.0)
+            self._settle()
+
+        self.count(receive)
+
+    def count(self, work: Callable[[], None]) -> None:
+        began_at = time.thread_time()
+        work()
+        self.watch_seconds += time.thread_time() - began_at
+
+
+def second(cluster: Watched, tasks: int, number: int) -> None:
+    """What happens in one second. It takes as long as it takes: what is counted is processor time."""
+    for first in range(0, tasks, SUBMIT_TASKS):
+        client = cluster.clients[first // SUBMIT_TASKS % len(cluster.clients)]
+        cluster.submit(client, task_ids((number + 10) * tasks + first, SUBMIT_TASKS), ARGUMENT)
+    cluster.run(tasks, PER_MESSAGE)
+    half = len(cluster.workers) // int(STATUS_SECONDS)
+    start = number % int(STATUS_SECONDS) * half
+    cluster.tell_statuses(cluster.workers[start : start + half], int(tasks * STATUS_SECONDS) // len(cluster.workers))
+    cluster.clock.now += 1.0
+    cluster.count(cluster.publisher.tick)
+
+
+def measure(cluster: Watched, topics: Sequence[str], options: argparse.Namespace, number: int) -> float:
+    """Processor time of what is counted, as a share of one core."""
+    watcher = None
+    if topics:
+        command = [sys.executable, "-c", WATCHER, cluster.monitor.address, *topics]
+        watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert watcher.stdout is not None and watcher.stdout.readline() == "ready\n"
+    try:
+        ready_at = time.monotonic() + READY_SECONDS
+        while len(cluster.monitor.topics()) != len(topics):
+            assert time.monotonic() < ready_at, f"waited {READY_SECONDS:g} s for the watcher of {topics}"
+            time.sleep(0.05)
+        second(cluster, options.tasks, number)  # now all are told whether to send samples
+        before = cluster.watch_seconds + other_threads_seconds()
+        for step in range(options.seconds):
+            second(cluster, options.tasks, number + 1 + step)
+        spent = cluster.watch_seconds + other_threads_seconds() - before
+        return spent / int(options.seconds)
+    finally:
+        if watcher is not None:
+            watcher.kill()
+            watcher.communicate()
+
+
+def other_threads_seconds() -> float:
+    return time.process_time() - time.thread_time()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.watching", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1_000)
+    parser.add_argument("--tasks", type=int, default=50_000, help="in each second (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=6, help="of each measurement (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s; the median counts")
+    options = parser.parse_args(arguments)
+    cluster = Watched(options.workers)
+    found: dict[str, list[float]] = {name: [] for name in WAYS}
+    number = 0
+    for _ in range(options.rounds):
+        for name, topics in WAYS.items():
+            found[name].append(measure(cluster, topics, options, number))
+            number += options.seconds + 1
+            print(f"{name}: {found[name][-1]:.2%}", file=sys.stderr, flush=True)
+    cluster.monitor.close()
+    alone = statistics.median(found["nobody"])
+    print(f"{options.workers:,} workers, {options.tasks:,} tasks/s, of one core, median of {options.rounds}")
+    for name, shares in found.items():
+        median = statistics.median(shares)
+        print(f"{name:12} {median:6.2%}, more than without watchers: {median - alone:6.2%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
