@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-import pytest
-
 from tests.support.clusters import RealCluster
 from tests.support.processes import Stage
 
 PROGRAM = """
-    import concurrent.futures, os, sys, time
+    import concurrent.futures, os, sys, time, warnings
     from scaler import Client
     from scaler.utility.exceptions import DisconnectedError
 
@@ -35,6 +33,7 @@ PROGRAM = """
     pending = [client.submit(time.sleep, 1) for _ in range(3)]
     pending.append(client.submit(abs, pending[0]))
     pending[0].add_done_callback(lambda future: called.append(os.getpid()))
+    warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: that there are threads
     child = os.fork()
     if child == 0:
         try:
@@ -52,7 +51,6 @@ PROGRAM = """
 """
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_parent_and_child_go_on(stage: Stage) -> None:
     cluster = RealCluster(stage, 2)
     program = stage.start_program(dedent(PROGRAM).format(address=cluster.address, wait=30))
