@@ -121,6 +121,41 @@ def test_a_welcome_that_would_replace_waits_for_the_role() -> None:
     assert dialer.sent() == [], "the answer to the old session's message died with it"
 
 
+def test_a_connection_that_is_gone_is_followed_by_another_at_once() -> None:  # LAN-6
+    dialer = Dialer().opened()
+    dialer.core.send(CANCEL)
+    dialer.sent()
+    for generation in (2, 3):  # the first one costs no pause, the next one does
+        dialer.core.disconnected(dialer.now)
+        due_at = dialer.core.next_deadline()
+        assert due_at is not None and (due_at == dialer.now) == (generation == 2)
+        dialer.now = due_at
+        assert dialer.round() == []
+        (envelope,) = dialer.sent()
+        assert envelope.message == replace(HELLO, resume=Resume(17, 0)) and dialer.core.generation == generation
+    dialer.say(dialer.welcome(resumed=True, received_seq=0))
+    assert [envelope.message for envelope in dialer.sent()] == [CANCEL]
+
+
+def test_a_session_moves_to_a_better_socket() -> None:  # LAN-2
+    dialer = Dialer().opened()
+    dialer.core.move(dialer.now)
+    dialer.core.send(CANCEL)
+    assert dialer.round() == [] and dialer.core.generation == 2
+    (envelope,) = dialer.sent()
+    assert envelope.message == replace(HELLO, resume=Resume(17, 0))
+    dialer.say(dialer.welcome(resumed=True, received_seq=0))
+    assert [envelope.message for envelope in dialer.sent()] == [CANCEL]
+    assert dialer.core.is_open and dialer.round() == []
+
+
+def test_without_a_connection_there_is_nothing_to_lose_or_move() -> None:
+    dialer = Dialer()
+    dialer.core.disconnected(dialer.now)
+    dialer.core.move(dialer.now)
+    assert dialer.core.state is State.IDLE
+
+
 def test_a_dialer_pings_when_either_side_is_silent() -> None:  # LIV-2, LIV-3
     dialer = Dialer().opened()
     dialer.sent()
