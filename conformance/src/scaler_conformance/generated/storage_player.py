@@ -130,6 +130,7 @@ class StoragePlayer:
         request = peer.put(identifier, self._value(identifier), owner=name)
         if name in self.gone:
             self._expect(peer, request, CODES.OWNER_GONE)
+            self.uploads.pop((peer, identifier), None)  # a chunk of another owner ends it (STO-5)
         else:
             self._expect(peer, request, CODES.OK)
             if identifier not in self.values:
@@ -145,6 +146,7 @@ class StoragePlayer:
         request = peer.put(identifier, self._value(identifier)[:count], total=TOTAL, owner=name)
         if name in self.gone:
             self._expect(peer, request, CODES.OWNER_GONE)
+            self.uploads.pop((peer, identifier), None)  # a chunk of another owner ends it (STO-5)
         else:
             self._expect(peer, request, CODES.OK)
             if identifier in self.values:
