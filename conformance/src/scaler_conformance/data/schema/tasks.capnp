@@ -138,4 +138,6 @@ struct Explanation @0xb5a310aca82166ef {
   attempt @10 :UInt16;        # which run of it this is, from 1
   capabilities @11 :List(Session.Capability);  # what its header asks for; empty without a state
   functionName @12 :Text;     # as its client calls it, where that is known
+  startingCount @13 :UInt32;  # workers that worker managers are starting, by their last ManagerStatus, and that will
+                              # offer all its header asks for
 }
