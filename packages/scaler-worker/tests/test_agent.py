@@ -40,7 +40,7 @@ def test_many_tiny_tasks_run_each_once_and_in_order(cluster: Any, worker: Any) -
     results = cluster.wait_results(ids, "3000 results")
     assert [result.loaded for result in results] == [2 * number for number in range(3000)]
     assert list(cluster.results) == ids
-    assert cluster.credits[-1] > 50, "the queue of tiny tasks is long, however slow this machine is just now"
+    assert max(cluster.credits) > cluster.credits[0], "the queue of tiny tasks grows"
 
 
 def test_keyword_arguments_builtins_and_lambdas(cluster: Any, worker: Any) -> None:
