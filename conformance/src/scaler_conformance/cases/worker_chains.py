@@ -61,7 +61,7 @@ def a_chain_runs_with_the_results_of_its_own(scene: Scene) -> None:
 def a_task_waits_for_one_of_an_earlier_dispatch(scene: Scene) -> None:
     worker = chaining(scene)
     client, needed = new_id(), new_id()
-    slow = call(scene, "sleep_ms", b"300")
+    slow = call(scene, "sleep_ms", b"20")
     other = call(scene, "echo", b"quick")
     worker.dispatch([slow], client)
     given = {needed: (CODES.KIND_INLINE, b"given,")}
