@@ -82,6 +82,9 @@ class Restored:
         for line in self._by_kind.get("client", []):
             self._join(line["id"], codes.ROLE_CLIENT, WorkerOffer())
             open_graphs.update(line["open_graphs"])
+            for graph_id in line["open_graphs"]:  # also of one whose tasks have all ended so far
+                self.core.tables.clients[PeerId(_id(line["id"]))].graphs[GraphId(_id(graph_id))] = None
+                self.core.tables.dependencies.open(GraphId(_id(graph_id)))
         workers = [self._restore_worker(line) for line in self._by_kind.get("worker", [])]
         self._restore_kept()
         for line in self._by_kind.get("abandoned", []):
@@ -116,7 +119,10 @@ class Restored:
                 header = TaskHeader(client=client.peer_id, graph_id=GraphId(_id(line["graph"])))
                 ended = Chunk(client, header, Submit(header, bytes(ID_BYTES), _id(line["id"]), b"", join_u32([0])))
                 kept = Kept(ended, line["value_kind"], bytes(line["bytes"]), line["is_wanted"], line["status"])
-                tables.dependencies.kept[TaskId(_id(line["id"]))] = kept
+                task_id = TaskId(_id(line["id"]))
+                tables.dependencies.kept[task_id] = kept
+                if header.graph_id in tables.dependencies.open_graphs:
+                    tables.dependencies.open_graphs[header.graph_id][task_id] = None
 
     def _restore_abandoned(self, line: Json, worker: Worker) -> None:
         """A task of a client that has gone, or that was submitted again: only its worker still has it."""
@@ -145,7 +151,11 @@ class Restored:
             if place == "queued":
                 tables.enqueue(chunk, range(start, start + count))
             elif place != "waiting":
-                tables.give(workers[place], chunk, run)
+                ahead = [task_id for task_id in run if tables.dependencies.stop_waiting(task_id)]  # SCH-36
+                queued = [task_id for task_id in run if task_id not in ahead]
+                for some, source in ((ahead, State.WAITING), (queued, State.QUEUED)):
+                    if some:
+                        tables.give(workers[place], chunk, some, source)
                 self._held[workers[place].peer_id].update({task_id: tables.attempt(task_id) for task_id in run})
             start += count
 
@@ -208,7 +218,8 @@ class Restored:
 
         tables = self.core.tables
         asked = [
-            explanation(tables, None, Explain(0, task_id), self.now) for task_id in list(tables.where)[:TOLD_TASKS]
+            explanation(tables, self.core._scaler, None, Explain(0, task_id), self.now)
+            for task_id in list(tables.where)[:TOLD_TASKS]
         ]
         return [f"{one.task_id.hex()}: {sentence(one, one.capabilities, 'the dump')}" for one in asked]
 

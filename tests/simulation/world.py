@@ -172,7 +172,8 @@ class World:
             self.clock.after(self.rng.uniform(3, 10), lambda: None if worker.is_up else worker.start())
 
     def _crash_client(self) -> None:
-        client = self.rng.choice(self.clients)
+        """Not one of those that tasks have: they live in a processor, and die with it."""
+        client = self.rng.choice([client for client in self.clients if "." not in client.name])
         if client.is_up:
             self._trouble(f"{client.name} crashes")
             client.crash()
