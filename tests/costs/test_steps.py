@@ -50,13 +50,13 @@ RESULTS = Results(task_id(0), b"value", join_u32((5,)), profiles=bytes(24), cred
 
 
 def counted(function: Callable[..., Any], *arguments: Any) -> tuple[Any, int]:
-    """What it returns, and how many calls of Python functions it took; none of a collection of garbage, which comes
-    when it likes and calls what others have hooked into it."""
+    """What it returns, and how many calls of Python functions it took. What depends on what else ran in this process
+    is left out: collections of garbage, and how abstract classes find out who is one of them ("<frozen abc>")."""
     calls = 0
 
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
+    def note(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
-        calls += event == "call"
+        calls += event == "call" and not frame.f_code.co_filename.startswith("<frozen ")
 
     before = sys.getprofile()
     gc.disable()
