@@ -33,11 +33,16 @@ def test_no_tracked_file_holds(pattern: re.Pattern[str], texts: dict[str, str]) 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text"),
-    [(PROMISE, "# TODO later"), (MACHINE, "open('/home/ada/x')"), (REGISTRY, "https://example.org/simple/zmq/")],
+    ("pattern", "pieces"),
+    [
+        (PROMISE, ("# TODO", " later")),
+        (MACHINE, ("open('", "/home", "/ada/x')")),
+        (REGISTRY, ("https://example.org", "/simple", "/zmq/")),
+    ],
 )
-def test_the_patterns_find_what_they_are_for(pattern: re.Pattern[str], text: str) -> None:
-    assert pattern.search(text)
+def test_the_patterns_find_what_they_are_for(pattern: re.Pattern[str], pieces: tuple[str, ...]) -> None:
+    """In pieces, so that whoever searches all files for such lines finds none here."""
+    assert pattern.search("".join(pieces))
 
 
 def test_a_promise_with_an_address_is_fine() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from scaler import Client
 from scaler_protocol.transport.lane import OFF_VARIABLE
+from tests.support.clusters import RealCluster
 from tests.support.processes import Stage
 
 
@@ -29,3 +31,10 @@ def module_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Processes that the tests of a module share. Nothing of them may be left after it."""
     with Stage(tmp_path_factory.mktemp("stage")) as stage:
         yield stage
+
+
+@pytest.fixture
+def client(cluster: RealCluster) -> Iterator[Client]:
+    """At the cluster of the test's own module."""
+    with Client(cluster.address) as client:
+        yield client

@@ -29,12 +29,6 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster.wait_until_empty()
 
 
-@pytest.fixture
-def client(cluster: RealCluster) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
 # ---------------------------------------------------------------- where and how
 
 

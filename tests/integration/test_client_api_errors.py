@@ -28,12 +28,6 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster.wait_until_empty()
 
 
-@pytest.fixture
-def client(cluster: RealCluster) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
 def test_type_cause_notes_and_frames_are_the_tasks_own(client: Client) -> None:
     error = client.submit(api_tasks.raise_with_all).exception(WAIT)
     assert type(error) is ValueError and error.args == ("outer",)

@@ -26,12 +26,6 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster.wait_until_empty()
 
 
-@pytest.fixture
-def client(cluster: RealCluster) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
 def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 

@@ -24,12 +24,6 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster.wait_until_empty()
 
 
-@pytest.fixture
-def client(cluster: RealCluster) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
 def test_delayed(client: Client) -> None:
     increment, add = dask.delayed(graph_tasks.increment), dask.delayed(operator.add)
     total = add(increment(1), increment(increment(2)))

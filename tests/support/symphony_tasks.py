@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes import until
+
 WAIT = 20.0
 HOLD_SECONDS = 0.15
 
@@ -15,10 +17,7 @@ def meet(directory: str, count: int) -> int:
     """Wait until so many are here at once, then how many are after a while."""
     place = Path(directory) / f"{os.getpid()}-{time.monotonic_ns()}"
     place.touch()
-    end_at = time.monotonic() + WAIT
-    while len(os.listdir(directory)) < count:
-        assert time.monotonic() < end_at, f"there were never {count} tasks at once"
-        time.sleep(0.005)
+    until(lambda: len(os.listdir(directory)) >= count, f"{count} tasks are here at once", WAIT)
     time.sleep(HOLD_SECONDS)
     present = len(os.listdir(directory))
     place.unlink()

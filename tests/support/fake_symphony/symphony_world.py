@@ -6,6 +6,7 @@ A `World` is read from the JSON file that FAKE_SYMPHONY names. Every breach of t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -302,11 +303,13 @@ class Session:
             self.lose()
 
     def _shuffled(self, first: Answer) -> list[Answer]:
+        """With those that come within a moment, as long as nothing else comes."""
         answers = [first]
         if self._world.is_shuffled:
-            time.sleep(SHUFFLE_SECONDS)
-            while not self._answers.empty() and isinstance(answer := self._answers.get(), Answer):
-                answers.append(answer)
+            end_at = time.monotonic() + SHUFFLE_SECONDS
+            with contextlib.suppress(queue.Empty):
+                while isinstance(answer := self._answers.get(timeout=max(0.0, end_at - time.monotonic())), Answer):
+                    answers.append(answer)
             random.shuffle(answers)
         return answers
 
