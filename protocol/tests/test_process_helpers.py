@@ -18,8 +18,7 @@ from scaler_protocol.process import (
     LoggingOptions,
     StartupError,
     UsageError,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     byte_count,
     check_event_loop,
     logging_options,
@@ -68,7 +67,7 @@ def test_numbers():
 
 def test_a_mistake_on_the_command_line_is_one_line(capsys):
     parser = ArgumentParser(prog="scaler_thing")
-    add_event_loop_argument(parser)
+    add_program_arguments(parser)
     with pytest.raises(SystemExit) as caught:
         parser.parse_args(["--event-loop", "none"])
     assert caught.value.code == 2
@@ -79,8 +78,7 @@ def test_a_mistake_on_the_command_line_is_one_line(capsys):
 def test_shared_arguments():
     parser = ArgumentParser(prog="scaler_thing")
     parser.add_argument("address")
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_program_arguments(parser)
     defaults = parser.parse_args(["tcp://x:1"])
     assert defaults.event_loop == "builtin" and logging_options(defaults) == LoggingOptions()
     given = parser.parse_args(["tcp://x:1", "-el", "uvloop", "-lp", "/dev/stderr", "a.log", "-ll", "debug"])

@@ -17,8 +17,7 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     check_event_loop,
     flag,
     http_url,
@@ -150,8 +149,7 @@ def parser() -> ArgumentParser:
         "--io-threads", "-it", type=positive_int, default=1, metavar="N",
         help="threads that move messages between sockets and the scheduler (default: 1)",
     )  # fmt: skip
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_program_arguments(parser)
     return parser
 
 

@@ -11,8 +11,7 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     byte_count,
     check_event_loop,
     flag,
@@ -84,6 +83,5 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"
     )
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_program_arguments(parser)
     return parser

@@ -13,15 +13,21 @@ from scaler_protocol.messages import NO_PEER, Capability
 from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     check_event_loop,
     logging_options,
-    non_negative_seconds,
     positive_int,
-    positive_seconds,
 )
-from scaler_protocol.process.worker_arguments import checked_address, parse_capabilities, parse_modules, parse_unit
+from scaler_protocol.process.worker_arguments import (
+    add_capabilities,
+    add_connection,
+    add_functions,
+    add_grace,
+    add_queue_size,
+    add_scheduler,
+    add_unit,
+    checked_address,
+)
 from scaler_symphony.grid import GridOptions
 
 PROGRAM = "scaler_symphony_cluster"
@@ -62,8 +68,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
         heartbeat_seconds=parsed.heartbeat_interval,
         death_timeout_seconds=parsed.death_timeout_seconds,
         grace_seconds=parsed.grace_seconds,
-        storage_address=_optional(parsed.object_storage_address),
-        hosts_scheduler_address=_optional(parsed.worker_scheduler_address),
+        storage_address=checked_address(parsed.object_storage_address),
+        hosts_scheduler_address=checked_address(parsed.worker_scheduler_address),
         functions=parsed.functions,
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,
@@ -81,13 +87,12 @@ def parser() -> ArgumentParser:
         description="A worker that runs tasks inside IBM Spectrum Symphony.",
         epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 ScalerService --base-concurrency 4",
     )
-    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    add_scheduler(parser)
     parser.add_argument("service_name", help="the Symphony application that runs the tasks, such as ScalerService")
     _add_worker(parser.add_argument_group("worker"))
     _add_symphony(parser.add_argument_group("Symphony"))
     _add_connection(parser.add_argument_group("connection"))
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_program_arguments(parser)
     return parser
 
 
@@ -101,26 +106,11 @@ def _add_worker(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--worker-name", "-w", default=socket.gethostname(), metavar="NAME", help="(default: the host's name)"
     )
-    group.add_argument(
-        "--worker-capabilities", "-wc", "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(),
-        metavar="NAMES", help='what the hosts offer: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
-    )  # fmt: skip
-    group.add_argument(
-        "--worker-task-queue-size", "-wtqs", type=positive_int, default=1000, metavar="N",
-        help="the most tasks that wait here, reached only with tiny ones (default: %(default)s)",
-    )  # fmt: skip
-    group.add_argument(
-        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
-        help="how long running tasks may go on when the worker is told to stop (default: 1)",
-    )  # fmt: skip
-    group.add_argument(
-        "--functions", type=parse_modules, default=(), metavar="MODULES",
-        help="modules of the hosts, comma separated, whose public functions clients may call by name (default: none)",
-    )  # fmt: skip
-    group.add_argument(
-        "--unit", type=parse_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
-        help="set by worker managers: the id of the manager in hexadecimal, and of the unit that this worker is",
-    )  # fmt: skip
+    add_capabilities(group, "--worker-capabilities", "-wc", "--per-worker-capabilities", "-pwc")
+    add_queue_size(group, "--worker-task-queue-size", "-wtqs")
+    add_grace(group)
+    add_functions(group)
+    add_unit(group)
 
 
 def _add_symphony(group: argparse._ArgumentGroup) -> None:
@@ -140,28 +130,8 @@ def _add_symphony(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_connection(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--object-storage-address", "-osa", metavar="ADDRESS",
-        help="the object storage, when hosts must reach it by another address than the scheduler names",
-    )  # fmt: skip
+    add_connection(group, "--io-threads", "-it")
     group.add_argument(
         "--worker-scheduler-address", "-wsa", metavar="ADDRESS",
         help="the scheduler, when nested clients on the hosts must reach it by another address than this worker",
     )  # fmt: skip
-    group.add_argument(
-        "--heartbeat-interval", "-hi", "--heartbeat-interval-seconds", "-his",
-        type=positive_seconds, default=2.0, metavar="SECONDS",
-        help="how often the worker tells its status (default: 2)",
-    )  # fmt: skip
-    group.add_argument(
-        "--death-timeout-seconds", "-ds", "-dts", "-dt", type=positive_seconds, default=300.0, metavar="SECONDS",
-        help="how long to look for a scheduler, or for another Symphony session, before giving up (default: 300)",
-    )  # fmt: skip
-    group.add_argument(
-        "--io-threads", "-it", type=positive_int, default=1, metavar="N",
-        help="threads that move messages between the socket and the worker (default: 1)",
-    )  # fmt: skip
-
-
-def _optional(address: str | None) -> str:
-    return checked_address(address) if address else ""

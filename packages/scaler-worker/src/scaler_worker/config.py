@@ -15,8 +15,7 @@ from scaler_protocol.process import (
     LoggingOptions,
     UsageError,
     add_arguments_without_effect,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     byte_count,
     check_event_loop,
     flag,
@@ -27,10 +26,14 @@ from scaler_protocol.process import (
     positive_seconds,
 )
 from scaler_protocol.process.worker_arguments import (
+    add_capabilities,
+    add_connection,
+    add_functions,
+    add_grace,
+    add_queue_size,
+    add_scheduler,
+    add_unit,
     checked_address,
-    parse_capabilities,
-    parse_modules,
-    parse_unit,
 )
 
 PROGRAM = "scaler_cluster"
@@ -87,7 +90,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
         max_processors=parsed.max_processors,
         suspends_hard=parsed.hard_processor_suspend,
-        storage_address=checked_address(parsed.object_storage_address) if parsed.object_storage_address else "",
+        storage_address=checked_address(parsed.object_storage_address),
         preload=parsed.preload or "",
         functions=parsed.functions,
         io_threads=parsed.io_threads,
@@ -105,7 +108,7 @@ def parser() -> ArgumentParser:
         description="Workers that run tasks for a scheduler.",
         epilog='Example: scaler_cluster -n 4 tcp://127.0.0.1:2345 --per-worker-capabilities "gpu=2,linux"',
     )
-    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    add_scheduler(parser)
     workers = parser.add_argument_group("workers")
     _add_count(workers)
     add_worker_options(parser, workers)
@@ -117,9 +120,8 @@ def add_worker_options(parser: ArgumentParser, workers: argparse._ArgumentGroup)
     _add_workers(workers)
     _add_tasks(parser.add_argument_group("tasks"))
     _add_memory(parser.add_argument_group("memory"))
-    _add_connection(parser.add_argument_group("connection"))
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_connection(parser.add_argument_group("connection"), "--io-threads", "-it", "--worker-io-threads")
+    add_program_arguments(parser)
     add_arguments_without_effect(
         parser, (("--log-hub-address", "-la"), str, "there is no log hub: logs go to --logging-paths")
     )
@@ -134,22 +136,14 @@ def _add_count(group: argparse._ArgumentGroup) -> None:
         "--worker-names", "-wn", default="", metavar="NAMES",
         help="comma separated, as many as workers (default: numbers)",
     )  # fmt: skip
-    group.add_argument(
-        "--unit", type=parse_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
-        help="set by worker managers: the id of the manager in hexadecimal, and of the unit that these workers are",
-    )  # fmt: skip
+    add_unit(group)
 
 
 def _add_workers(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(), metavar="NAMES",
-        help='what each worker offers: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
-    )  # fmt: skip
-    group.add_argument(
-        "--worker-task-queue-size", "-wtqs", "--per-worker-task-queue-size", "--per-worker-queue-size", "-wqs",
-        type=positive_int, default=1000, metavar="N",
-        help="the most tasks a worker queues, reached only with tiny ones (default: %(default)s)",
-    )  # fmt: skip
+    add_capabilities(group, "--per-worker-capabilities", "-pwc")
+    add_queue_size(
+        group, "--worker-task-queue-size", "-wtqs", "--per-worker-task-queue-size", "--per-worker-queue-size", "-wqs"
+    )
     group.add_argument(
         "--max-processors", type=positive_int, default=128, metavar="N",
         help="the most processes of one worker, which bounds how deep tasks may nest (default: %(default)s)",
@@ -161,10 +155,7 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         "--task-timeout-seconds", "-tts", "-tt", type=non_negative_seconds, default=0.0, metavar="SECONDS",
         help="stop every task that runs for longer; zero: only those that have a timeout of their own (default: 0)",
     )  # fmt: skip
-    group.add_argument(
-        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
-        help="how long running tasks may go on when the cluster is told to stop (default: 1)",
-    )  # fmt: skip
+    add_grace(group)
     group.add_argument(
         "--hard-processor-suspend", "-hps", **flag(),
         help="stop the whole process of a task that waits for its children while they run in its place: its other "
@@ -174,11 +165,7 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         "--preload", type=_preload, metavar="MODULE:FUNCTION(ARGUMENTS)",
         help="call this once in every new processor, before its first task",
     )  # fmt: skip
-    group.add_argument(
-        "--functions", type=parse_modules, default=(), metavar="MODULES",
-        help="modules, comma separated, whose public functions clients may call by name, with bytes for arguments and "
-        "result (default: none)",
-    )  # fmt: skip
+    add_functions(group)
 
 
 def _add_memory(group: argparse._ArgumentGroup) -> None:
@@ -195,26 +182,6 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
         "--trim-memory-threshold-bytes", "-tm", type=byte_count, default=1 << 30, metavar="BYTES",
         help="a processor that has this much memory or more gives back what is free after it has collected, such as "
         "512M (default: 1GiB)",
-    )  # fmt: skip
-
-
-def _add_connection(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--object-storage-address", "-osa", metavar="ADDRESS",
-        help="the object storage, when workers must reach it by another address than the scheduler names",
-    )  # fmt: skip
-    group.add_argument(
-        "--heartbeat-interval", "-hi", "--heartbeat-interval-seconds", "-his",
-        type=positive_seconds, default=2.0, metavar="SECONDS",
-        help="how often a worker tells its status (default: 2)",
-    )  # fmt: skip
-    group.add_argument(
-        "--death-timeout-seconds", "-ds", "-dts", "-dt", type=positive_seconds, default=300.0, metavar="SECONDS",
-        help="how long workers look for a scheduler before they give up (default: 300)",
-    )  # fmt: skip
-    group.add_argument(
-        "--io-threads", "-it", "--worker-io-threads", type=positive_int, default=1, metavar="N",
-        help="threads of each worker that move messages between its socket and its agent (default: 1)",
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LoggingOptions, 
 from scaler_protocol.process.memory import memory_trim
 from scaler_protocol.process.options import (
     add_arguments_without_effect,
-    add_event_loop_argument,
     add_logging_arguments,
+    add_program_arguments,
     logging_options,
 )
 from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, follow_parent
@@ -28,8 +28,8 @@ from scaler_protocol.process.server import run_command, run_server
 __all__ = [
     "ArgumentParser",
     "add_arguments_without_effect",
-    "add_event_loop_argument",
     "add_logging_arguments",
+    "add_program_arguments",
     "logging_options",
     "boolean",
     "byte_count",

@@ -9,7 +9,13 @@ from scaler_protocol.process.event_loop import EVENT_LOOPS
 from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, FORMATS, LEVELS, LoggingOptions
 
 
-def add_event_loop_argument(parser: argparse.ArgumentParser) -> None:
+def add_program_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every command has that runs until it is stopped: its event loop, and where it logs to."""
+    _add_event_loop(parser)
+    add_logging_arguments(parser)
+
+
+def _add_event_loop(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--event-loop",
         "-el",

@@ -1,4 +1,4 @@
-"""Types of the arguments that every kind of worker has, and its managers."""
+"""The arguments that every kind of worker has, or its managers, and their types."""
 
 from __future__ import annotations
 
@@ -7,8 +7,72 @@ import importlib.util
 
 from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.ids import ID_BYTES, PeerId
-from scaler_protocol.messages import Capability
+from scaler_protocol.messages import NO_PEER, Capability
+from scaler_protocol.process.argument_types import non_negative_seconds, positive_int, positive_seconds
 from scaler_protocol.process.failures import UsageError
+
+Group = argparse._ActionsContainer
+
+
+def add_scheduler(group: Group) -> None:
+    group.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+
+
+def add_capabilities(group: Group, *names: str) -> None:
+    group.add_argument(
+        *names, type=parse_capabilities, default=(), metavar="NAMES",
+        help='what each worker offers: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
+    )  # fmt: skip
+
+
+def add_queue_size(group: Group, *names: str) -> None:
+    group.add_argument(
+        *names, type=positive_int, default=1000, metavar="N",
+        help="the most tasks a worker queues, reached only with tiny ones (default: %(default)s)",
+    )  # fmt: skip
+
+
+def add_grace(group: Group) -> None:
+    group.add_argument(
+        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
+        help="how long running tasks may go on when their worker is told to stop (default: 1)",
+    )  # fmt: skip
+
+
+def add_functions(group: Group) -> None:
+    group.add_argument(
+        "--functions", type=parse_modules, default=(), metavar="MODULES",
+        help="modules, comma separated, whose public functions clients may call by name, with bytes for arguments and "
+        "result (default: none)",
+    )  # fmt: skip
+
+
+def add_unit(group: Group) -> None:
+    group.add_argument(
+        "--unit", type=parse_unit, default=(NO_PEER, ""), metavar="MANAGER:UNIT",
+        help="set by worker managers: the id of the manager in hexadecimal, and of the unit that is started",
+    )  # fmt: skip
+
+
+def add_connection(group: Group, *io_threads: str) -> None:
+    group.add_argument(
+        "--object-storage-address", "-osa", metavar="ADDRESS",
+        help="the object storage, when it must be reached by another address than the scheduler names",
+    )  # fmt: skip
+    group.add_argument(
+        "--heartbeat-interval", "-hi", "--heartbeat-interval-seconds", "-his",
+        type=positive_seconds, default=2.0, metavar="SECONDS",
+        help="how often a worker tells its status (default: 2)",
+    )  # fmt: skip
+    group.add_argument(
+        "--death-timeout-seconds", "-ds", "-dts", "-dt", type=positive_seconds, default=300.0, metavar="SECONDS",
+        help="how long to look for what a worker cannot do without, first of all a scheduler, before giving up "
+        "(default: 300)",
+    )  # fmt: skip
+    group.add_argument(
+        *io_threads, type=positive_int, default=1, metavar="N",
+        help="threads of each worker that move messages between its socket and itself (default: 1)",
+    )  # fmt: skip
 
 
 def parse_capabilities(text: str) -> tuple[Capability, ...]:
@@ -49,8 +113,9 @@ def parse_modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def checked_address(text: str) -> str:
+def checked_address(text: str | None) -> str:
+    """As it is written everywhere; empty when it is not given. Raises UsageError."""
     try:
-        return str(parse_address(text))
+        return str(parse_address(text)) if text else ""
     except AddressError as error:
         raise UsageError(str(error)) from None

@@ -11,19 +11,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scaler_protocol.addresses import parse_address
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     check_event_loop,
     http_url,
     logging_options,
     positive_int,
 )
+from scaler_protocol.process.worker_arguments import add_scheduler, checked_address
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS
 from scaler_worker.manager.service import ManagerConfig
@@ -57,7 +56,7 @@ def native_parser() -> ArgumentParser:
         description="Workers on this machine, as many as the scheduler has use for.",
         epilog="Example: scaler_worker_manager baremetal_native tcp://127.0.0.1:2345 --max-task-concurrency 8",
     )
-    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    add_scheduler(parser)
     workers = parser.add_argument_group("workers")
     add_manager_options(workers)
     workers.add_argument(
@@ -168,7 +167,7 @@ def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
     parsed = webhook_parser().parse_settings(arguments)
     check_event_loop(parsed.event_loop)
     return WebhookConfig(
-        str(parse_address(parsed.address)),
+        checked_address(parsed.address),
         parsed.worker_manager_id or f"webhook {parsed.url}",
         parsed.url,
         parsed.auth_token or "",
@@ -186,15 +185,14 @@ def webhook_parser() -> ArgumentParser:
         description="Workers that a worker adapter starts and shuts down, asked by HTTP.",
         epilog=f"Example: {PROGRAM} webhook tcp://127.0.0.1:2345 --url http://127.0.0.1:8080",
     )
-    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    add_scheduler(parser)
     parser.add_argument("--url", type=http_url, required=True, help="where the adapter listens")
     parser.add_argument(
         "--auth-token", metavar="TOKEN",
         help="what the adapter wants to hear; better put into the environment: SCALER_WORKER_MANAGER_AUTH_TOKEN",
     )  # fmt: skip
     add_manager_name(parser)
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_program_arguments(parser)
     return parser
 
 

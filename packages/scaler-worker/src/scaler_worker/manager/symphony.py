@@ -14,14 +14,12 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     UsageError,
-    add_event_loop_argument,
-    add_logging_arguments,
+    add_program_arguments,
     check_event_loop,
     logging_options,
-    non_negative_seconds,
     positive_int,
 )
-from scaler_protocol.process.worker_arguments import checked_address, parse_capabilities
+from scaler_protocol.process.worker_arguments import add_capabilities, add_grace, add_scheduler, checked_address
 from scaler_worker.manager.arguments import capabilities_text
 from scaler_worker.manager.config import PROGRAM, SECTION, add_manager_name
 from scaler_worker.manager.native import NativeBackend
@@ -74,7 +72,7 @@ def symphony_parser() -> ArgumentParser:
         description="A worker that runs tasks inside IBM Spectrum Symphony, while there is work for it.",
         epilog=f"Example: {PROGRAM} symphony tcp://127.0.0.1:2345 --service-name ScalerService -mtc 4",
     )
-    parser.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    add_scheduler(parser)
     parser.add_argument(
         "--service-name", "-sn", required=True, metavar="NAME", help="the Symphony application that runs the tasks"
     )
@@ -83,21 +81,14 @@ def symphony_parser() -> ArgumentParser:
         default=max((os.cpu_count() or 2) - 1, 1), metavar="N",
         help="how many tasks run at once that are not nested (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--per-worker-capabilities", "-pwc", type=parse_capabilities, default=(), metavar="NAMES",
-        help='what the hosts offer: "gpu,linux", or with amounts: "gpu=2" (default: nothing)',
-    )  # fmt: skip
-    parser.add_argument(
-        "--grace-seconds", type=non_negative_seconds, default=1.0, metavar="SECONDS",
-        help="how long running tasks may go on when it is told to stop (default: 1)",
-    )  # fmt: skip
+    add_capabilities(parser, "--per-worker-capabilities", "-pwc")
+    add_grace(parser)
     parser.add_argument(
         "--cluster-options", default="", metavar="TEXT",
         help=f'further options of {COMMAND}: "--session-type Fast"',
     )  # fmt: skip
     add_manager_name(parser)
-    add_event_loop_argument(parser)
-    add_logging_arguments(parser)
+    add_program_arguments(parser)
     return parser
 
 
