@@ -19,7 +19,7 @@ from scaler_protocol.codes import CANCEL_TOO_LATE
 from scaler_protocol.columns import join_ids, split_ids
 from scaler_protocol.holding.tasks import tasks_of
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Cancel, CancelReply, Credit, Dispatch, Recall, Returned, Shutdown, TaskLog
+from scaler_protocol.messages import Cancel, Credit, Dispatch, Recall, Returned, Shutdown, TaskLog
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_symphony.core import connection, events, places, stopping
 from scaler_symphony.core.actions import Action, Finish
@@ -161,7 +161,7 @@ class SymphonyCore:
                 tables.send(TaskLog(task.id, stream, text, tables.settings.worker_name))
             tables.forget(task)
             tables.results.append((task.id, task.attempt, outcome.status, outcome.kind, outcome.value, outcome.profile))
-        stopping.reply(tables, task, CANCEL_TOO_LATE)
+        tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
 
     # ------------------------------------------------------------ the end of a round
 
@@ -182,11 +182,9 @@ class SymphonyCore:
             tables.send(message)
         if self.credit(now) != tables.sent_credit:
             self._send_credit(now)
-        if tables.cancel_replies:
-            # After the results: a client that hears "canceled" finds the result already there. (CAN-1)
-            ids, outcomes = zip(*tables.cancel_replies, strict=True)
-            tables.cancel_replies.clear()
-            tables.send(CancelReply(join_ids(ids), bytes(outcomes) if any(outcomes) else b""))
+        replies = tables.cancel_replies.take()
+        if replies is not None:
+            tables.send(replies)
 
     def _send_credit(self, now: float) -> None:
         credit = self.tables.sent_credit = self.credit(now)

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from scaler_protocol.codes import (
     CANCEL_CANCELED,
     CANCEL_TOO_LATE,
-    CANCEL_UNKNOWN,
     KIND_INLINE,
     STATUS_CANCELED,
     STATUS_TIMED_OUT,
     TASK_TIMED_OUT,
 )
-from scaler_protocol.holding.tasks import StopOrder, Task
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
 from scaler_symphony.core.actions import CloseSession
@@ -28,15 +27,9 @@ from scaler_symphony.core.tables import Run, Tables
 
 def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) -> None:
     """Every Cancel of a task is answered exactly once. (CAN-1)"""
-    task = tables.tasks.get(task_id)
+    task = tables.cancel_replies.order(task_id, grace_seconds, tables.tasks, tables.results)
     if task is None:
-        outcome = CANCEL_TOO_LATE if task_id in tables.results else CANCEL_UNKNOWN
-        tables.cancel_replies.append((task_id, outcome))
         return
-    if task.stop is not None:
-        task.stop.reply_count += 1
-        return
-    task.stop = StopOrder(STATUS_CANCELED, grace_seconds, reply_count=1)
     run = run_of(tables, task)
     if run is None:
         tables.queue.remove(task)
@@ -86,12 +79,7 @@ def end_canceled(tables: Tables, task: Task) -> None:
     """It has left the queue or its run already."""
     tables.forget(task)
     tables.results.add_without_value(task.id, task.attempt, STATUS_CANCELED)
-    reply(tables, task, CANCEL_CANCELED)
-
-
-def reply(tables: Tables, task: Task, outcome: int) -> None:
-    if task.stop is not None:
-        tables.cancel_replies.extend([(task.id, outcome)] * task.stop.reply_count)
+    tables.cancel_replies.answer(task, CANCEL_CANCELED)
 
 
 def _time_out(tables: Tables, run: Run, now: float) -> None:
@@ -107,4 +95,4 @@ def _time_out(tables: Tables, run: Run, now: float) -> None:
     error = TaskError(TASK_TIMED_OUT, "builtins.TimeoutError", text, workers=(worker,))
     tables.forget(task)
     tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, tables.settings.encode_error(error))
-    reply(tables, task, CANCEL_TOO_LATE)
+    tables.cancel_replies.answer(task, CANCEL_TOO_LATE)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scaler_protocol.codes import KIND_INLINE, PROCESSOR_DIED, STATUS_PROCESSOR_DIED
+from scaler_protocol.holding.cancels import CancelReplies
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
@@ -63,7 +64,7 @@ class Tables:
     unsendable: set[TaskId] = field(default_factory=set)  #: since the last task that could be sent
     durations: Durations = field(default_factory=Durations)
     results: ResultCollector = field(default_factory=ResultCollector)
-    cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
+    cancel_replies: CancelReplies = field(default_factory=CancelReplies)
     sent_credit: Credit | None = None
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled

@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler_protocol.codes import KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
+from scaler_protocol.codes import CANCEL_TOO_LATE, KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids, split_ids
 from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task, tasks_of
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import (
     Cancel,
-    CancelReply,
     Credit,
     Dispatch,
     Message,
@@ -232,7 +231,7 @@ class AgentCore:
             if followers:
                 tables.settle_followers(task, status, kind, value)
             if task.stop is not None:
-                stopping.end_in_spite(tables, task)
+                tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
         tables.durations.add_round(len(event.ends), busy_seconds)
         if status == STATUS_SUCCESS:
             tables.ahead.remember(task.id, kind, value)
@@ -389,11 +388,9 @@ class AgentCore:
             tables.sent_credit = credit
         elif self._has_credit_changed(now):
             self._send_credit(now)
-        if tables.cancel_replies:
-            # After the results: a client that hears "canceled" finds the result already there (CAN-1).
-            ids, outcomes = zip(*tables.cancel_replies, strict=True)
-            tables.cancel_replies.clear()
-            self._send(CancelReply(join_ids(ids), bytes(outcomes) if any(outcomes) else b""))
+        replies = tables.cancel_replies.take()
+        if replies is not None:
+            self._send(replies)
 
     def _has_credit_changed(self, now: float) -> bool:
         """Worth a message of its own only when it changed by a quarter, or when it grew and all that was granted is

@@ -5,7 +5,6 @@ from __future__ import annotations
 from scaler_protocol.codes import (
     CANCEL_CANCELED,
     CANCEL_TOO_LATE,
-    CANCEL_UNKNOWN,
     KIND_INLINE,
     STATUS_CANCELED,
     STATUS_TIMED_OUT,
@@ -23,15 +22,9 @@ TIMEOUT_GRACE_SECONDS = 1.0
 
 def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) -> None:
     """Every Cancel of a task is answered exactly once: at once when it waits, else when it has ended (CAN-1)."""
-    task = tables.tasks.get(task_id)
+    task = tables.cancel_replies.order(task_id, grace_seconds, tables.tasks, tables.results)
     if task is None:
-        outcome = CANCEL_TOO_LATE if task_id in tables.results else CANCEL_UNKNOWN
-        tables.cancel_replies.append((task_id, outcome))
         return
-    if task.stop is not None:
-        task.stop.reply_count += 1
-        return
-    task.stop = StopOrder(STATUS_CANCELED, grace_seconds, reply_count=1)
     if task.processor is None:
         tables.withdraw(task)
         end_stopped(tables, task)
@@ -97,17 +90,7 @@ def end_stopped(tables: Tables, task: Task) -> None:
         tables.results.add_without_value(task.id, task.attempt, STATUS_CANCELED)
     else:
         tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, _timed_out(tables, task))
-    _reply(tables, task, CANCEL_CANCELED if task.stop.status == STATUS_CANCELED else CANCEL_TOO_LATE)
-
-
-def end_in_spite(tables: Tables, task: Task) -> None:
-    """The task ended in its own way before the stop reached it."""
-    _reply(tables, task, CANCEL_TOO_LATE)
-
-
-def _reply(tables: Tables, task: Task, outcome: int) -> None:
-    if task.stop is not None:
-        tables.cancel_replies.extend([(task.id, outcome)] * task.stop.reply_count)
+    tables.cancel_replies.answer(task, CANCEL_CANCELED if task.stop.status == STATUS_CANCELED else CANCEL_TOO_LATE)
 
 
 def _timed_out(tables: Tables, task: Task) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_SUCCESS
+from scaler_protocol.holding.cancels import CancelReplies
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
@@ -44,7 +45,7 @@ class Tables:
     last_processor: int = 0
     durations: Durations = field(default_factory=Durations)
     results: ResultCollector = field(default_factory=ResultCollector)
-    cancel_replies: list[tuple[TaskId, int]] = field(default_factory=list)
+    cancel_replies: CancelReplies = field(default_factory=CancelReplies)
     #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
     untimely: list[TaskId] = field(default_factory=list)
     sent_credit: int = 0
@@ -105,8 +106,7 @@ class Tables:
             processor = self.processors[task.processor]
             processor.slice.remove(task)
             processor.outstanding_seconds -= task.estimate_seconds
-        if task.stop is not None:
-            self.cancel_replies.extend([(task.id, CANCEL_UNKNOWN)] * task.stop.reply_count)
+        self.cancel_replies.answer(task, CANCEL_UNKNOWN)
         self.untimely.append(task.id)
 
     def give_back_waiting(self) -> None:
