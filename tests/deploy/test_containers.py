@@ -202,7 +202,7 @@ def test_what_manifests_name_is_there() -> None:
 
 def test_kustomize_renders_them() -> None:
     if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
+        pytest.skip("kubectl is not here to render it: install it to see what a cluster would get")
     command = ["kubectl", "kustomize", str(DEPLOY / "kubernetes")]
     rendered = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     found = list(yaml.safe_load_all(rendered))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("argcomplete")
+pytest.importorskip("argcomplete", reason="completion needs argcomplete")
 
 COMMANDS = {
     "scaler": ("scaler", "--co", {"--config"}),

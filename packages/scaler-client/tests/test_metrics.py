@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 
-pytest.importorskip("prometheus_client")
+pytest.importorskip("prometheus_client", reason="metrics need the extra [ui]")
 from prometheus_client.parser import text_string_to_metric_families
 
 from scaler.ui import metrics

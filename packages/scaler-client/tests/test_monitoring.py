@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,18 +13,8 @@ from scaler.monitoring.places import monitor_as_seen, scheduler_of, watchable
 from scaler_protocol.codec import encode
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Count
-from scaler_protocol.transport import zmq_context
 
 STATUS = ClusterStatus(sequence=1, server_id=new_peer_id(), task_counts=(Count("queued", 3),))
-
-
-@pytest.fixture
-def publisher() -> Iterator[zmq.Socket[bytes]]:
-    socket = zmq_context().socket(zmq.XPUB)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind("tcp://127.0.0.1:*")
-    yield socket
-    socket.close()
 
 
 def address_of(socket: zmq.Socket[bytes]) -> str:

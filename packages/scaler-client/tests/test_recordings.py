@@ -6,7 +6,6 @@ import gzip
 import json
 import struct
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from scaler.ui import __main__ as ui
 from scaler_protocol.codec import encode
 from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.messages import ClusterStatus, Count, FunctionName, Message, SampleBlock, TaskSamples
-from scaler_protocol.transport import zmq_context
 
 STATUS = ClusterStatus(sequence=1, server_id=new_peer_id(), task_counts=(Count("queued", 3),))
 FUNCTION = b"f" * 16
@@ -45,15 +43,6 @@ def played(playback: Playback) -> list[int]:
     while not playback.is_over:
         found += [one.message.sequence for one in playback.poll(0) if isinstance(one.message, ClusterStatus)]
     return found
-
-
-@pytest.fixture
-def publisher() -> Iterator[zmq.Socket[bytes]]:
-    socket = zmq_context().socket(zmq.XPUB)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind("tcp://127.0.0.1:*")
-    yield socket
-    socket.close()
 
 
 @pytest.mark.parametrize("name", ["run.rec", "run.rec.gz"])
@@ -219,6 +208,6 @@ def test_a_trace_of_half_a_recording(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_the_page_says_what_it_cannot_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x").write_bytes(b"something else\n")
-    pytest.importorskip("aiohttp")
+    pytest.importorskip("aiohttp", reason="scaler_ui needs the extra [ui]")
     assert ui.main(["--replay", str(tmp_path / "x")]) == 1
     assert "is no recording of scaler_top --record" in capsys.readouterr().err

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator, Sequence
 
-from scaler.monitoring import MonitorError, Subscription
+from scaler.monitoring import Subscription
+from scaler.monitoring.asking import answer
 from scaler_protocol import __version__
 from scaler_protocol.errors import ScalerError
-from scaler_protocol.messages import DumpPart, DumpRequest, Error
+from scaler_protocol.messages import DumpPart, DumpRequest
 from scaler_protocol.process import ArgumentParser, positive_seconds, run_command
 
 PROGRAM = "scaler_dump"
@@ -66,32 +66,12 @@ def _run(options: argparse.Namespace) -> int:
 def parts(subscription: Subscription, timeout_seconds: float) -> Iterator[bytes]:
     number, count = 0, 1
     while number < count:
-        found = part(subscription, number, timeout_seconds)
+        found = answer(subscription, DumpRequest(number, number), DumpPart, timeout_seconds)
         if not found.part_count:
             raise DumpError("the scheduler has forgotten the dump before all of it was here: try again")
         count = found.part_count
         yield found.data
         number += 1
-
-
-def part(subscription: Subscription, number: int, timeout_seconds: float) -> DumpPart:
-    subscription.ask(DumpRequest(number, number))
-    end_at = time.monotonic() + timeout_seconds
-    while (left := end_at - time.monotonic()) > 0:
-        for heard in subscription.poll(left):
-            message = heard.message
-            if isinstance(message, DumpPart) and message.request_id == number:
-                return message
-            if isinstance(message, Error):
-                raise DumpError(
-                    f"the scheduler gives no dump, perhaps because it is older than this command: {message.text}"
-                )
-    if subscription.state.status is None:
-        raise MonitorError(subscription.state.text or subscription.nothing_answers(timeout_seconds))
-    raise DumpError(
-        f"the scheduler of {subscription.state.address} has not answered within {timeout_seconds:g} s: give its own "
-        "address rather than its monitor's"
-    )
 
 
 if __name__ == "__main__":

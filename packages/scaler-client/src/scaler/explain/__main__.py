@@ -5,25 +5,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 
 from scaler.client.explaining import sentence
-from scaler.monitoring import MonitorError, Subscription
+from scaler.monitoring import Subscription
+from scaler.monitoring.asking import answer
 from scaler.top.formats import plain
 from scaler_protocol import __version__
-from scaler_protocol.errors import ScalerError
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Error, Explain, Explanation
+from scaler_protocol.messages import Explain, Explanation
 from scaler_protocol.process import ArgumentParser, UsageError, positive_seconds, run_command
 
 PROGRAM = "scaler_explain"
 TASK_BYTES = 16
 _REQUEST_ID = 1
-
-
-class NoAnswer(ScalerError):
-    """The scheduler is there, and does not say."""
 
 
 def parser() -> ArgumentParser:
@@ -63,26 +58,9 @@ def task_id_of(text: str) -> TaskId:
 def _run(options: argparse.Namespace) -> int:
     task_id = task_id_of(options.task)
     with Subscription(options.address) as subscription:
-        subscription.ask(Explain(_REQUEST_ID, task_id))
-        print(plain(answer(subscription, options.timeout)))
+        explanation = answer(subscription, Explain(_REQUEST_ID, task_id), Explanation, options.timeout)
+        print(plain(told(explanation, subscription.state.address)))
     return 0
-
-
-def answer(subscription: Subscription, timeout_seconds: float) -> str:
-    end_at = time.monotonic() + timeout_seconds
-    while (left := end_at - time.monotonic()) > 0:
-        for heard in subscription.poll(left):
-            message = heard.message
-            if isinstance(message, Explanation) and message.request_id == _REQUEST_ID:
-                return told(message, subscription.state.address)
-            if isinstance(message, Error):
-                raise NoAnswer(f"the scheduler does not answer this: {plain(message.text)}")
-    if subscription.state.status is None:
-        raise MonitorError(subscription.state.text or subscription.nothing_answers(timeout_seconds))
-    raise NoAnswer(
-        f"the scheduler of {subscription.state.address} has not answered within {timeout_seconds:g} s: give its own "
-        "address rather than its monitor's, and see that it is not older than this command"
-    )
 
 
 def told(explanation: Explanation, address: str) -> str:
