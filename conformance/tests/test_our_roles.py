@@ -12,7 +12,7 @@ import support
 
 SERVER_LAYERS = ("vectors", "directed", "hostile", "generated", "timing")
 #: What takes its time is left to `make conformance FULL=1`, and to the tests when FULL is set.
-DIALER_LAYERS = ("directed", "timing") if support.IS_FULL else ("directed",)
+DIALER_LAYERS = ("directed", "generated", "timing") if support.IS_FULL else ("directed", "generated")
 PLAYED = [(role, layer) for role in ("scheduler", "storage") for layer in SERVER_LAYERS]
 PLAYED += [(role, layer) for role in ("worker", "client", "manager") for layer in DIALER_LAYERS]
 

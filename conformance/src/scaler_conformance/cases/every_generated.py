@@ -27,3 +27,8 @@ def any_sequence_of_dispatches_has_a_legal_outcome(scene: Scene) -> None:
 @cases_for("client", layer="generated")("CLI-5", "CLI-2", "CLI-8", "SES-2", seconds=SECONDS)
 def any_sequence_of_results_reaches_the_user(scene: Scene) -> None:
     scene.explore(player_of("client"), weights_of("client"))
+
+
+@cases_for("manager", layer="generated")("MGR-4", "MGR-6", "MGR-14", "SES-2", seconds=SECONDS)
+def any_sequence_of_targets_is_made_true(scene: Scene) -> None:
+    scene.explore(player_of("manager"), weights_of("manager"))
