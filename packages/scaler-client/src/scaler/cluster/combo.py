@@ -19,6 +19,7 @@ from scaler.cluster.object_storage_server import ObjectStorageServerProcess
 from scaler.cluster.process import CommandProcess, require
 from scaler.cluster.readiness import wait_until_ready
 from scaler.cluster.scheduler import SchedulerProcess
+from scaler.cluster.warm import can_start_warm, start_warm
 from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
 from scaler_protocol.process.ports import free_ports
 
@@ -65,6 +66,7 @@ class SchedulerClusterCombo:
         scaler_policy: Any = None,
     ) -> None:
         self._children: list[CommandProcess] = []
+        self._warm: CommandProcess | None = None
         self._lock = threading.Lock()
         _check_count(n_workers)
         require("scaler_storage", "scaler_scheduler", *(["scaler_worker"] if n_workers else []))
@@ -117,15 +119,24 @@ class SchedulerClusterCombo:
         try:
             self._start()
         except BaseException:
+            if self._warm is not None:
+                self._warm.kill()  # whom it has not started yet shall not come
             self.shutdown()
             raise
 
     def _start(self) -> None:
-        for child in (self._storage, self._scheduler, self._cluster):
-            if child is not None:
-                child.start()
-                self._children.append(child)
-        wait_until_ready(self._address, self._n_workers, self._scheduler, self._children, START_SECONDS)
+        parts: list[CommandProcess] = [
+            one for one in (self._storage, self._scheduler, self._cluster) if one is not None
+        ]
+        if can_start_warm():
+            self._warm = start_warm(parts)
+            self._children = parts
+        else:
+            for part in parts:
+                part.start()
+                self._children.append(part)
+        watched = parts if self._warm is None else [self._warm, *parts]
+        wait_until_ready(self._address, self._n_workers, self._scheduler, watched, START_SECONDS)
 
     def get_address(self) -> str:
         """Where clients connect to, such as tcp://127.0.0.1:34567."""
@@ -135,9 +146,12 @@ class SchedulerClusterCombo:
         """Stop everything, workers first. Bounded; a second time it does nothing."""
         with self._lock:
             children, self._children = self._children, []
+            warm, self._warm = self._warm, None
         # In this order nobody loses whom it depends on, and nobody has to warn about it.
         for child in reversed(children):
             child.end()
+        if warm is not None:
+            warm.end()
 
     def __enter__(self) -> SchedulerClusterCombo:
         return self

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Protocol
 
 from scaler.cluster.options import Command
 from scaler.utility.exceptions import ScalerError
@@ -35,6 +36,21 @@ def require(*modules: str) -> None:
         )
 
 
+class Process(Protocol):
+    """What we need of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 class CommandProcess:
     """One command, not started yet. It watches this process and ends when it does. (PARENT_VARIABLE)
 
@@ -52,23 +68,31 @@ class CommandProcess:
         self.command = command
         self._added_environment = dict(environment or {})
         self._on_line = on_line
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._reader: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, descriptors: Sequence[int] = ()) -> None:
+        """It inherits these descriptors."""
         if self._process is not None:
             raise RuntimeError(f"the {self.name} was started before: make another")
         require(self.command[2])
-        self._process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if self._on_line else None,
-            stderr=subprocess.STDOUT if self._on_line else subprocess.PIPE,
-            env={**_environment(), **self._added_environment},
-            # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
-            start_new_session=os.name == "posix",
+        self.watch(
+            subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if self._on_line else None,
+                stderr=subprocess.STDOUT if self._on_line else subprocess.PIPE,
+                env={**_environment(), **self._added_environment},
+                # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
+                start_new_session=os.name == "posix",
+                pass_fds=descriptors,
+            )
         )
+
+    def watch(self, process: Process) -> None:
+        """It has been started: this is it from now on."""
+        self._process = process
         self._reader = threading.Thread(target=self._read, name=f"scaler-{self.name}", daemon=True)
         self._reader.start()
 

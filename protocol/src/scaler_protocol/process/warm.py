@@ -1,0 +1,124 @@
+"""Several commands, started warm: one process imports what all of them need, once, and forks each of them.
+
+    python -m scaler_protocol.process.warm '[["scaler_storage", ["--", "tcp://127.0.0.1:2346"], 4, 5], …]'
+
+For each: its module, its arguments, the descriptor that becomes its standard error, and that of its link, a sequenced
+packet socket to whoever started us. On its link a command first says who it is: its process id as text, with a pidfd.
+We then say how it ended: its exit code, or minus the signal. When a link ends before that, we have died; the command
+goes on as if nothing had happened, and only its exit code will never be known.
+
+This process has one thread, no socket but the links and no ZeroMQ context, so forking it is safe. It ends when all its
+children have. They end with the process that PARENT_VARIABLE names, as any command does. Linux only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import io
+import json
+import os
+import select
+import socket
+import sys
+from dataclasses import dataclass
+
+from scaler_protocol.codec.registry import registry
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    module: str
+    arguments: list[str]
+    errors: io.FileIO
+    link: socket.socket
+
+    def tell(self, text: str, *descriptors: int) -> None:
+        try:
+            socket.send_fds(self.link, [text.encode()], descriptors)
+        except OSError:
+            pass  # whoever started us has ended
+
+    def close(self) -> None:
+        self.errors.close()
+        self.link.close()
+
+
+def main() -> int:
+    """Returns in each of the commands too, when they are done."""
+    gc.disable()  # no collection now means no holes in the pages that are about to be shared
+    roles = [
+        Role(module, arguments, io.FileIO(errors, "w"), socket.socket(fileno=link))
+        for module, arguments, errors, link in json.loads(sys.argv[1])
+    ]
+    warm_up([role.module for role in roles])
+    gc.freeze()
+    process_ids = []
+    for role in roles:
+        process_id = os.fork()
+        if not process_id:
+            return _become(role, roles)
+        role.errors.close()
+        process_ids.append(process_id)
+    _bury(dict(zip(process_ids, roles, strict=True)))
+    os._exit(0)  # there is nothing to tidy up, and somebody waits
+
+
+def warm_up(modules: list[str]) -> None:
+    registry()
+    for module in modules:
+        try:
+            importlib.import_module(f"{module}.__main__")
+        except Exception:  # noqa: BLE001 - whatever it is, the command will meet it again, and say so
+            pass
+
+
+def _become(role: Role, roles: list[Role]) -> int:
+    """In the child: from here on nothing is different from a fresh start of the command."""
+    gc.enable()
+    os.setsid()
+    os.dup2(role.errors.fileno(), 2)
+    own = os.pidfd_open(os.getpid())
+    role.tell(str(os.getpid()), own)
+    os.close(own)
+    for each in roles:
+        each.close()
+    _show_as([sys.executable, "-m", role.module, *role.arguments])
+    main_module = importlib.import_module(f"{role.module}.__main__")
+    sys.modules["__main__"] = main_module
+    sys.argv = [main_module.__file__ or role.module, *role.arguments]
+    code: int = main_module.main()
+    return code
+
+
+def _bury(roles: dict[int, Role]) -> None:
+    """Until none is left."""
+    poller = select.poll()
+    process_ids = {os.pidfd_open(process_id): process_id for process_id in roles}
+    for descriptor in process_ids:
+        poller.register(descriptor, select.POLLIN)
+    while process_ids:
+        for descriptor, _ in poller.poll():
+            process_id = process_ids.pop(descriptor)
+            poller.unregister(descriptor)
+            os.close(descriptor)
+            _, status = os.waitpid(process_id, 0)
+            roles[process_id].tell(str(os.waitstatus_to_exitcode(status)))
+            roles[process_id].close()
+
+
+def _show_as(command: list[str]) -> None:
+    """What `ps` shows lies in our memory, where our own arguments were: they are longer, having these among them. A
+    last byte that is not zero says that it is one text now."""
+    try:
+        with open("/proc/self/stat") as stat:
+            begin, end = (int(field) for field in stat.read().rpartition(")")[2].split()[45:47])
+    except (OSError, ValueError):
+        return
+    text = " ".join(command).encode()[: end - begin - 2]
+    ctypes.memmove(begin, text.ljust(end - begin - 1, b"\0") + b".", end - begin)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""A local cluster is forked from one warm process, and its parts are processes like any others (decision 0011)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.cluster.process import ClusterStartError, CommandProcess
+from scaler.cluster.warm import UNKNOWN_EXIT_CODE, can_start_warm
+from tests.support.processes import WAIT, assert_gone
+
+pytestmark = pytest.mark.skipif(not can_start_warm(), reason="needs Linux 5.3")
+
+PARTS = ("_storage", "_scheduler", "_cluster")
+MODULES = ("scaler_storage", "scaler_scheduler", "scaler_worker")
+
+
+@pytest.fixture
+def combo() -> Iterator[SchedulerClusterCombo]:
+    """Whatever a test does to its processes, afterwards none is left."""
+    combo = SchedulerClusterCombo(n_workers=1, logging_level="WARNING")
+    assert combo._warm is not None
+    family = family_of(combo)
+    try:
+        yield combo
+    finally:
+        combo.shutdown()
+        assert_gone(family)
+
+
+def part(combo: SchedulerClusterCombo, name: str) -> CommandProcess:
+    found = getattr(combo, name)
+    assert isinstance(found, CommandProcess)
+    return found
+
+
+def family_of(combo: SchedulerClusterCombo) -> list[psutil.Process]:
+    assert combo._warm is not None
+    warm = psutil.Process(combo._warm.pid)
+    return [warm, *warm.children(recursive=True)]
+
+
+def works(combo: SchedulerClusterCombo) -> bool:
+    with Client(combo.get_address()) as client:
+        return bool(client.submit(abs, -1).result(WAIT) == 1)
+
+
+def test_each_part_is_a_process_of_its_own(combo: SchedulerClusterCombo) -> None:
+    assert combo._warm is not None
+    children = psutil.Process(combo._warm.pid).children()
+    assert [child.pid for child in children] == [part(combo, name).pid for name in PARTS]
+    assert all(os.getsid(child.pid) == child.pid for child in children), "a Ctrl-C is not for them"
+    words = [child.cmdline() for child in children]
+    assert [line[1:3] for line in words] == [["-m", module] for module in MODULES], "as who started them by hand sees"
+    assert combo.get_address() in words[1]
+
+
+def test_an_end_in_order_is_known_as_such() -> None:
+    combo = SchedulerClusterCombo(n_workers=1, logging_level="WARNING")
+    parts = [part(combo, name) for name in PARTS]
+    combo.shutdown()
+    assert [one.exitcode for one in parts] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_killed_part_takes_nobody_along(combo: SchedulerClusterCombo, name: str) -> None:
+    os.kill(part(combo, name).pid or 0, signal.SIGKILL)
+    part(combo, name).join(WAIT)
+    assert part(combo, name).exitcode == -signal.SIGKILL
+    assert [other for other in PARTS if not part(combo, other).is_alive()] == [name]
+
+
+def test_nobody_misses_the_warm_process(combo: SchedulerClusterCombo) -> None:
+    assert combo._warm is not None
+    combo._warm.kill()
+    combo._warm.join(WAIT)
+    assert all(part(combo, name).is_alive() for name in PARTS)
+    assert works(combo)
+    assert combo._scheduler.exitcode is None
+    combo._scheduler.kill()
+    combo._scheduler.join(WAIT)
+    assert combo._scheduler.exitcode == UNKNOWN_EXIT_CODE, "only who is its parent is told"
+
+
+def test_the_parts_of_a_killed_program_end_without_the_warm_process() -> None:
+    program = (
+        "from scaler import SchedulerClusterCombo\n"
+        "combo = SchedulerClusterCombo(n_workers=1, logging_level='WARNING')\n"
+        "combo._warm.kill()\n"
+        "combo._warm.join()\n"
+        "print(*(one.pid for one in combo._children), flush=True)\n"
+        "input()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, env=environment) as parent:
+        assert parent.stdout is not None
+        parts = [psutil.Process(int(number)) for number in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(parts) == 3
+    assert_gone(parts)
+
+
+def test_why_the_warm_process_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "no number")
+    with pytest.raises(ClusterStartError, match=r"cluster ended with exit code 1; it said:\n.*PYTHONHASHSEED"):
+        SchedulerClusterCombo(n_workers=1, logging_level="WARNING")
+
+
+def test_a_start_that_is_given_up_leaves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a Ctrl-C, at a time when nobody has been forked yet."""
+    seen: list[CommandProcess] = []
+
+    def interrupt(*arguments: object) -> None:
+        seen.extend(arguments[3])  # type: ignore[call-overload]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scaler.cluster.combo.wait_until_ready", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        SchedulerClusterCombo(n_workers=1, logging_level="WARNING")
+    warm, *parts = seen
+    assert warm.exitcode == -signal.SIGKILL
+    assert not any(one.is_alive() for one in parts)
+
+
+ABOUT_TO_FORK = """
+import os, threading
+from scaler_protocol.process.warm import warm_up
+from scaler_protocol.transport import context
+os.closerange(3, 100)
+warm_up(["scaler_storage", "scaler_scheduler", "scaler_worker"])
+files = [os.path.realpath(f"/proc/self/fd/{number}") for number in range(3, 100)]
+print(len(os.listdir("/proc/self/task")), threading.active_count(), len(context._contexts),
+      sum(":[" in file for file in files))
+"""
+
+
+def test_what_is_forked_has_no_thread_no_context_and_no_socket() -> None:
+    ended = subprocess.run([sys.executable, "-c", ABOUT_TO_FORK], capture_output=True, text=True, timeout=WAIT)
+    assert ended.stdout.split() == ["1", "1", "0", "0"], ended.stderr
+
+
+def test_the_warm_process_ends_when_all_its_children_have(combo: SchedulerClusterCombo) -> None:
+    assert combo._warm is not None
+    for name in reversed(PARTS):
+        part(combo, name).terminate()
+    combo._warm.join(WAIT)
+    assert combo._warm.exitcode == 0
+
+
+def test_where_it_cannot_be_each_part_is_started_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.cluster.combo.can_start_warm", lambda: False)
+    with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo:
+        assert combo._warm is None
+        assert {psutil.Process(part(combo, name).pid).ppid() for name in PARTS} == {os.getpid()}
+        assert works(combo)
