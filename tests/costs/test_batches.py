@@ -95,6 +95,25 @@ def chain(ids: Sequence[TaskId]) -> Submit:
     )
 
 
+def tree(ids: Sequence[TaskId]) -> Submit:
+    """The first half are leaves; each of the others adds up two that come before it, and only the last is wanted."""
+    leaves = len(ids) // 2 + 1
+    sums = len(ids) - leaves
+    edges = list(ids[:-1])
+    return Submit(
+        header=TaskHeader(graph_id=GraphId(b"graph".ljust(ID_BYTES, b"."))),
+        functions=FUNCTION,
+        ids=join_ids(ids),
+        payload=ARGUMENT * leaves + join_ids(edges),
+        part_sizes=join_u32([len(ARGUMENT)] * leaves + [ID_BYTES] * len(edges)),
+        part_counts=join_u16([1] * leaves + [2] * sums),
+        part_kinds=bytes([codes.KIND_INLINE] * leaves + [codes.KIND_TASK] * len(edges)),
+        dependency_counts=join_u16([0] * leaves + [2] * sums),
+        dependencies=join_ids(edges),
+        task_flags=bytes([codes.TASK_UNWANTED] * (len(ids) - 1) + [0]),
+    )
+
+
 def expect_about(bound: float, found: float, what: str) -> None:
     assert found <= bound * 1.1, f"{found:g} {what} where {bound:g} were counted"
 
@@ -128,3 +147,14 @@ def test_a_chain_of_five_hundred() -> None:
     assert wire.messages == {"in Submit": 1, "out Dispatch": 500, "in Results": 500, "out Results": 1}
     expect_about(124, wire.steps / 500, "steps a node")
     expect_about(555, wire.wire_bytes / 500, "bytes a node")
+
+
+def test_a_tree_of_a_thousand_leaves() -> None:
+    """What becomes ready together leaves together."""
+    wire = Wire(workers=2, credit=100)
+    wire.submit(tree(task_ids(2_047)))
+    wire.run()
+    assert wire.ended_count == 2_047
+    assert wire.messages == {"in Submit": 1, "out Dispatch": 97, "in Results": 97, "out Results": 1}
+    expect_about(13.6, wire.steps / 2_047, "steps a node")
+    expect_about(180, wire.wire_bytes / 2_047, "bytes a node")

@@ -79,8 +79,8 @@ class _Run:
     def add(self, follower: Follower) -> None:
         """Dispatched from now on, whether the message has left or not. One too large for a message waits its time."""
         tables, worker = self._tables, self._worker
-        size = follower.chunk.part_bytes(follower.index)
-        size += tables.dependencies.input_bytes(follower.chunk, follower.index, follower.awaited)
+        size = follower.chunk.bytes_of((follower.index,))
+        size += tables.dependencies.inputs(follower.chunk, (follower.index,), follower.awaited).payload_bytes
         if size > worker.payload_limit:
             return
         if self._followers and not self._fits(follower.chunk, size):

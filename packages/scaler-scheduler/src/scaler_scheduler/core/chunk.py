@@ -7,15 +7,16 @@ that a task can be dispatched again after its worker was lost (SCH-7).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING
 
 from scaler_protocol.codes import KIND_TASK
 from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
-from scaler_protocol.messages import Dispatch, Submit, TaskBatch, TaskHeader
+from scaler_protocol.messages import Buffer, Dispatch, Submit, TaskBatch, TaskHeader
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
@@ -36,13 +37,13 @@ class Chunk:
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
         self.header = header
-        self.batch = batch
+        self.has_dependencies = bool(batch.dependency_counts)
+        self.batch = _without_repeats(batch) if self.has_dependencies else batch
         # A chunk of one shares what it can: a million of them may wait, each submitted by itself.
         one = (TaskId(batch.ids),) if len(batch.ids) == ID_BYTES else None
         self.ids: tuple[TaskId, ...] = one or split_ids(batch.ids)  # type: ignore[assignment]
         self.unfinished = len(self.ids)
         self.dropped: frozenset[int] | set[int] = NONE_DROPPED
-        self.has_dependencies = bool(batch.dependency_counts)
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 
@@ -72,24 +73,32 @@ class Chunk:
         return _starts(split_u16(self.batch.dependency_counts))
 
     def dependencies(self, index: int) -> tuple[TaskId, ...]:
-        """Each once, however often it was named."""
-        if not self.batch.dependency_counts:
+        if not self.has_dependencies:
             return ()
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
-        return _each_once(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
+        return _split(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
 
-    def referred(self, index: int) -> tuple[TaskId, ...]:
-        """The tasks whose values this one takes as arguments, each once. A mere order brings no value. (BAT-9)"""
-        first, behind = self._part_starts[index], self._part_starts[index + 1]
-        kinds = self.batch.part_kinds[first:behind]
-        count = kinds.count(KIND_TASK)
-        if not count:
-            return ()
-        starts, payload = self._byte_starts, self.batch.payload
-        if count == len(kinds):  # nothing but results of others, as in most of a large graph
-            return _each_once(bytes(payload[starts[first] : starts[behind]]))
-        parts = [part for part in range(first, behind) if kinds[part - first] == KIND_TASK]
-        return _each_once(b"".join([payload[starts[part] : starts[part] + ID_BYTES] for part in parts]))
+    def dependencies_of(self, indexes: Sequence[int]) -> tuple[TaskId, ...]:
+        """Of all these tasks, one after another."""
+        starts = self._dependency_starts
+        runs = [range(starts[run.start], starts[run.stop]) for run in contiguous(indexes)]
+        return _split(_gather(self.batch.dependencies, runs, ID_BYTES))
+
+    def referred(self, indexes: Sequence[int]) -> Iterable[TaskId]:
+        """The tasks whose values these take as arguments, each once. A mere order brings no value. (BAT-9)"""
+        starts, payload, kinds = self._byte_starts, self.batch.payload, self.batch.part_kinds
+        found: list[Buffer] = []
+        for run in contiguous(indexes):
+            first, behind = self._part_starts[run.start], self._part_starts[run.stop]
+            own = kinds[first:behind]
+            if own.count(KIND_TASK) == len(own):  # nothing but results of others, as in most of a large graph
+                found.append(payload[starts[first] : starts[behind]])
+                continue
+            part = kinds.find(KIND_TASK, first, behind)
+            while part >= 0:
+                found.append(payload[starts[part] : starts[part] + ID_BYTES])
+                part = kinds.find(KIND_TASK, part + 1, behind)
+        return dict.fromkeys(_split(b"".join(found)))
 
     @property
     def payload_bytes(self) -> int:
@@ -104,14 +113,13 @@ class Chunk:
 
     def every_dependency(self) -> Iterator[tuple[TaskId, ...]]:
         """What `dependencies` tells of each task in turn."""
-        ids: tuple[TaskId, ...] = split_ids(self.batch.dependencies)  # type: ignore[assignment]
-        starts = self._dependency_starts
-        for start, stop in pairwise(starts):
-            yield ids[start:stop] if stop - start < 2 else tuple(dict.fromkeys(ids[start:stop]))
+        ids = _split(self.batch.dependencies)
+        return (ids[start:stop] for start, stop in pairwise(self._dependency_starts))
 
-    def part_bytes(self, index: int) -> int:
-        first, behind = self._part_starts[index], self._part_starts[index + 1]
-        return self._byte_starts[behind] - self._byte_starts[first]
+    def bytes_of(self, indexes: Sequence[int]) -> int:
+        """Of all their parts."""
+        parts, starts = self._part_starts, self._byte_starts
+        return sum([starts[parts[run.stop]] - starts[parts[run.start]] for run in contiguous(indexes)])
 
     def function_id(self, index: int) -> bytes:
         indexes = self.batch.function_indexes
@@ -128,7 +136,7 @@ class Chunk:
         slice per column, whatever its length."""
         if len(indexes) == len(self.ids) and isinstance(indexes, range) and not inputs.ids:
             return self._whole(attempts)
-        runs = [indexes] if isinstance(indexes, range) else contiguous(indexes)
+        runs = contiguous(indexes)
         batch, view = self.batch, memoryview(self.batch.payload)
         parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
         payload = [view[self._byte_starts[part.start] : self._byte_starts[part.stop]] for part in parts]
@@ -211,10 +219,21 @@ def _starts(sizes: Sequence[int]) -> Sequence[int]:
     return array("Q", accumulate(sizes, initial=0))
 
 
-def _each_once(column: bytes) -> tuple[TaskId, ...]:
-    if len(column) <= ID_BYTES:
-        return (TaskId(column),) if column else ()
-    return tuple(dict.fromkeys(split_ids(column)))  # type: ignore[arg-type]
+def _split(column: bytes) -> tuple[TaskId, ...]:
+    return split_ids(column)  # type: ignore[return-value]
+
+
+def _without_repeats(batch: TaskBatch) -> TaskBatch:
+    """A task may name another several times; from here on each stands once."""
+    every = _split(batch.dependencies)
+    if len(set(every)) == len(every):
+        return batch
+    own = [dict.fromkeys(every[start:stop]) for start, stop in pairwise(_starts(split_u16(batch.dependency_counts)))]
+    return replace(
+        batch,
+        dependency_counts=join_u16([len(ids) for ids in own]),
+        dependencies=b"".join(chain.from_iterable(own)),
+    )
 
 
 class Inputs:
@@ -227,9 +246,20 @@ class Inputs:
         self.kinds: list[int] = []
         self.values: list[bytes] = []
 
+    @property
+    def payload_bytes(self) -> int:
+        return sum(map(len, self.values))
+
+    @property
+    def envelope_bytes(self) -> int:
+        """An id, a kind, a size for each."""
+        return (ID_BYTES + 1 + 4) * len(self.ids)
+
 
 def contiguous(indexes: Sequence[int]) -> list[range]:
     """Rising indexes as the fewest ranges, in the same order."""
+    if isinstance(indexes, range):
+        return [indexes]
     runs: list[range] = []
     start = stop = indexes[0]
     for index in indexes:

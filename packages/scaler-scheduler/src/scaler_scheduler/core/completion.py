@@ -1,7 +1,7 @@
 """A worker reports how tasks ended (SCH-6, SCH-13 to SCH-15).
 
 Most reports are plain: all first attempts, all successes, nothing that waits for them. Those pass in bulk, untouched.
-The rest is looked at row by row.
+Where others wait, or nobody wants to know, successes are still taken by the column. The rest is looked at row by row.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_REFUSED
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Results
-from scaler_scheduler.core import endings
+from scaler_scheduler.core import endings, successes
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.results import Row, rows
+from scaler_scheduler.core.results import Row, picked, rows
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
@@ -29,13 +29,21 @@ def results(tables: Tables, worker: Worker, message: Results) -> None:
         worker.limit = message.credit
     ids: Sequence[TaskId] = split_ids(message.ids)  # type: ignore[assignment]
     owners = Counter(map(worker.held.get, ids)) if len(ids) > 1 else {worker.held.get(ids[0]): 1}
-    client = _plain_client(tables, message, ids, owners)
-    if client is not None:
+    client = _client_of_successes(tables, message, ids, owners)
+    if client is None:
+        for row in rows(message):
+            _end_one(tables, worker, row)
+    elif _are_plain(tables, ids, owners):
         _end_in_bulk(tables, worker, ids, owners)
         tables.tell(client.peer_id, _without_credit(message))
     else:
-        for row in rows(message):
-            _end_one(tables, worker, row)
+        chunks = [worker.held[task_id] for task_id in ids]
+        _end_in_bulk(tables, worker, ids, owners)
+        wanted = successes.pass_on(tables, message, ids, chunks)
+        if len(wanted) == len(ids):
+            tables.tell(client.peer_id, _without_credit(message))
+        elif wanted:
+            tables.tell(client.peer_id, picked(message, wanted))
     worker.load_changed(has_just_worked=True)
 
 
@@ -52,28 +60,25 @@ def _without_credit(message: Results) -> Results:
     )
 
 
-def _plain_client(
+def _client_of_successes(
     tables: Tables, message: Results, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]
 ) -> Client | None:
-    """The one client all of this is for, when nothing in it needs a look of its own."""
+    """The one client all of this is for, when every task has succeeded at its first attempt and none was tampered
+    with."""
     if message.statuses or message.attempts:
         return None
     client = None
     for chunk in owners:
-        if chunk is None or not chunk.is_plain:
-            return None
-        if client is not None and chunk.client is not client:
+        if chunk is None or chunk.header.parent_task or client not in (None, chunk.client):
             return None
         client = chunk.client
-    sparse = (
-        tables.attempts,
-        tables.lost_workers,
-        tables.canceling,
-        tables.abandoned,
-        tables.children,
-        tables.dependencies.users,
-    )
+    sparse = (tables.attempts, tables.lost_workers, tables.canceling, tables.abandoned, tables.children)
     return client if all(table.keys().isdisjoint(ids) for table in sparse if table) else None
+
+
+def _are_plain(tables: Tables, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> bool:
+    users = tables.dependencies.users
+    return all(chunk is not None and chunk.is_plain for chunk in owners) and users.keys().isdisjoint(ids)
 
 
 def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> None:
@@ -81,6 +86,8 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:
         deque(map(tables.retried.pop, ids, repeat(None)), 0)
+    if worker.tails:
+        deque(map(worker.tails.pop, ids, repeat(None)), 0)
     worker.recalling.difference_update(ids)
     worker.completed_count += len(ids)
     tables.move(State.DISPATCHED, Move.SUCCEED, len(ids))

@@ -6,6 +6,7 @@ with the dispatch of the dependent; kept object ids are released by the schedule
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,6 +14,9 @@ from typing import NamedTuple
 from scaler_protocol.codes import KIND_OBJECT, STATUS_SUCCESS
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_scheduler.core.chunk import Chunk, Inputs
+
+#: tasks that can run now, by chunk
+Ready = dict[Chunk, list[int]]
 
 
 @dataclass(slots=True)
@@ -51,52 +55,42 @@ class Dependencies:
         #: unfinished task -> tasks in `waiting` for it; most have one, which then stands here by itself
         self.dependents: dict[TaskId, TaskId | dict[TaskId, None]] = {}
         #: task -> how many unfinished tasks depend on it
-        self.users: dict[TaskId, int] = {}
+        self.users: Counter[TaskId] = Counter()
         self.kept: dict[TaskId, Kept] = {}
         #: graphs of which more batches may follow -> their kept results
         self.open_graphs: dict[GraphId, dict[TaskId, None]] = {}
 
-    def add(self, task_id: TaskId, chunk: Chunk, index: int, needs: Iterable[TaskId], missing: list[TaskId]) -> None:
-        """`needs` are all its dependencies, `missing` what it waits for."""
-        users = self.users
-        for other in needs:
-            users[other] = users.get(other, 0) + 1
-        if missing:
-            self.wait(task_id, chunk, index, missing)
-
     def open(self, graph_id: GraphId) -> None:
         self.open_graphs.setdefault(graph_id, {})
 
-    def succeeded(self, task_id: TaskId, kept: Kept) -> list[tuple[Chunk, int]]:
-        """Keeps the result if it has users, and answers which tasks can run now."""
+    def has_use_for(self, task_id: TaskId, chunk: Chunk) -> bool:
+        """Its result is an input of others, or may become one."""
+        return task_id in self.users or chunk.header.graph_id in self.open_graphs
+
+    def keep(self, task_id: TaskId, kept: Kept) -> None:
+        self.kept[task_id] = kept
         graph = self.open_graphs.get(kept.chunk.header.graph_id)
         if graph is not None:
             graph[task_id] = None
-        if graph is not None or task_id in self.users:
-            self.kept[task_id] = kept
-        return self._one_less(task_id)
 
-    def previous_life_ended(self, task_id: TaskId) -> list[tuple[Chunk, int]]:
-        return self._one_less(previous_life(task_id))
-
-    def _one_less(self, ended: TaskId) -> list[tuple[Chunk, int]]:
-        ready = []
-        for dependent in listed(self.dependents.pop(ended, None)):
-            waiting = self.waiting[dependent]
-            waiting.missing -= 1
-            if not waiting.missing:
-                del self.waiting[dependent]
-                ready.append((waiting.chunk, waiting.index))
+    def succeeded(self, ids: Iterable[TaskId]) -> Ready:
+        """Which tasks can run now, in the order in which these have ended."""
+        ready: Ready = {}
+        take, waiting = self.dependents.pop, self.waiting
+        for ended in ids:
+            dependents = take(ended, None)
+            if dependents is None:
+                continue
+            for dependent in listed(dependents):
+                entry = waiting[dependent]
+                entry.missing -= 1
+                if not entry.missing:
+                    del waiting[dependent]
+                    ready.setdefault(entry.chunk, []).append(entry.index)
         return ready
 
-    def keep_failure(self, task_id: TaskId, kept: Kept) -> None:
-        """For tasks that depend on it: that may come while its graph grows, or come back from a worker they were sent
-        to ahead of their time. They are to hear why they end (SCH-19)."""
-        graph = self.open_graphs.get(kept.chunk.header.graph_id)
-        if graph is not None:
-            graph[task_id] = None
-        if graph is not None or task_id in self.users:
-            self.kept[task_id] = kept
+    def previous_life_ended(self, task_id: TaskId) -> Ready:
+        return self.succeeded((previous_life(task_id),))
 
     def has_failed(self, task_id: TaskId) -> bool:
         kept = self.kept.get(task_id)
@@ -127,32 +121,34 @@ class Dependencies:
             if dependents == task_id or not dependents:
                 self.dependents.pop(other, None)
 
-    def ended(self, chunk: Chunk, index: int) -> list[tuple[Chunk, ObjectId]]:
-        """This task needs its inputs no longer. Answers the objects that are to be released."""
-        objects: list[tuple[Chunk, ObjectId]] = []
-        for other in chunk.dependencies(index):
-            left = self.users[other] - 1
+    def ended(self, chunk: Chunk, indexes: Sequence[int]) -> list[tuple[Chunk, ObjectId]]:
+        """These tasks need their inputs no longer. Answers the objects that are to be released."""
+        users = self.users
+        unused: list[TaskId] = []
+        for other in chunk.dependencies_of(indexes):
+            left = users[other] - 1
             if left:
-                self.users[other] = left
+                users[other] = left
             else:
-                del self.users[other]
-                objects += self._forget(other)
-        return objects
+                users.pop(other)  # `del` of a Counter is a Python function
+                unused.append(other)
+        return self._forget(unused)
 
     def seal(self, graph_id: GraphId) -> list[tuple[Chunk, ObjectId]]:
         """No further batch of this graph follows: what is kept without a user goes."""
-        objects: list[tuple[Chunk, ObjectId]] = []
-        for task_id in self.open_graphs.pop(graph_id, ()):
-            objects += self._forget(task_id)
-        return objects
+        ended = self.open_graphs.pop(graph_id, {})
+        return self._forget([task_id for task_id in ended if task_id not in self.users])
 
-    def _forget(self, task_id: TaskId) -> Iterable[tuple[Chunk, ObjectId]]:
-        kept = self.kept.get(task_id)
-        if kept is None or task_id in self.users or kept.chunk.header.graph_id in self.open_graphs:
-            return
-        del self.kept[task_id]
-        if kept.kind == KIND_OBJECT and not kept.is_wanted:
-            yield kept.chunk, ObjectId(kept.value)
+    def _forget(self, unused: Iterable[TaskId]) -> list[tuple[Chunk, ObjectId]]:
+        objects = []
+        for task_id in unused:
+            kept = self.kept.get(task_id)
+            if kept is None or (self.open_graphs and kept.chunk.header.graph_id in self.open_graphs):
+                continue
+            del self.kept[task_id]
+            if kept.kind == KIND_OBJECT and not kept.is_wanted:
+                objects.append((kept.chunk, ObjectId(kept.value)))
+        return objects
 
     def wait(self, task_id: TaskId, chunk: Chunk, index: int, missing: Sequence[TaskId]) -> None:
         """For these, of which there is at least one."""
@@ -164,18 +160,12 @@ class Dependencies:
             elif first is not task_id:
                 self.dependents[other] = {first: None, task_id: None}
 
-    def input_bytes(self, chunk: Chunk, index: int, awaited: Container[TaskId] = ()) -> int:
-        return sum(len(self.kept[other].value) for other in chunk.referred(index) if other not in awaited)
-
-    def inputs(self, chunk: Chunk, indexes: Iterable[int], awaited: Container[TaskId] = ()) -> Inputs:
+    def inputs(self, chunk: Chunk, indexes: Sequence[int], awaited: Container[TaskId] = ()) -> Inputs:
         """What TASK parts of these tasks refer to, each once (SCH-17, BAT-9), but for what their worker has itself."""
         inputs = Inputs()
         if chunk.has_dependencies:
-            for other in dict.fromkeys(other for index in indexes for other in chunk.referred(index)):
-                if other in awaited:
-                    continue
-                kept = self.kept[other]
-                inputs.ids.append(other)
-                inputs.kinds.append(kept.kind)
-                inputs.values.append(kept.value)
+            inputs.ids = [other for other in chunk.referred(indexes) if other not in awaited]
+            found = [self.kept[other] for other in inputs.ids]
+            inputs.kinds = [kept.kind for kept in found]
+            inputs.values = [kept.value for kept in found]
         return inputs

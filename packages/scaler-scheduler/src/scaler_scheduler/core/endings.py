@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS, TASK_UNWANTED
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Cancel, CancelReply, TaskError
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.dependencies import Kept
+from scaler_scheduler.core.dependencies import Kept, Ready
 from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Tables
@@ -78,24 +76,25 @@ def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
 
 def _succeed(tables: Tables, chunk: Chunk, row: Row, is_wanted: bool) -> None:
     dependencies = tables.dependencies
-    if row.task_id in dependencies.users or chunk.header.graph_id in dependencies.open_graphs:
-        resume_waiting(tables, dependencies.succeeded(row.task_id, _kept(chunk, row)))
+    if dependencies.has_use_for(row.task_id, chunk):
+        dependencies.keep(row.task_id, _kept(chunk, row))
+        resume_waiting(tables, dependencies.succeeded((row.task_id,)))
     elif not is_wanted:
         tables.release_unused(chunk, row)
 
 
-def resume_waiting(tables: Tables, ready: Sequence[tuple[Chunk, int]]) -> None:
+def resume_waiting(tables: Tables, ready: Ready) -> None:
     """The last dependency of these succeeded. They go first, for they free what they take as input: else a reduction
     of a million values would keep all of them before it adds the first two. (SCH-11)"""
-    for chunk, index in reversed(ready):
-        tables.enqueue(chunk, [index], at_front=bool(chunk.dependencies(index)))
-    tables.move(State.WAITING, Move.DEPENDENCIES_MET, len(ready))
+    for chunk, indexes in ready.items():
+        tables.enqueue(chunk, indexes, at_front=chunk.has_dependencies)
+        tables.move(State.WAITING, Move.DEPENDENCIES_MET, len(indexes))
 
 
 def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
     """Everything that waited for it, directly or not, ends with the error that began it (SCH-19)."""
     dependencies = tables.dependencies
-    dependencies.keep_failure(row.task_id, _kept(chunk, row))
+    _keep_failure(tables, chunk, row)
     doomed = dependencies.failed(row.task_id)
     if not doomed:
         return
@@ -105,10 +104,17 @@ def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
         task_id, chunk, _ = doomed.pop()
         row = row._replace(task_id=task_id, attempt=tables.attempt(task_id))
         doomed += dependencies.failed(task_id)
-        dependencies.keep_failure(task_id, _kept(chunk, row))
+        _keep_failure(tables, chunk, row)
         tables.move(State.WAITING, move)
         tables.deliver(chunk.client, row)
         tables.forget(task_id, chunk)
+
+
+def _keep_failure(tables: Tables, chunk: Chunk, row: Row) -> None:
+    """Tasks that depend on it may come while its graph grows, or come back from a worker they were sent to ahead of
+    their time. They are to hear why they end (SCH-19)."""
+    if tables.dependencies.has_use_for(row.task_id, chunk):
+        tables.dependencies.keep(row.task_id, _kept(chunk, row))
 
 
 def fail_dependents_of(tables: Tables, task_id: TaskId) -> None:

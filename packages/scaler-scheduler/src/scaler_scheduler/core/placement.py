@@ -5,13 +5,11 @@ from __future__ import annotations
 from scaler_protocol.codes import TOO_LARGE
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core import ahead, endings
-from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
 from scaler_scheduler.core.ready import ReadyClass
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
-#: A dispatch with inputs is kept small, so that what became ready together is not all on one worker.
-DEPENDENT_TASKS_PER_DISPATCH = 64
 LOAD_INDEXES_LIMIT = 256
 
 
@@ -45,29 +43,29 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
 
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
-    most = worker.most_in_a_dispatch(chunk)
     is_weighed = chunk.has_dependencies or chunk.payload_bytes > worker.payload_limit
-    dispatch = _dispatch_by_size if is_weighed else _dispatch_one_message
+    most = worker.most_in_a_dispatch(chunk)
     for start in range(0, len(indexes), most):
-        dispatch(tables, worker, chunk, indexes[start : start + most])
+        group = indexes[start : start + most]
+        if is_weighed:
+            _dispatch_by_size(tables, worker, chunk, group)
+        else:
+            _dispatch_one_message(tables, worker, chunk, group, Inputs())
 
 
 def _dispatch_by_size(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
     """Each task may bring the results of thousands of others along, so messages are cut by size too (PAY-4, LIM-3)."""
-    group: list[int] = []
-    group_bytes = 0
-    for index in indexes:
-        size = chunk.part_bytes(index) + tables.dependencies.input_bytes(chunk, index)
-        if size > worker.payload_limit:
-            endings.refuse_queued(tables, chunk.ids[index], chunk, _too_large(size, worker.payload_limit))
-            continue
-        if group and (len(group) == DEPENDENT_TASKS_PER_DISPATCH or group_bytes + size > worker.payload_limit):
-            _dispatch_one_message(tables, worker, chunk, group)
-            group, group_bytes = [], 0
-        group.append(index)
-        group_bytes += size
-    if group:
-        _dispatch_one_message(tables, worker, chunk, group)
+    inputs = tables.dependencies.inputs(chunk, indexes)
+    size = chunk.bytes_of(indexes) + inputs.payload_bytes
+    is_too_large = size > worker.payload_limit
+    if len(indexes) > 1 and (is_too_large or inputs.envelope_bytes > worker.envelope_limit // 2):
+        middle = len(indexes) // 2
+        _dispatch_by_size(tables, worker, chunk, indexes[:middle])
+        _dispatch_by_size(tables, worker, chunk, indexes[middle:])
+    elif not is_too_large:
+        _dispatch_one_message(tables, worker, chunk, indexes, inputs)
+    else:
+        endings.refuse_queued(tables, chunk.ids[indexes[0]], chunk, _too_large(size, worker.payload_limit))
 
 
 def _too_large(size: int, limit: int) -> TaskError:
@@ -78,11 +76,10 @@ def _too_large(size: int, limit: int) -> TaskError:
     return TaskError(code=TOO_LARGE, type_name="ValueError", message=text, text=text)
 
 
-def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
+def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes, inputs: Inputs) -> None:
     if isinstance(indexes, range):
         ids = chunk.ids[indexes.start : indexes.stop]
     else:
         ids = tuple([chunk.ids[index] for index in indexes])
     tables.give(worker, chunk, ids)
-    inputs = tables.dependencies.inputs(chunk, indexes)
     tables.tell(worker.peer_id, chunk.cut(indexes, tables.attempts_column(ids), inputs))

@@ -112,6 +112,16 @@ class ReadyClass:
 
 
 def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
+    """Of one chunk: what has waited, and what follows it in the same message, or each would make the next smaller."""
+    taken = _take_run(runs, limit)
+    while taken is not None and len(taken[1]) < limit and runs and runs[0][0] is taken[0]:
+        more = _take_run(runs, limit - len(taken[1]))
+        if more is not None:
+            taken = (taken[0], [*taken[1], *more[1]])
+    return taken
+
+
+def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
     chunk, run = runs[0]
     if isinstance(run, range) and not chunk.dropped:
         if len(run) <= limit:
@@ -122,8 +132,8 @@ def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] |
     if isinstance(run, range):
         run = deque(run)
         runs[0] = (chunk, run)
-    taken: list[int] = []
-    while run and len(taken) < limit:
+    taken = [] if chunk.dropped else [run.popleft() for _ in range(min(limit, len(run)))]
+    while chunk.dropped and run and len(taken) < limit:
         index = run.popleft()
         if index not in chunk.dropped:
             taken.append(index)

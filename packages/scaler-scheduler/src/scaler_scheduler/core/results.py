@@ -78,6 +78,12 @@ def pack(items: Sequence[Row]) -> Results:
     )
 
 
+def picked(message: Results, wanted: Sequence[int]) -> Results:
+    """These rows of a message without failures."""
+    every = tuple(rows(message))
+    return pack([every[row] for row in wanted])
+
+
 def merge(messages: Sequence[Results]) -> list[Results]:
     """The same rows in the same order in as few messages as `MERGE_BYTES` allows."""
     groups: list[list[Results]] = []

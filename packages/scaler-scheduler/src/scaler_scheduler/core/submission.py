@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 
 from scaler_protocol.codes import BAD_BATCH, BAD_GRAPH, DUPLICATE_TASK
@@ -54,22 +55,21 @@ def _known(tables: Tables, chunk: Chunk) -> list[TaskId]:
 
 
 def _graph_refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
-    own, earlier = set(chunk.ids), set[TaskId]()
+    place_of = chunk.index_of.get
     is_in_order = True
-    for task_id, needs in zip(chunk.ids, chunk.every_dependency(), strict=True):
+    for index, needs in enumerate(chunk.every_dependency()):
         for other in needs:
-            if other in earlier:
-                continue
-            if other in own:
-                is_in_order = False
+            place = place_of(other)
+            if place is not None:
+                is_in_order = is_in_order and place < index
             elif not _is_known_to(tables, chunk.client, other):
                 text = (
-                    f"task {task_id.hex()} depends on {other.hex()}, which is neither in the batch nor unfinished nor "
-                    "kept for its graph: submit a graph in one batch, or leave it unsealed until the last"
+                    f"task {chunk.ids[index].hex()} depends on {other.hex()}, which is neither in the batch nor "
+                    "unfinished nor kept for its graph: submit a graph in one batch, or leave it unsealed until the "
+                    "last"
                 )
                 return BAD_GRAPH, text, "SCH-16"
-        earlier.add(task_id)
-    if not is_in_order and _has_cycle(chunk, own):
+    if not is_in_order and _has_cycle(chunk):
         return BAD_GRAPH, "the dependencies of this batch run in a circle: nothing of it was accepted", "SCH-16"
     return None
 
@@ -81,8 +81,9 @@ def _is_known_to(tables: Tables, client: Client, task_id: TaskId) -> bool:
     return kept is not None and kept.chunk.client is client
 
 
-def _has_cycle(chunk: Chunk, own: set[TaskId]) -> bool:
+def _has_cycle(chunk: Chunk) -> bool:
     """Kahn's count: in an acyclic batch, taking tasks without dependencies away in turn leaves none."""
+    own = chunk.index_of
     missing = [sum(other in own for other in chunk.dependencies(index)) for index in range(len(chunk.ids))]
     dependents: dict[TaskId, list[int]] = {}
     for index in range(len(chunk.ids)):
@@ -125,23 +126,28 @@ def _register(tables: Tables, chunk: Chunk) -> None:
 def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
     """A task waits for its unfinished dependencies; and one submitted again waits for its own earlier life (SCH-8)."""
     ready: list[int] = []
+    awaited: dict[TaskId, None] = {}
+    dependencies, where, abandoned = tables.dependencies, tables.where, tables.abandoned
     failed: dict[TaskId, None] = {}
-    has_failed = tables.dependencies.has_failed
-    where, kept, abandoned = tables.where, tables.dependencies.kept, tables.abandoned
-    every = chunk.every_dependency() if chunk.has_dependencies else repeat(())
+    every: Iterable[tuple[TaskId, ...]] = repeat(())
+    if chunk.has_dependencies:
+        needed = chunk.dependencies_of(range(len(chunk.ids)))
+        dependencies.users.update(needed)
+        failed.update(dict.fromkeys(filter(dependencies.has_failed, needed if dependencies.kept else ())))
+        every = chunk.every_dependency()
     for index, (task_id, needs) in enumerate(zip(chunk.ids, every, strict=False)):
-        missing = [other for other in needs if other in where or (other in kept and has_failed(other))]
-        if kept:
-            failed.update(dict.fromkeys(filter(has_failed, missing)))
-        if task_id in abandoned:
+        missing = [other for other in needs if other in where or other in failed]
+        if abandoned and task_id in abandoned:
             missing.append(previous_life(task_id))
             tables.attempts[task_id] = abandoned[task_id] + 1
-        tables.dependencies.add(task_id, chunk, index, needs, missing)
-        if not missing:
+        if missing:
+            dependencies.wait(task_id, chunk, index, missing)
+            awaited.update(dict.fromkeys(missing))
+        else:
             ready.append(index)
-        for other in missing:
-            if isinstance(place := where.get(other), Worker):
-                tables.note_tails(place, [other])
+    for other in awaited:
+        if isinstance(place := where.get(other), Worker):
+            tables.note_tails(place, (other,))
     tables.move(State.NEW, Move.SUBMIT_WAITING, len(chunk.ids) - len(ready))
     tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
     for run in contiguous(ready) if ready else ():

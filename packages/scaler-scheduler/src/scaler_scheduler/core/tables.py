@@ -180,7 +180,7 @@ class Tables:
                 if not siblings:
                     del self.children[chunk.header.parent_task]
         if chunk.has_dependencies:
-            self.release(self.dependencies.ended(chunk, chunk.index_of[task_id]))
+            self.release(self.dependencies.ended(chunk, (chunk.index_of[task_id],)))
 
     def unfinish(self, chunk: Chunk, tasks: int) -> None:
         chunk.unfinished -= tasks

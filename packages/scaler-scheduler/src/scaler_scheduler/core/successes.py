@@ -1,0 +1,46 @@
+"""Many tasks of graphs succeed at once: what `endings` does with one, by the column (SCH-14 to SCH-18)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from scaler_protocol.codes import KIND_OBJECT, TASK_UNWANTED
+from scaler_protocol.columns import offsets, split_u32
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import Results
+from scaler_scheduler.core import endings
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.dependencies import Kept
+from scaler_scheduler.core.tables import Tables
+
+
+def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Sequence[Chunk]) -> list[int]:
+    """To those that wait for them. Answers the rows that somebody wants to know."""
+    dependencies = tables.dependencies
+    wanted: list[int] = []
+    ended: dict[Chunk, list[int]] = {}
+    unused: list[tuple[Chunk, ObjectId]] = []
+    columns = zip(ids, chunks, message.kinds or bytes(len(ids)), _values(message), strict=True)
+    for row, (task_id, chunk, kind, value) in enumerate(columns):
+        index = chunk.index_of[task_id]
+        flags = chunk.batch.task_flags
+        is_wanted = not flags or not flags[index] & TASK_UNWANTED
+        if is_wanted:
+            wanted.append(row)
+        if dependencies.has_use_for(task_id, chunk):
+            dependencies.keep(task_id, Kept(chunk, kind, value, is_wanted))
+        elif kind == KIND_OBJECT and not is_wanted:
+            unused.append((chunk, ObjectId(value)))
+        if chunk.has_dependencies:
+            ended.setdefault(chunk, []).append(index)
+    endings.resume_waiting(tables, dependencies.succeeded(ids))
+    for chunk, indexes in ended.items():
+        unused += dependencies.ended(chunk, indexes)
+    tables.release(unused)
+    return wanted
+
+
+def _values(message: Results) -> list[bytes]:
+    payload = bytes(message.payload)
+    return [payload[start:stop] for start, stop in pairwise(offsets(split_u32(message.sizes)))]
