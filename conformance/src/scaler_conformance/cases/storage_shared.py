@@ -96,6 +96,7 @@ def who_does_not_ask_for_shared_memory_gets_none(scene: Scene) -> None:
 def a_file_that_is_not_what_was_said_is_not_read(scene: Scene) -> None:
     key, value = MemoryFile(), b"value"
     good, unsealed = MemoryFile(value), MemoryFile(value, seals=0)
+    lacking = [MemoryFile(value, seals=memory_file.ALL_SEALS & ~seal) for seal in memory_file.EACH_SEAL]
     try:
         peer = sharing(scene, key)
         for told, size in (
@@ -104,6 +105,7 @@ def a_file_that_is_not_what_was_said_is_not_read(scene: Scene) -> None:
             (good.told(), 6),
             (good.told(), 4),
             (unsealed.told(), 5),
+            *((file.told(), 5) for file in lacking),
         ):
             identifier, request = peer.new_object(), peer.next_request()
             body = {"objectId": identifier, "owner": peer.peer_id, "totalBytes": size, "file": told}
@@ -111,7 +113,7 @@ def a_file_that_is_not_what_was_said_is_not_read(scene: Scene) -> None:
             peer.expect_code(request, UNREADABLE, clause="STO-20")
             scene.check(not peer.is_there(identifier), "a file that is not what was said became an object")
     finally:
-        for file in (key, good, unsealed):
+        for file in (key, good, unsealed, *lacking):
             file.close()
 
 
@@ -127,14 +129,52 @@ def shared_objects_have_owners_like_others(scene: Scene) -> None:
         other.expect_done(other.release(identifier))
         scene.check(peer.is_there(identifier), "the owner of the PutShared is none", "STO-4")
         scheduler.expect_done(scheduler.release_owner(peer.peer_id))
-        _put_shared(peer, peer.new_object(), file, 5, CODES.OWNER_GONE)
+        _put_shared(peer, peer.new_object(), file, 5, CODES.OWNER_GONE, clause="OWN-4")
     finally:
         key.close()
         file.close()
 
 
-def _put_shared(peer: StoragePeer, identifier: bytes, file: MemoryFile, size: int, *codes: int) -> None:
+@case("STO-12", "STO-21", variant="small")
+def shared_objects_need_room_like_others(scene: Scene) -> None:
+    """The variant `small` has room for 16 MiB, and each of these files has 6."""
+    key, files = MemoryFile(), [MemoryFile(bytes(6 << 20)) for _ in range(3)]
+    try:
+        peer = sharing(scene, key)
+        identifiers = [peer.new_object() for _ in files]
+        for identifier, file in zip(identifiers, files, strict=True):
+            _put_shared(peer, identifier, file, 6 << 20, CODES.OK, CODES.STORAGE_FULL, UNREADABLE)
+        count = sum(map(peer.is_there, identifiers))
+        scene.check(count <= 2, f"{count} shared objects of 6 MiB are in a storage of 16 MiB", "STO-12")
+    finally:
+        for file in (key, *files):
+            file.close()
+
+
+@case("STO-13", "STO-21")
+def a_shared_object_can_be_read_in_pieces(scene: Scene) -> None:
+    key, value = MemoryFile(), bytes(range(256)) * 2000
+    file = MemoryFile(value)
+    try:
+        peer, reader = sharing(scene, key), scene.requester()
+        identifier = peer.new_object()
+        _put_shared(peer, identifier, file, len(value), CODES.OK, UNREADABLE)
+        if not reader.is_there(identifier):
+            return
+        for offset, size in ((0, 10), (1, 300), (255, 2), (100_001, 7), (len(value) - 1, 5)):
+            piece = reader.reply(reader.get(identifier, offset=offset, chunk=size)).payload[0]
+            scene.check(0 < len(piece) <= size, f"{size} bytes from {offset} were asked for, and {len(piece)} came")
+            is_right = value[offset:].startswith(piece)
+            scene.check(is_right, f"{size} bytes from {offset} were asked for, and others came")
+    finally:
+        key.close()
+        file.close()
+
+
+def _put_shared(
+    peer: StoragePeer, identifier: bytes, file: MemoryFile, size: int, *codes: int, clause: str = "STO-21"
+) -> None:
     request = peer.next_request()
     body = {"objectId": identifier, "owner": peer.peer_id, "totalBytes": size, "file": file.told()}
     peer.send("putShared", payload=None, seq=None, requestId=request, **body)
-    peer.expect_code(request, *codes, clause="STO-21")
+    peer.expect_code(request, *codes, clause=clause)

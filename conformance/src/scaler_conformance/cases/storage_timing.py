@@ -36,3 +36,18 @@ def an_unfinished_upload_ends_with_a_lost_session(scene: Scene) -> None:
     peer.shows_life = peer.answers_pings = peer.acknowledges = True
     peer.resume()
     peer.expect_code(peer.put(identifier, b"b" * 20, offset=10, total=30), CODES.BAD_CHUNK)
+
+
+@case("STO-3", "STO-7")
+def nothing_is_given_up_after_a_moment(scene: Scene) -> None:
+    """An upload stands still for three seconds, and requests wait for its object."""
+    peer, reader = scene.requester(), scene.requester()
+    identifier, copy = peer.new_object(), peer.new_object()
+    peer.expect_done(peer.put(identifier, b"a" * 10, total=20))
+    got, copied = reader.get(identifier, wait=60), reader.duplicate(identifier, copy, wait=60)
+    scene.pump.until(lambda: bool(reader.inbox), 3.0)
+    reader.expect_nothing("it was to wait for a minute, and three seconds have passed", "STO-7")
+    peer.expect_done(peer.put(identifier, b"b" * 10, offset=10, total=20), clause="STO-3")
+    scene.equal(reader.reply(got, "STO-7").kind, "value", "the answer to the Get that waited", "STO-7")
+    reader.expect_done(copied, clause="STO-7")
+    scene.check(reader.fetch(copy) == b"a" * 10 + b"b" * 10, "the object came back changed")

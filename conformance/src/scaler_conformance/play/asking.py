@@ -108,8 +108,11 @@ class StoragePeer(Dialer):
 
     def is_there(self, identifier: bytes) -> bool:
         answer = self.reply(self.get(identifier))
-        if answer.kind == "objectReply" and answer["code"] != CODES.NO_SUCH_OBJECT:
-            raise Breach(f"a Get was answered {self.transcript.describe(answer)}", "STO-7")
+        is_told = answer.kind == "objectReply" and answer["code"] == CODES.NO_SUCH_OBJECT
+        if answer.kind != "value" and not is_told:
+            clause = "STO-22" if answer.kind == "sharedValue" else "STO-7"
+            said = self.transcript.describe(answer)
+            raise Breach(f"a Get without acceptsShared was answered {said}; Value or NO_SUCH_OBJECT was due", clause)
         return answer.kind == "value"
 
     def status(self) -> Message:

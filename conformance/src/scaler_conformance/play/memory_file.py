@@ -12,7 +12,8 @@ if sys.platform == "linux":
 
 _ADD_SEALS, _GET_SEALS = 1033, 1034
 #: Further seals, shrinking, growing, writing.
-ALL_SEALS = 0x1 | 0x2 | 0x4 | 0x8
+EACH_SEAL = (0x1, 0x2, 0x4, 0x8)
+ALL_SEALS = sum(EACH_SEAL)
 
 
 def is_possible() -> bool:
