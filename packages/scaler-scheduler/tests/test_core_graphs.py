@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.scheduler_story import Story, peer, task
+from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
 
 from scaler_protocol.codec import decode_task_error, encode_task_error
 from scaler_protocol.codes import (
@@ -15,13 +15,16 @@ from scaler_protocol.codes import (
     STATUS_FAILED,
     TASK_RAISED,
 )
+from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import result_object_id
 from scaler_protocol.messages import (
     Cancel,
     Release,
     ReleaseOwner,
     Results,
+    Submit,
     TaskError,
+    TaskHeader,
 )
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import (
@@ -46,6 +49,18 @@ def test_a_chain_runs_in_order_and_passes_its_results_on(story: Story) -> None:
     story.results("w", ["e"])
     assert story.settle() == ["c <- Results e"]
     assert not story.core.tables.dependencies.kept
+
+
+def test_an_order_brings_no_input(story: Story) -> None:
+    """A part that is bytes is not looked at, whatever its size. (BAT-9)"""
+    story.worker("w")
+    first, second = "a" * 16, "b" * 16
+    needs = {"dependency_counts": join_u16([0, 1]), "dependencies": task(first)}
+    sizes, payload = join_u32([16, 16]), f"{first}{second}".encode()
+    story.receive("c", Submit(TaskHeader(), FUNCTION, ids([first, second]), payload, sizes, **needs))  # type: ignore[arg-type]
+    assert story.settle() == [f"w <- Dispatch {first}"]
+    story.results("w", [first])
+    assert story.settle() == [f"w <- Dispatch {second}", f"c <- Results {first}"]
 
 
 def test_what_has_waited_goes_before_what_could_run_from_the_beginning(story: Story) -> None:

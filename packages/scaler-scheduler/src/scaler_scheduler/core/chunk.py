@@ -91,7 +91,7 @@ class Chunk:
         for run in contiguous(indexes):
             first, behind = self._part_starts[run.start], self._part_starts[run.stop]
             own = kinds[first:behind]
-            if own.count(KIND_TASK) == len(own):  # nothing but results of others, as in most of a large graph
+            if own and own.count(KIND_TASK) == len(own):  # nothing but results of others, as in most of a large graph
                 found.append(payload[starts[first] : starts[behind]])
                 continue
             part = kinds.find(KIND_TASK, first, behind)
