@@ -16,7 +16,7 @@ from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Message, Ping, Pong, Timers
 from scaler_protocol.session import Complained, Lost, Opened, Received, SessionDialer, SessionEvent, SessionServer
-from scaler_protocol.session.channel import Frames, frames_bytes
+from scaler_protocol.session.channel import Frames
 from scaler_protocol.session.dialer_states import State
 from scaler_protocol.session.invariants import check_dialer, check_server
 
@@ -126,7 +126,7 @@ class DialerNode:
     def _receive(self, frames: Frames, now: float) -> None:
         envelope = decode(bytes(frames[0]), frames[1:])
         before = self.core._channel.received_seq
-        self.core.receive(envelope, frames_bytes(frames), now)
+        self.core.receive(envelope, sum(map(len, frames)), now)
         if self.core._channel.received_seq > before:
             self.replies += _is_answer(envelope.message)
         if isinstance(envelope.message, Pong) and self.core._channel.received_seq > before:
@@ -202,7 +202,7 @@ class ServerNode:
             while wire.up and left:
                 left -= 1
                 frames = wire.up.popleft()
-                core.receive(wire.routing_id, decode(bytes(frames[0]), frames[1:]), frames_bytes(frames), now)
+                core.receive(wire.routing_id, decode(bytes(frames[0]), frames[1:]), sum(map(len, frames)), now)
         if left:
             core.expire(now)
         check_server(core)

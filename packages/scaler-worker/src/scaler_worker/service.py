@@ -145,7 +145,7 @@ class Agent:
         self._handle(events.Started(), time.monotonic())
         timeout: int | None = 0
         while self._exit_code is None:
-            ready = {descriptor for descriptor, _ in self._poller.poll(timeout)}
+            ready = dict(self._poller.poll(timeout))
             must_poll_again = self._round(ready, time.monotonic())
             timeout = self._timeout()
             if must_poll_again:
@@ -164,12 +164,12 @@ class Agent:
             due = min(due, link.look_at)
         return None if due == math.inf else max(0, math.ceil((due - time.monotonic()) * 1000))
 
-    def _round(self, ready: set[int], now: float) -> bool:
+    def _round(self, ready: dict[int, int], now: float) -> bool:
         if self._endpoint_descriptor in ready or now >= self._endpoint_at:
             for event in self._endpoint.poll(now):
                 self._on_session(event, now)
             self._watch_endpoint()
-        links = [link for link in self._readable_links(ready, now) if self._read(link, now)]
+        links = self._read_links(ready, now)
         if self._control_descriptor in ready:
             self._read_zygote(now)
         if self._must_stop:
@@ -184,13 +184,19 @@ class Agent:
             self._status_at = now + self._config.heartbeat_seconds
         return self._endpoint.settle(now)
 
-    def _readable_links(self, ready: set[int], now: float) -> list[ProcessorLink]:
+    def _read_links(self, ready: dict[int, int], now: float) -> list[ProcessorLink]:
+        """Those where tasks have ended."""
         if self._resting:
             for link in [link for link in self._resting if link.look_at <= now]:
                 self._resting.discard(link)
                 self._watch(link)
-                ready.add(link.descriptor)
-        return [self._by_descriptor[descriptor] for descriptor in ready if descriptor in self._by_descriptor]
+                ready[link.descriptor] = select.POLLIN
+        links = []
+        for descriptor in ready:
+            readable = self._by_descriptor.get(descriptor)
+            if readable is not None and self._read(readable, now):
+                links.append(readable)
+        return links
 
     def _handle(self, event: events.Event, now: float) -> None:
         for action in self.core.handle(event, now):

@@ -34,9 +34,12 @@ def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
     except Exception as error:  # noqa: BLE001  pycapnp's errors have no common base
         told = str(error).split("\n", 1)[0]  # what follows is a C++ stack
         raise ValueError(f"this {type(message).__name__} does not fit the schema: {told}") from None
-    if known.by_record[type(message)].payload_frames:
-        return [envelope, message.payload]  # type: ignore[union-attr]
-    return [envelope]
+    if not known.by_record[type(message)].payload_frames:
+        return [envelope]
+    payload: Buffer = message.payload  # type: ignore[union-attr]
+    if type(payload) is memoryview and payload.nbytes != len(payload):
+        payload = payload.cast("B")  # the length of a view counts its items, and that of a frame its bytes
+    return [envelope, payload]
 
 
 def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelope:
@@ -46,13 +49,17 @@ def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = D
     """
     seq = 0
     try:
-        _check_envelope_size(envelope, limits)
+        if len(envelope) > limits.envelope_bytes:
+            text = f"the envelope has {len(envelope)} bytes, more than the limit of {limits.envelope_bytes}"
+            raise CodecError(codes.TOO_LARGE, text, "FRM-4")
         known = registry()
         if len(payload_frames) == 1:
-            found = known.templates.read(envelope, payload_frames[0])
+            payload = payload_frames[0]
+            found = known.templates.read(envelope, payload)
             if found is not None:
                 seq, ack, message, is_checked = found
-                _check_payload_size(payload_frames[0], limits)
+                if len(payload) > limits.payload_frame_bytes:
+                    raise _too_large_payload(payload, limits)
                 if not is_checked:
                     check(message, limits)
                 return Envelope(seq, ack, message)
@@ -101,22 +108,16 @@ def _read(known: Registry, member: MemberPlan, union: Any, payload_frames: Seque
     return message
 
 
-def _check_envelope_size(envelope: bytes, limits: Limits) -> None:
-    if len(envelope) > limits.envelope_bytes:
-        text = f"the envelope has {len(envelope)} bytes, more than the limit of {limits.envelope_bytes}"
-        raise CodecError(codes.TOO_LARGE, text, "FRM-4")
-
-
 def _check_payload_frames(member: MemberPlan, promised: int, frames: Sequence[Buffer], limits: Limits) -> None:
     if not promised == len(frames) == member.payload_frames:
         right, came = member.payload_frames, len(frames)
         text = f"{member.name} has {right} payload frames; its envelope promises {promised}, and {came} came"
         raise CodecError(codes.BAD_FRAMING, text, "FRM-2")
     for frame in frames:
-        _check_payload_size(frame, limits)
+        if len(frame) > limits.payload_frame_bytes:
+            raise _too_large_payload(frame, limits)
 
 
-def _check_payload_size(frame: Buffer, limits: Limits) -> None:
-    if len(frame) > limits.payload_frame_bytes:
-        text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
-        raise CodecError(codes.TOO_LARGE, text, "FRM-5")
+def _too_large_payload(frame: Buffer, limits: Limits) -> CodecError:
+    text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
+    return CodecError(codes.TOO_LARGE, text, "FRM-5")

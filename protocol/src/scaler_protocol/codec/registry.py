@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -49,7 +49,7 @@ class Registry:
         self.by_name = {member.name: member for member in members}
         assert set(self.by_name) == set(union.fieldnames), "the messages and the envelope's union differ"
         self.task_error_plan: RecordPlan[TaskError] = RecordPlan(TaskError, self.task_error.schema, self.access)
-        self.templates = Templates(self.build, self._make)
+        self.templates = Templates(self.build, self._maker_of)
 
     def build(self, message: Message, seq: int, ack: int) -> bytes:
         """The envelope of this message."""
@@ -71,10 +71,10 @@ class Registry:
         encoded: bytes = builder.to_bytes()
         return encoded
 
-    def _make(self, record: type, values: Sequence[Any]) -> Any:
+    def _maker_of(self, record: type) -> Callable[[Sequence[Any]], Any]:
         plan = self.by_record[record].plan
         assert plan is not None, "only batches have templates"
-        return plan.make(values)
+        return plan.make
 
     def _member(self, record: type, union: Any) -> MemberPlan:
         name = member_name(record)

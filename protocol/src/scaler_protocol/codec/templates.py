@@ -17,8 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from scaler_protocol.codec.plans import PAYLOAD
@@ -27,8 +26,8 @@ from scaler_protocol.messages import Buffer, Dispatch, Results, Submit
 
 Build = Callable[[Any, int, int], bytes]
 """The ordinary encoder: the envelope of this message, with these numbers."""
-Make = Callable[[type, Sequence[Any]], Any]
-"""A record of this type from the values of its fields, in order."""
+MakerOf = Callable[[type], Callable[[Sequence[Any]], Any]]
+"""For a type of record, what makes one from the values of its fields, in order."""
 
 _TASK_COLUMNS = ("functions", "ids", "part_sizes", "dependencies", "input_ids", "input_sizes", "awaited")
 _COLUMNS: dict[type, tuple[str, ...]] = {
@@ -58,7 +57,7 @@ _FIRST_FIELD = 4
 class Template:
     """One shape of message: its envelope cut where it changes from fixed bytes to varying ones and back."""
 
-    def __init__(self, message: Any, build: Build, make: Make) -> None:
+    def __init__(self, message: Any, build: Build, maker_of: MakerOf) -> None:
         kind = type(message)
         slots = [field.name for field in fields(message)]
         zeros: dict[str, Any] = {name: bytes(len(getattr(message, name))) for name in _COLUMNS[kind]}
@@ -72,28 +71,37 @@ class Template:
         #: fixed bytes, seq, ack; then by turns fixed bytes and a field, and fixed bytes at the end
         self._pieces: list[Any] = [image[:begin], 0, 0]
         pattern = f"<{begin}s2Q"
+        fixed_pattern, varying_pattern = f"<{begin}s16x", f"<{begin}x2Q"
         for name in names:
             begin, behind = spans[name]
             self._pieces += image[end:begin], None
-            pattern += f"{begin - end}s" + ("I" if name in _NUMBERS[kind] else f"{behind - begin}s")
+            field = "I" if name in _NUMBERS[kind] else f"{behind - begin}s"
+            pattern += f"{begin - end}s{field}"
+            fixed_pattern += f"{begin - end}s{behind - begin}x"
+            varying_pattern += f"{begin - end}x{field}"
             end = behind
+        rest = len(image) - end
         self._pieces.append(image[end:])
-        self._struct = struct.Struct(f"{pattern}{len(image) - end}s")
+        self._struct = struct.Struct(f"{pattern}{rest}s")
         assert self._struct.size == len(image), "every byte belongs to one piece"
-        self._fixed = self._fixed_of(self._pieces)
+        self._fixed_of = struct.Struct(f"{fixed_pattern}{rest}s").unpack
+        self._varying_of = struct.Struct(f"{varying_pattern}{rest}x").unpack
+        self._fixed = self._fixed_of(image)
         self._fields_of = attrgetter(*names)
-        self._make = partial(make, kind)
-        self._values = [getattr(blank, slot) for slot in slots]
-        self._positions = [slots.index(name) for name in names]
-        self._payload_position = slots.index(PAYLOAD)
-        self._size_piece = _FIRST_FIELD + 2 * names.index(_SIZES[kind])
+        self._make = maker_of(kind)
+        # What `read` has in hand, in the order of the record's fields: seq, ack, the fields; the payload; the rest.
+        others = [slot for slot in slots if slot not in names and slot != PAYLOAD]
+        at_hand = [*names, PAYLOAD, *others]
+        self._constants = [getattr(blank, slot) for slot in others]
+        self._in_order = itemgetter(*[2 + at_hand.index(slot) for slot in slots])
+        self._size_at = 2 + names.index(_SIZES[kind])
         self.is_plain = all(
             field.name in _ALWAYS_RIGHT or getattr(blank, field.name) == field.default for field in fields(message)
         )
 
-    @staticmethod
-    def _fixed_of(pieces: Sequence[Any]) -> tuple[Any, ...]:
-        return (pieces[0], *pieces[_FIRST_FIELD - 1 :: 2])
+    @property
+    def size(self) -> int:
+        return self._struct.size
 
     def write(self, message: Any, seq: int, ack: int) -> bytes:
         pieces = self._pieces.copy()
@@ -103,28 +111,23 @@ class Template:
         return self._struct.pack(*pieces)
 
     def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any] | None:
-        """Seq, ack and message; None when this is of another shape, or when something is the matter with it."""
-        if len(envelope) != self._struct.size:
+        """Seq, ack and message; None when this is of another shape, or when something is the matter with it. The
+        envelope is as long as this one's."""
+        if self._fixed_of(envelope) != self._fixed:
             return None
-        pieces = self._struct.unpack(envelope)
-        if self._fixed_of(pieces) != self._fixed:
+        varying = self._varying_of(envelope)
+        if self.is_plain and int.from_bytes(varying[self._size_at], "little") != len(payload):
             return None
-        if self.is_plain and int.from_bytes(pieces[self._size_piece], "little") != len(payload):
-            return None
-        values = self._values.copy()
-        for position, value in zip(self._positions, pieces[_FIRST_FIELD::2], strict=True):
-            values[position] = value
-        values[self._payload_position] = payload
-        return pieces[1], pieces[2], self._make(values)
+        return varying[0], varying[1], self._make(self._in_order((*varying, payload, *self._constants)))
 
 
 class Templates:
     """Those that a process has come to know, apart for writing and reading: only what passed every check is believed
     when it is read."""
 
-    def __init__(self, build: Build, make: Make) -> None:
+    def __init__(self, build: Build, maker_of: MakerOf) -> None:
         self._build = build
-        self._make = make
+        self._maker_of = maker_of
         self._written: dict[tuple[Any, ...], Template] = {}
         self._read: dict[int, list[Template]] = {}  #: by length of the envelope
         self.read_count = 0
@@ -145,7 +148,7 @@ class Templates:
             self._written_misses += 1
             if self._written_misses % MISSES != 1 or not _has_sizes(message):
                 return None
-            template = Template(message, self._build, self._make)
+            template = Template(message, self._build, self._maker_of)
             if len(self._written) >= TEMPLATES:
                 self._written.clear()
             self._written[key] = template
@@ -178,8 +181,10 @@ class Templates:
         if self.read_count >= TEMPLATES:
             self._read.clear()
             self.read_count = 0
-        template = Template(message, self._build, self._make)
-        if template.read(envelope, message.payload) is not None:  # else another encoder lays it out in another way
+        template = Template(message, self._build, self._maker_of)
+        if (
+            template.size == len(envelope) and template.read(envelope, message.payload) is not None
+        ):  # else another encoder lays it out in another way
             known = self._read.setdefault(len(envelope), [])
             known.insert(0, template)
             if len(known) > SAME_LENGTH:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 LONG_SECONDS = 0.1
 """Above this a queued task gains nothing: fetching the next one costs well under 1 % of running it."""
@@ -12,8 +12,7 @@ COVER_SECONDS = 0.02
 """How much work is queued behind the running task: several round trips to a busy scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """What the credit depends on."""
 
     places: int

@@ -50,6 +50,16 @@ class TaskQueue:
     def first(self) -> Task | None:
         return next(iter(self._waiting[self._ranks[0]].values())) if self._ranks else None
 
+    def pop(self) -> Task:
+        """The first of those that wait."""
+        rank = self._ranks[0]
+        waiting = self._waiting[rank]
+        _, task = waiting.popitem(last=False)
+        if not waiting:
+            del self._waiting[rank], self._ranks[0]
+        self._count -= 1
+        return task
+
     def take(self, accepts: Callable[[Task], bool]) -> list[Task]:
         """Pop tasks for as long as they are accepted: in one go, because a slice may have hundreds."""
         taken: list[Task] = []

@@ -44,6 +44,9 @@ class ResultCollector:
         """Everything gathered so far, as few messages as the limits allow."""
         rows = self._rows[:]
         self._rows.clear()
+        if len(rows) == 1:
+            yield _message_of_one(rows[0], credit)
+            return
         start = 0
         for end in _ends(rows):
             yield _message(rows[start:end], credit)
@@ -76,4 +79,18 @@ def _message(rows: list[Row], credit: int) -> Results:
         kinds=bytes(kinds) if any(kinds) else b"",
         profiles=b"".join(p or bytes(PROFILE_BYTES) for p in profiles) if any(profiles) else b"",
         credit=credit,
+    )
+
+
+def _message_of_one(row: Row, credit: int) -> Results:
+    task_id, attempt, status, kind, value, profile = row
+    return Results(
+        task_id,
+        value,
+        join_u32((len(value),)),
+        b"" if attempt == 1 else join_u16((attempt,)),
+        bytes((status,)) if status else b"",
+        bytes((kind,)) if kind else b"",
+        profile,
+        credit,
     )

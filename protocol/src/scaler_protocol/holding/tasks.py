@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, repeat
+from operator import attrgetter
 
 from scaler_protocol.codes import KIND_INLINE, KIND_OBJECT, KIND_TASK
 from scaler_protocol.columns import offsets, split_ids, split_u16, split_u32
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Dispatch, TaskHeader
 
 Part = tuple[int, bytes]
@@ -52,8 +53,10 @@ class Task:
 
 def tasks_of(dispatch: Dispatch, now: float) -> list[Task]:
     """The tasks of a batch, in order. The codec has checked that the columns agree (BAT-2)."""
-    ids = split_ids(dispatch.ids)
     header = dispatch.header
+    if len(dispatch.ids) == ID_BYTES and len(dispatch.functions) == ID_BYTES and not any(_columns_of_some(dispatch)):
+        return [Task(TaskId(dispatch.ids), 1, header, ObjectId(dispatch.functions), bytes(dispatch.payload), now)]
+    ids = split_ids(dispatch.ids)
     attempts: Iterable[int] = split_u16(dispatch.attempts) if dispatch.attempts else repeat(1)
     rows = zip(ids, attempts, _functions(dispatch), _parts(dispatch), strict=False)
     tasks = [Task(TaskId(id_), attempt, header, function, parts, now) for id_, attempt, function, parts in rows]
@@ -63,6 +66,10 @@ def tasks_of(dispatch: Dispatch, now: float) -> list[Task]:
             if end > start:
                 task.awaits = set(map(TaskId, awaited[start:end]))
     return tasks
+
+
+#: without them a task is the first try of a call of one inline part, and awaits nothing
+_columns_of_some = attrgetter("attempts", "part_counts", "part_kinds", "awaited_counts")
 
 
 def _functions(dispatch: Dispatch) -> Iterable[ObjectId]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from scaler_protocol.messages import Acknowledge, Buffer, Message
 
 Frames = Sequence[Buffer]
+"""Each as long as its bytes are: a view has the items of one byte."""
 Encode = Callable[[Message, int, int], Frames]
 Counts = defaultdict[type, int]
 
@@ -64,7 +65,7 @@ class Channel:
         seq = self.sent_seq + 1
         frames = self._encode(message, seq, self.received_seq)
         self.sent_seq = seq
-        size = frames_bytes(frames) + _OVERHEAD_BYTES
+        size = sum(map(len, frames)) + _OVERHEAD_BYTES
         self._kept.append((frames, size))
         self.backlog_bytes += size
         self._unacknowledged_count = self._unacknowledged_bytes = 0
@@ -99,30 +100,22 @@ class Channel:
         """Nobody can have received what was never sent."""
         return ack <= self.sent_seq
 
-    def forget(self, ack: int) -> None:
-        """The other side has everything up to `ack`. Smaller than known: an old copy, nothing to do."""
-        assert ack <= self.sent_seq, "check is_possible() first: this number comes from outside"
+    def forget(self, ack: int) -> bool:
+        """The other side has everything up to `ack`. Smaller than known: an old copy, nothing to do. False: it names
+        what was never sent."""
+        if ack > self.sent_seq:
+            return False
         kept = self._kept
         while self.acknowledged_seq < ack:
             self.backlog_bytes -= kept.popleft()[1]
             self.acknowledged_seq += 1
+        return True
 
     def check(self) -> None:
         """Re-derive everything that is counted along the way."""
         assert len(self._kept) == self.sent_seq - self.acknowledged_seq, "kept is all and only the unacknowledged"
         assert self.backlog_bytes == sum(size for _, size in self._kept), "backlog_bytes is their sum"
         assert 0 <= self._unacknowledged_count <= self.received_seq, "only received messages wait for acknowledgement"
-
-
-def frames_bytes(frames: Frames) -> int:
-    if len(frames) == 2:  # a loop and its sum cost more steps than both frames
-        return frame_bytes(frames[0]) + frame_bytes(frames[1])
-    return sum(map(frame_bytes, frames))
-
-
-def frame_bytes(frame: Buffer) -> int:
-    """The length of a view counts its items, which need not be bytes."""
-    return frame.nbytes if type(frame) is memoryview else len(frame)
 
 
 def counted(encode: Encode, counts: Counts) -> Encode:

@@ -48,6 +48,7 @@ _CONTROL = frozenset({Hello, Welcome, Reject, Acknowledge, Ping, Pong, Bye, Erro
 
 #: The next dial is due at `_due_at`.
 _PAUSED = frozenset({State.WAITING, State.INTERRUPTED})
+_OPEN = State.OPEN  # looked up once
 _WITHOUT_SESSION = frozenset({State.DIALING, State.WAITING})
 
 #: A server that is slow to answer is not gone: no silence shorter than this makes us redial.
@@ -92,7 +93,8 @@ class SessionDialer:
         self._is_replaced = False  # another process has this peer id
         self._fruitless_resumes = 0  # in a row, that brought neither side a new message
         self._events: list[SessionEvent] = []
-        self._transmissions: list[Frames] = []
+        #: what is to leave: see `take_transmissions`
+        self.transmissions: list[Frames] = []
         self._held: Welcome | None = None
 
         # Meaningful while there is a session; the last one's afterwards.
@@ -107,6 +109,7 @@ class SessionDialer:
         self._started_at = 0.0  # when somebody wanted this session
         self._due_at = 0.0  # waiting, interrupted: the next dial; dialing, resuming: no answer by then is a failure
         self._lost_at = 0.0  # interrupted, resuming: the session is given up
+        self._look_at = 0.0  # open: nobody is silent for too long before this
         self._heard_at = 0.0
         self._sent_at = 0.0
         self._pinged_at = 0.0
@@ -125,7 +128,7 @@ class SessionDialer:
     @property
     def has_work(self) -> bool:
         """Events are untaken, a Welcome waits for that, or a start is wanted: begin another round at once."""
-        return bool(self._events) or self._held is not None or self._is_wanted
+        return self._is_wanted or self._held is not None or bool(self._events)
 
     @property
     def backlog_bytes(self) -> int:
@@ -138,8 +141,8 @@ class SessionDialer:
         return events
 
     def take_transmissions(self) -> list[Frames]:
-        transmissions = self._transmissions
-        self._transmissions = []
+        transmissions = self.transmissions
+        self.transmissions = []
         return transmissions
 
     # ------------------------------------------------------------ from the socket
@@ -153,20 +156,17 @@ class SessionDialer:
 
     def receive(self, envelope: Envelope, size: int, now: float) -> None:
         """One well-formed message of `size` bytes from the present socket."""
-        self.received[type(envelope.message)] += 1
-        if self._state is not State.OPEN:
+        seq, ack, message = envelope
+        kind = type(message)
+        self.received[kind] += 1
+        if self._state is not _OPEN:
             self._receive_answer(envelope, now)
             return
         self._heard_at = now
         channel = self._channel
-        ack = envelope.ack
-        if ack > channel.acknowledged_seq:
-            if not channel.is_possible(ack):
-                self._break_off(codes.BAD_ENVELOPE, f"message {ack} was acknowledged but never sent", "SES-15")
-                return
-            channel.forget(ack)
-        seq = envelope.seq
-        message = envelope.message
+        if ack > channel.acknowledged_seq and not channel.forget(ack):
+            self._break_off(codes.BAD_ENVELOPE, f"message {ack} was acknowledged but never sent", "SES-15")
+            return
         if seq == 0:
             self._receive_unsequenced(message, now)
             return
@@ -177,7 +177,6 @@ class SessionDialer:
             return
         self._fruitless_resumes = 0
         self._backoff.succeeded()
-        kind = type(message)
         if kind in _CONTROL:
             self._receive_control(seq, message, now)
         elif self._allowed_messages is None or kind in self._allowed_messages:
@@ -206,11 +205,9 @@ class SessionDialer:
         """Time has passed. With unread messages (`is_drained` false) nobody is called silent: they may be the answer.
         Only here a new socket is asked for."""
         state = self._state
-        if state is State.OPEN:
-            if is_drained and now >= self._heard_at + self._silence_seconds:
-                self._fail(now)
-            elif now >= self._ping_at():
-                self._ping(now)
+        if state is _OPEN:
+            if now >= self._look_at:
+                self._look_for_life(now, is_drained)
         elif state in HAS_SESSION and now >= self._lost_at and is_drained:
             silence = f"no sign of the {self.server_name} for {self._timers.lease_seconds:g} s"
             self._lose(codes.LEASE_EXPIRED, silence, is_orderly=False)
@@ -239,11 +236,12 @@ class SessionDialer:
             self._due_at = now
 
     def next_deadline(self) -> float | None:
+        """May be early: whatever is said or heard puts it off, and only when it has come it is looked at again."""
         state = self._state
         if self.has_work:
             return 0.0
-        if state is State.OPEN:
-            return min(self._heard_at + self._silence_seconds, self._ping_at())
+        if state is _OPEN:
+            return self._look_at
         if state is State.IDLE or state is State.ENDED:
             return None
         if state in HAS_SESSION:
@@ -260,8 +258,8 @@ class SessionDialer:
         channel = self._channel
         assert type(message) is not Error or not message.fatal, "a fatal Error ends the session: say bye()"
         frames = channel.send(message)
-        if self._state is State.OPEN:
-            self._transmissions.append(frames)
+        if self._state is _OPEN:
+            self.transmissions.append(frames)
             self._has_sent = True
         if channel.backlog_bytes > self._backlog_limit:
             text = f"{channel.backlog_bytes} bytes wait for the {self.server_name}: send less, or wait for answers"
@@ -279,13 +277,13 @@ class SessionDialer:
 
     def settle(self, now: float) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
-        if self._state is State.OPEN:
+        if self._state is _OPEN:
             if self._pings:
                 pings, self._pings = self._pings, []
                 for nonce in pings:
                     self.send(Pong(nonce))
             elif (frames := self._channel.acknowledgement()) is not None:
-                self._transmissions.append(frames)
+                self.transmissions.append(frames)
                 self._has_sent = True
         if self._has_sent:
             self._has_sent = False
@@ -296,9 +294,9 @@ class SessionDialer:
         self._is_wanted = False
         if self._state is State.DIALING:
             # The server may have opened a session by now: this is then its first message.
-            self._transmissions.append(self._encode(Bye(code, text), 1, 0))
+            self.transmissions.append(self._encode(Bye(code, text), 1, 0))
         elif self._state is State.OPEN:
-            self._transmissions.append(self._channel.send(Bye(code, text)))
+            self.transmissions.append(self._channel.send(Bye(code, text)))
         if self._state in HAS_SESSION:
             self._lose(code, text, is_orderly=True)
         elif self._state is not State.IDLE and self._state is not State.ENDED:
@@ -327,7 +325,7 @@ class SessionDialer:
             self._has_dialed = True
             hello = self.hello
         self.generation += 1
-        self._transmissions = [self._encode(hello, 0, 0)]
+        self.transmissions = [self._encode(hello, 0, 0)]
         self._due_at = now + self._backoff.answer_seconds()
 
     def _receive_answer(self, envelope: Envelope, now: float) -> None:
@@ -368,7 +366,7 @@ class SessionDialer:
         self._channel = Channel(self._encode)
         self._fruitless_resumes = 0
         self._pings.clear()
-        self._heard_at = self._sent_at = self._pinged_at = now
+        self._look_at = self._heard_at = self._sent_at = self._pinged_at = now
         self._events.append(Opened(welcome.server_id, self.hello, welcome))
 
     def _resume(self, welcome: Welcome, now: float) -> None:
@@ -386,8 +384,8 @@ class SessionDialer:
         self._fruitless_resumes += 1
         self._state = step(self._state, Trigger.RESUMED)
         channel.forget(welcome.received_seq)
-        self._heard_at = self._sent_at = self._pinged_at = now
-        self._transmissions.extend(channel.kept_frames())
+        self._look_at = self._heard_at = self._sent_at = self._pinged_at = now
+        self.transmissions.extend(channel.kept_frames())
 
     def _renew(self, welcome: Welcome, now: float) -> None:
         """The server remembers nothing of our session. Everything starts anew, and the role is told both (SES-11)."""
@@ -430,6 +428,14 @@ class SessionDialer:
         else:
             self._lose(error.code, error.text, is_orderly=False)
 
+    def _look_for_life(self, now: float, is_drained: bool) -> None:
+        if is_drained and now >= self._heard_at + self._silence_seconds:
+            self._fail(now)
+            return
+        if now >= self._ping_at():
+            self._ping(now)
+        self._look_at = min(self._heard_at + self._silence_seconds, self._ping_at())
+
     def _ping_at(self) -> float:
         """After a heartbeat of silence of either side, but no sooner than a heartbeat after the last Ping: a server
         that only listens must be asked for a sign of life too. (LIV-3)"""
@@ -450,7 +456,7 @@ class SessionDialer:
     def _break_off(self, code: int, text: str, clause: str) -> None:
         if self._state is State.OPEN:
             error = Error(code, 0, True, text, clause)
-            self._transmissions.append(self._encode(error, 0, self._channel.received_seq))
+            self.transmissions.append(self._encode(error, 0, self._channel.received_seq))
         self._lose(code, text, is_orderly=False)
 
     def _fail(self, now: float) -> None:

@@ -106,7 +106,8 @@ class SessionServer:
         self._unsettled: dict[ServerSession, None] = {}
         self._held: list[tuple[RoutingId, Hello]] = []
         self._events: list[SessionEvent] = []
-        self._transmissions: list[Transmission] = []
+        #: what is to leave: see `take_transmissions`
+        self.transmissions: list[Transmission] = []
         self._deadlines = Deadlines()
         # Strangers beyond this are met with silence. A peer that sends little but nonsense loses its session instead;
         # it has a limiter of its own, or a crowd of strangers could use up its answers.
@@ -129,8 +130,8 @@ class SessionServer:
         return events
 
     def take_transmissions(self) -> list[Transmission]:
-        transmissions = self._transmissions
-        self._transmissions = []
+        transmissions = self.transmissions
+        self.transmissions = []
         return transmissions
 
     def limits_of(self, routing_id: bytes) -> Limits:
@@ -153,24 +154,20 @@ class SessionServer:
 
     def receive(self, routing_id: RoutingId, envelope: Envelope, size: int, now: float) -> None:
         """One well-formed message of `size` bytes."""
-        self.received[type(envelope.message)] += 1
+        seq, ack, message = envelope
+        kind = type(message)
+        self.received[kind] += 1
         session = self._by_routing.get(routing_id)
         if session is None:
             self._receive_outside(routing_id, envelope, now)
             return
         session.heard_at = now
         channel = session.channel
-        ack = envelope.ack
-        if ack > channel.acknowledged_seq:
-            if not channel.is_possible(ack):
-                self.rejected_count += 1
-                text = f"message {ack} was acknowledged but never sent"
-                self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
-                return
-            channel.forget(ack)
-        seq = envelope.seq
-        message = envelope.message
-        kind = type(message)
+        if ack > channel.acknowledged_seq and not channel.forget(ack):
+            self.rejected_count += 1
+            text = f"message {ack} was acknowledged but never sent"
+            self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
+            return
         if seq == 0:
             self._receive_unsequenced(session, routing_id, message, now)
             return
@@ -243,7 +240,7 @@ class SessionServer:
         assert type(message) is not Error or not message.fatal, "a fatal Error ends a session: say disconnect()"
         frames = channel.send(message)
         if session.routing_id is not None:
-            self._transmissions.append((session.routing_id, frames))
+            self.transmissions.append((session.routing_id, frames))
         if channel.backlog_bytes > self._backlog_limit:
             text = f"{channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
             self._part(session, codes.OVERLOADED, text)
@@ -265,7 +262,7 @@ class SessionServer:
             if session.pings:
                 self._answer_pings(session)
             elif session.routing_id is not None and (frames := session.channel.acknowledgement()) is not None:
-                self._transmissions.append((session.routing_id, frames))
+                self.transmissions.append((session.routing_id, frames))
 
     def refuse_newcomers(self) -> None:
         """No session is opened any more; those that are there go on until `shut_down`. (SCH-27)"""
@@ -306,7 +303,7 @@ class SessionServer:
         if current is None:
             self._open(routing_id, hello, now)
         elif current.routing_id == routing_id and current.hello == hello:
-            self._transmissions.append((routing_id, self._encode(current.welcome, 0, current.channel.received_seq)))
+            self.transmissions.append((routing_id, self._encode(current.welcome, 0, current.channel.received_seq)))
         elif self._events:
             # The role has yet to handle what this session said: it must not be replaced under its feet.
             self._held.append((routing_id, hello))
@@ -349,7 +346,7 @@ class SessionServer:
         self._by_peer[hello.peer_id] = session
         self._by_routing[routing_id] = session
         self._deadlines.watch(session)
-        self._transmissions.append((routing_id, self._encode(welcome, 0, 0)))
+        self.transmissions.append((routing_id, self._encode(welcome, 0, 0)))
         self._events.append(Opened(hello.peer_id, hello, welcome))
 
     def _replace(self, current: ServerSession, routing_id: RoutingId, hello: Hello, now: float) -> None:
@@ -357,7 +354,7 @@ class SessionServer:
         if current.routing_id is not None and current.routing_id != routing_id:
             # Told so, a second peer with this id stops instead of coming back and throwing the first one out.
             error = Error(codes.SESSION_REPLACED, 0, True, text, "SES-12")
-            self._transmissions.append((current.routing_id, self._encode(error, 0, 0)))
+            self.transmissions.append((current.routing_id, self._encode(error, 0, 0)))
         self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
         self._open(routing_id, hello, now)
 
@@ -375,8 +372,8 @@ class SessionServer:
         session.attach(routing_id, now)
         self._deadlines.watch(session)  # with a socket it is looked at sooner
         self._by_routing[routing_id] = session
-        self._transmissions.append((routing_id, self._encode(session.welcome, 0, channel.received_seq)))
-        self._transmissions.extend((routing_id, frames) for frames in channel.kept_frames())
+        self.transmissions.append((routing_id, self._encode(session.welcome, 0, channel.received_seq)))
+        self.transmissions.extend((routing_id, frames) for frames in channel.kept_frames())
 
     # ------------------------------------------------------------ inside a session
 
@@ -422,7 +419,7 @@ class SessionServer:
         self.rejected_count += 1
         text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
         error = Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5")
-        self._transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))
+        self.transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))
         self._detach(session, now)
 
     def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
@@ -447,7 +444,7 @@ class SessionServer:
         such as a worker in the middle of its tasks, would be found at the end of its lease (LIV-6)."""
         assert session.routing_id is not None, "a detached session is only checked for its expiry"
         session.probed_at = now
-        self._transmissions.append((session.routing_id, session.channel.acknowledge_now()))
+        self.transmissions.append((session.routing_id, session.channel.acknowledge_now()))
         self._deadlines.watch(session)
 
     def _grace(self, session: ServerSession) -> float:
@@ -464,7 +461,7 @@ class SessionServer:
                 frames = session.channel.send(Bye(code, text))
             else:
                 frames = self._encode(Error(code, 0, True, text, clause), 0, session.channel.received_seq)
-            self._transmissions.append((session.routing_id, frames))
+            self.transmissions.append((session.routing_id, frames))
         self._end(session, code, text, is_orderly=is_orderly)
 
     def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
@@ -478,9 +475,9 @@ class SessionServer:
 
     def _send_error(self, routing_id: RoutingId, error: Error, now: float) -> None:
         if self._stranger_errors.admits(routing_id, now):
-            self._transmissions.append((routing_id, self._encode(error, 0, 0)))
+            self.transmissions.append((routing_id, self._encode(error, 0, 0)))
 
     def _send_reject(self, routing_id: RoutingId, reject: Reject, now: float) -> None:
         self.rejected_count += 1
         if self._stranger_errors.admits(routing_id, now):
-            self._transmissions.append((routing_id, self._encode(reject, 0, 0)))
+            self.transmissions.append((routing_id, self._encode(reject, 0, 0)))

@@ -65,7 +65,8 @@ class DealerEndpoint:
         dialer.expire(now, is_drained)
         if dialer.generation != self.generation:
             self._change_carrier()
-        self._flush()
+        if dialer.transmissions:
+            self._flush()
         return dialer.take_events()
 
     def send(self, message: Message) -> None:
@@ -85,9 +86,11 @@ class DealerEndpoint:
         self._is_in_turn = False
         if not self._is_unsettled:
             return False
-        self._dialer.settle(now)
-        self._flush()
-        self._is_unsettled = self._dialer.has_work or self._carrier.has_input()
+        dialer = self._dialer
+        dialer.settle(now)
+        if dialer.transmissions:
+            self._flush()
+        self._is_unsettled = dialer.has_work or self._carrier.has_input()
         return self._is_unsettled
 
     def next_deadline(self) -> float | None:
@@ -200,6 +203,6 @@ class DealerEndpoint:
             self._dialer.reject(TOO_LARGE, text, "FRM-4", 0, now)
 
     def _flush(self) -> None:
-        if transmissions := self._dialer.take_transmissions():
+        if self._dialer.transmissions:
             self._is_unsettled = True
-            self._carrier.send(transmissions)
+            self._carrier.send(self._dialer.take_transmissions())

@@ -30,7 +30,8 @@ class AsyncioDriver:
         next_deadline: Callable[[], float | None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._handlers: list[tuple[Endpoint, Handler]] = [(endpoint, handler)]
+        self._first = endpoint
+        self._handlers: dict[Endpoint, Handler] = {endpoint: handler}
         self._next_deadline = next_deadline
         self._deadlines = [endpoint.next_deadline, *([next_deadline] if next_deadline is not None else [])]
         self._clock = clock
@@ -44,7 +45,7 @@ class AsyncioDriver:
 
     def add(self, endpoint: Endpoint, handler: Handler) -> None:
         """Another endpoint of the same role, such as the scheduler's to its storage."""
-        self._handlers.append((endpoint, handler))
+        self._handlers[endpoint] = handler
         self._deadlines.append(endpoint.next_deadline)
         if self._loop is not None:
             self.wake()
@@ -56,7 +57,7 @@ class AsyncioDriver:
 
     def wake(self) -> None:
         """Take a turn with all endpoints soon: the role did something outside a handler."""
-        self._ready.update(endpoint for endpoint, _ in self._handlers)
+        self._ready.update(self._handlers)
         self._turn_soon()
 
     def stop(self) -> None:
@@ -91,21 +92,22 @@ class AsyncioDriver:
             return
         now = self._clock()
         ready, self._ready = self._ready, set()
-        is_role_due = may_be_due and self._next_deadline is not None and _is_due(self._next_deadline(), now)
-        for endpoint, handler in self._handlers:
-            events: list[SessionEvent] = []
-            if is_polled := endpoint in ready or (may_be_due and _is_due(endpoint.next_deadline(), now)):
-                events = endpoint.poll(now)
-                self._watch(endpoint)
-            if is_polled or is_role_due:
-                is_role_due = False
-                handler(events, now)
-            if self._loop is None:  # the handler stopped us
+        if may_be_due:
+            ready.update([endpoint for endpoint in self._handlers if _is_due(endpoint.next_deadline(), now)])
+            if self._first not in ready and self._next_deadline is not None and _is_due(self._next_deadline(), now):
+                self._handlers[self._first]([], now)
+        for endpoint in ready:
+            if self._loop is None:  # a handler stopped us
                 return
-        self._settle(now)
+            events = endpoint.poll(now)
+            if self._watched.get(endpoint) != endpoint.fileno():
+                self._watch(endpoint)
+            self._handlers[endpoint](events, now)
+        if self._loop is not None:
+            self._settle(now)
 
     def _settle(self, now: float) -> None:
-        for endpoint, _ in self._handlers:
+        for endpoint in self._handlers:
             if endpoint.settle(now):
                 self._ready.add(endpoint)
         if self._ready:
@@ -116,13 +118,10 @@ class AsyncioDriver:
     def _watch(self, endpoint: Endpoint) -> None:
         """A dialer's socket changes with every dial; the old one is open for one more turn."""
         assert self._loop is not None
-        descriptor = endpoint.fileno()
         watched = self._watched.get(endpoint)
-        if watched == descriptor:
-            return
         if watched is not None:
             self._loop.remove_reader(watched)
-        self._watched[endpoint] = descriptor
+        self._watched[endpoint] = descriptor = endpoint.fileno()
         self._loop.add_reader(descriptor, self._readable, endpoint)
 
     # ------------------------------------------------------------ time

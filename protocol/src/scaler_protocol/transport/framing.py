@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from scaler_protocol.messages import Buffer, Limits
-from scaler_protocol.session.channel import Frames, frame_bytes
+from scaler_protocol.session.channel import Frames
 
 #: Envelope (None when it is beyond the limit), payload frames, bytes in all, and whether there are more frames than
 #: anybody could mean.
@@ -28,6 +28,7 @@ _VIEW_BYTES = 65_536
 _COUNT = Struct("<I")
 _LENGTHS = [Struct(f"<{count}I") for count in range(MOST_FRAMES + 1)]
 _HEADERS = [Struct(f"<{1 + count}I") for count in range(MOST_FRAMES + 1)]
+_TWO = _HEADERS[2]
 
 
 class FramingError(Exception):
@@ -37,7 +38,7 @@ class FramingError(Exception):
 def header(frames: Frames) -> bytes:
     """What goes before the frames of a message."""
     count = len(frames)
-    return _HEADERS[count].pack(count, *map(frame_bytes, frames))
+    return _HEADERS[count].pack(count, *map(len, frames))
 
 
 class Assembler:
@@ -70,6 +71,8 @@ class Assembler:
     def feed(self, data: bytes) -> list[Parts]:
         """The messages that are whole with these bytes. Raises FramingError."""
         assert self._body is None, "a message is begun: its bytes belong into `space`"
+        if (one := self._only(data)) is not None:
+            return [one]
         if self._begun:
             data, self._begun = self._begun + data, b""
         messages: list[Parts] = []
@@ -92,6 +95,17 @@ class Assembler:
             messages.append(self._cut(data, body_at, lengths))
         self._begun = data[at:]
         return messages
+
+    def _only(self, data: bytes) -> Parts | None:
+        """What nearly all portions are: one whole message with a payload, and of no size that is worth a word."""
+        if self._begun or not _TWO.size < len(data) < self._message_limit:
+            return None
+        count, envelope_bytes, payload_bytes = _TWO.unpack_from(data)
+        size = envelope_bytes + payload_bytes
+        if count != 2 or size != len(data) - _TWO.size or envelope_bytes > self._envelope_limit:
+            return None
+        payload_at = _TWO.size + envelope_bytes
+        return data[_TWO.size : payload_at], (data[payload_at:],), size, False
 
     def _begin(self, lengths: tuple[int, ...], data: bytes) -> None:
         self._lengths = lengths

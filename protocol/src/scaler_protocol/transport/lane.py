@@ -24,7 +24,7 @@ from itertools import islice
 
 from scaler_protocol.addresses import Address
 from scaler_protocol.messages import Buffer, Limits
-from scaler_protocol.session.channel import Frames, frame_bytes
+from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport.framing import Assembler, FramingError, Parts, header
 
 #: Set in a process, it neither offers the lane nor dials it: for tests of ZeroMQ, and to compare.
@@ -175,8 +175,7 @@ class Connection:
         """For the next `flush`. What cannot leave is lost here, and sent again by the session."""
         if self._is_deaf:
             return
-        self._queue.append(header(frames))
-        self._queue.extend(frames)
+        self._queue += (header(frames), *frames)
 
     def flush(self) -> None:
         """Send as much as there is room for. The rest follows when there is more: `flush` is then called again."""
@@ -195,7 +194,8 @@ class Connection:
 
     def _send(self) -> bool:
         """One portion of the queue. False: there is no room, or nobody."""
-        portion = list(islice(self._queue, _PORTION_BUFFERS))
+        queue = self._queue
+        portion = queue if len(queue) <= _PORTION_BUFFERS else list(islice(queue, _PORTION_BUFFERS))
         try:
             sent = self._socket.sendmsg(portion)
         except BlockingIOError:
@@ -203,13 +203,13 @@ class Connection:
         except OSError:
             self._shut()  # which wakes us to read the rest
             return False
-        for buffer in portion:
-            size = frame_bytes(buffer)
-            if size > sent:
-                self._queue[0] = memoryview(buffer).cast("B")[sent:]
-                break
-            self._queue.popleft()
-            sent -= size
+        if portion is queue and sent == sum(map(len, queue)):
+            queue.clear()
+            return True
+        while queue and sent >= len(queue[0]):
+            sent -= len(queue.popleft())
+        if sent:
+            queue[0] = memoryview(queue[0])[sent:]
         return True
 
     def _shut(self) -> None:

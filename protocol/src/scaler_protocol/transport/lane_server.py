@@ -51,7 +51,7 @@ class LaneServer:
         #: those to be flushed
         self._written: dict[RoutingId, lane.Connection] = {}
         self._closed: list[RoutingId] = []
-        self._ready: list[tuple[int, int]] = []
+        self._ready: dict[int, int] = {}
         #: when to look after strangers
         self.look_at = math.inf
         #: the last `messages` found the end of what was there
@@ -59,13 +59,13 @@ class LaneServer:
 
     def wait(self) -> bool:
         """Find out who has something, without waiting; whether the ZeroMQ socket has."""
-        self._ready = self._epoll.poll(0, _READY_MOST)
-        return any(descriptor == self._zeromq_descriptor for descriptor, _ in self._ready)
+        self._ready = dict(self._epoll.poll(0, _READY_MOST))
+        return self._zeromq_descriptor in self._ready
 
     def messages(self, now: float) -> Iterator[tuple[RoutingId, Parts]]:
         """A portion from each that has something."""
         self.is_drained = len(self._ready) < _READY_MOST
-        for descriptor, events in self._ready:
+        for descriptor, events in self._ready.items():
             routing_id = self._by_descriptor.get(descriptor)
             if routing_id is None:
                 if descriptor != self._zeromq_descriptor:
@@ -96,6 +96,10 @@ class LaneServer:
         for connection in written.values():
             if not connection.is_blocked:
                 connection.flush()
+
+    @property
+    def has_closed(self) -> bool:
+        return bool(self._closed)
 
     def take_closed(self) -> list[RoutingId]:
         """Whose connection has ended since the last call."""

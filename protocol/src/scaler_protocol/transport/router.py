@@ -50,7 +50,8 @@ class RouterEndpoint:
         server.begin(now)
         if self._drain(now):
             server.expire(now)
-        self._flush()
+        if server.transmissions:
+            self._flush()
         return server.take_events()
 
     def send(self, peer_id: PeerId, message: Message) -> None:
@@ -68,9 +69,11 @@ class RouterEndpoint:
         """The role is done with its events. True: poll again before waiting."""
         self._now = now
         self._is_in_turn = False
-        self._server.settle(now)
-        self._flush()
-        return self._server.has_work or self._zeromq.has_input()
+        server = self._server
+        server.settle(now)
+        if server.transmissions:
+            self._flush()
+        return server.has_work or self._zeromq.has_input()
 
     def next_deadline(self) -> float | None:
         deadline = self._server.next_deadline()
@@ -120,8 +123,9 @@ class RouterEndpoint:
         if lanes.wait() or not zeromq.is_quiet:
             self._receive(zeromq.messages(), now)
         self._receive(lanes.messages(now), now)
-        for routing_id in lanes.take_closed():
-            self._server.unreachable(routing_id, now)
+        if lanes.has_closed:
+            for routing_id in lanes.take_closed():
+                self._server.unreachable(routing_id, now)
         return zeromq.is_quiet and lanes.is_drained
 
     def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float) -> None:
@@ -150,11 +154,8 @@ class RouterEndpoint:
             self._server.reject(routing_id, TOO_LARGE, text, "FRM-4", 0, now)
 
     def _flush(self) -> None:
-        transmissions = self._server.take_transmissions()
-        if not transmissions:
-            return
         lanes, zeromq = self._lanes, self._zeromq
-        for routing_id, frames in transmissions:
+        for routing_id, frames in self._server.take_transmissions():
             if lanes is not None and lanes.queue(routing_id, frames):
                 continue
             try:

@@ -14,7 +14,7 @@ import zmq
 from scaler_protocol.addresses import Address, AddressError, bindable
 from scaler_protocol.ids import new_routing_id
 from scaler_protocol.messages import Buffer, Limits
-from scaler_protocol.session.channel import Frames, frame_bytes
+from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport.context import count_endpoint, zmq_context
 
 Socket = zmq.Socket[bytes]
@@ -135,7 +135,7 @@ def write(send: Callable[..., object], frames: Frames) -> None:
         return
     envelope, payload = frames
     send(envelope, NOBLOCK_MORE)
-    send(payload, NOBLOCK, frame_bytes(payload) < ZERO_COPY_BYTES)
+    send(payload, NOBLOCK, len(payload) < ZERO_COPY_BYTES)
 
 
 def _set_common_options(socket: Socket, address: Address, limits: Limits) -> None:

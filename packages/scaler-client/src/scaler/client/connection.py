@@ -38,7 +38,7 @@ from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
 from scaler_protocol.messages import NO_TASK, Buffer, Hello, Submit, Timers, Welcome
-from scaler_protocol.session import Opened, Rejected, SessionDialer
+from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint
@@ -334,6 +334,8 @@ class Connection:
 
     def _note(self, event: Any) -> None:
         """Session events that concern the shell besides the core."""
+        if type(event) is Received:
+            return
         if type(event) is Opened and (why := why_no_scheduler(event.welcome, self.address)):
             self._rejected = Rejected(codes.BAD_ROLE, why)
             self._settled.set()
@@ -446,9 +448,11 @@ class Connection:
         return self._is_leaving
 
     def _until_next_deadline(self) -> float | None:
-        every = (self._core.next_deadline(), self._endpoint.next_deadline(), self.questions.look_at)
-        deadlines = [at for at in every if at is not None]
-        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        due = math.inf
+        for at in (self._core.next_deadline(), self._endpoint.next_deadline(), self.questions.look_at):
+            if at is not None and at < due:
+                due = at
+        return None if due == math.inf else max(0.0, due - time.monotonic())
 
     def _leave(self) -> None:
         self._inbox.append(events.Left())

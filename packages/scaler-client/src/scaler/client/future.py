@@ -47,9 +47,6 @@ class ProfileResult:
         return self.memory_peak
 
 
-_NO_PROFILE = ProfileResult()
-
-
 class ScalerFuture(concurrent.futures.Future[Any]):
     """A real `concurrent.futures.Future` that can also be awaited, and whose running task can be canceled.
 
@@ -86,7 +83,8 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         self._decode_lock = threading.Lock()
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
-        self._profile = _NO_PROFILE
+        #: as it came: few ask for it
+        self._profile = b""
 
     @classmethod
     def finished(cls, value: object) -> ScalerFuture:
@@ -140,7 +138,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         """What running the task took. ValueError while it has not finished."""
         if not self.done():
             raise ValueError("the task has not finished: wait for its result before asking for its profile")
-        return self._profile
+        return _profile(self._profile) if self._profile else ProfileResult()
 
     def __await__(self) -> Generator[Any, None, Any]:
         import asyncio  # not needed, and slow to import, for everyone else
@@ -158,9 +156,10 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             if status == codes.STATUS_CANCELED:
                 self._state = _CANCELLED
             else:
-                if outcomes.profiles:
-                    self._profile = _profile(outcomes.profiles)
-                self._outcomes = outcomes = outcomes._replace(payload=bytes(outcomes.payload))
+                self._profile = outcomes.profiles
+                if type(outcomes.payload) is not bytes:
+                    outcomes = outcomes._replace(payload=bytes(outcomes.payload))
+                self._outcomes = outcomes
                 self._state = _FINISHED
             borrowers, self._borrowers = self._borrowers, ()
             for waiter in self._waiters:
@@ -214,10 +213,10 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     def _wait(self, timeout: float | None) -> None:
         """Until the task has ended. Raises CancelledError or TimeoutError."""
+        if self._state not in _ENDED and self._connection is not None:
+            self._connection.hasten()
+            self._connection.serve_until(self.done, timeout)
         if self._state not in _ENDED:
-            if self._connection is not None:
-                self._connection.hasten()
-                self._connection.serve_until(self.done, timeout)
             yielding(lambda: self.wait_for_end(timeout))
         if self._state not in _ENDED:
             raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")

@@ -129,7 +129,10 @@ class SchedulerCore:
 
     def next_deadline(self) -> float | None:
         """When `Settled` is due even though nothing arrives: the next look at the balance, or at the managers."""
-        return min((at for at in (self._balancer.look_at, self._scaler.look_at) if at is not None), default=None)
+        balance_at, scale_at = self._balancer.look_at, self._scaler.look_at
+        if balance_at is None or scale_at is None:
+            return scale_at if balance_at is None else balance_at
+        return min(balance_at, scale_at)
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)

@@ -44,7 +44,7 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
     is_weighed = chunk.has_dependencies or chunk.payload_bytes > worker.payload_limit
-    most = worker.most_in_a_dispatch(chunk)
+    most = worker.most_in_a_dispatch(chunk) if len(indexes) > 1 else 1
     for start in range(0, len(indexes), most):
         group = indexes[start : start + most]
         if is_weighed:

@@ -79,8 +79,8 @@ class Worker:
         """How many more tasks it may be given: never beyond its credit (CRD-1, CRD-4)."""
         if self.is_retired:
             return 0
-        reserve = self.nested_reserve if is_nested else 0
-        return self.limit + reserve - len(self.held)
+        free = self.limit - len(self.held)
+        return free + self.nested_reserve if is_nested else free
 
     def most_in_a_dispatch(self, chunk: Chunk) -> int:
         """As its session has agreed, by count and by envelope (LIM-1, LIM-3). Half of an envelope is for the header and
@@ -142,7 +142,8 @@ class LoadIndex:
                 self._compact()
 
     def room(self, worker: Worker) -> int:
-        return min(worker.free(is_nested=self.is_nested), worker.fits(self.requirement))
+        free = worker.free(is_nested=self.is_nested)
+        return min(free, worker.fits(self.requirement)) if self.requirement else free
 
     def pop_least_loaded(self) -> Worker | None:
         """The caller dispatches to it and reports `load_changed`, which puts it back."""

@@ -39,6 +39,8 @@ from scaler_worker.core.processors import IllegalStepError, Processor, State, St
 from scaler_worker.core.sampling import Sampler
 from scaler_worker.core.tables import Settings, Tables
 
+_RUNNING = State.RUNNING
+
 
 class AgentCore:
     def __init__(self, settings: Settings) -> None:
@@ -76,17 +78,21 @@ class AgentCore:
         return deadlines.next_deadline(self.tables)
 
     def credit(self, now: float) -> Credit:
+        return Credit(self._credit_limit(now), nested_reserve(self.tables.settings.places))
+
+    def _credit_limit(self, now: float) -> int:
         tables = self.tables
-        places = tables.settings.places
-        running = [now - p.first_since for p in tables.processors.values() if p.state is State.RUNNING]
+        if tables.is_draining:
+            return 0
+        running = [now - p.first_since for p in tables.processors.values() if p.state is _RUNNING]
         load = Load(
-            places=places,
+            places=tables.settings.places,
             queue_size=tables.settings.queue_size,
             mean_seconds=tables.durations.overall,
             running_seconds=max(running, default=0.0),
             lent_places=tables.lent_places(),
         )
-        return Credit(0 if tables.is_draining else credit_limit(load), nested_reserve(places))
+        return credit_limit(load)
 
     def _do(self, action: Action) -> None:
         self.tables.actions.append(action)
@@ -365,11 +371,12 @@ class AgentCore:
 
     def _on_round_ended(self, event: events.RoundEnded, now: float) -> None:
         tables = self.tables
-        stopping.enforce(tables, now)
-        handing.reclaim_stuck(tables, now)
-        handing.hand_out(tables, now)
-        handing.stop_surplus(tables, now)
-        suspension.arrange(tables, now)
+        if not tables.is_quiet():
+            stopping.enforce(tables, now)
+            handing.reclaim_stuck(tables, now)
+            handing.hand_out(tables, now)
+            handing.stop_surplus(tables, now)
+            suspension.arrange(tables, now)
         if tables.is_connected:
             self._send_ends(now)
         if tables.drain_until is not None and (not tables.tasks or now >= tables.drain_until):
@@ -377,25 +384,25 @@ class AgentCore:
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables
-        if tables.ahead.waiting and self.credit(now).limit <= tables.settings.places + tables.lent_places():
+        limit = self._credit_limit(now)
+        if tables.ahead.waiting and limit <= tables.settings.places + tables.lent_places():
             # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
             tables.give_back_waiting()
         self._send_untimely()
         if len(tables.results):
-            credit = self.credit(now).limit
-            for message in tables.results.take(credit):
+            for message in tables.results.take(limit):
                 self._send(message)
-            tables.sent_credit = credit
-        elif self._has_credit_changed(now):
+            tables.sent_credit = limit
+        elif self._has_credit_changed(limit):
             self._send_credit(now)
         replies = tables.cancel_replies.take()
         if replies is not None:
             self._send(replies)
 
-    def _has_credit_changed(self, now: float) -> bool:
+    def _has_credit_changed(self, after: int) -> bool:
         """Worth a message of its own only when it changed by a quarter, or when it grew and all that was granted is
         used: then the scheduler may be holding back what our blocked tasks wait for (CRD-8)."""
-        before, after = self.tables.sent_credit, self.credit(now).limit
+        before = self.tables.sent_credit
         return abs(after - before) > before // 4 or (after > before and len(self.tables.tasks) >= before)
 
     def _send_credit(self, now: float) -> None:

@@ -9,7 +9,7 @@ last, so only those are handed over behind what they await. (decision 0009)
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK
 from scaler_protocol.holding.tasks import Part, Task
@@ -33,8 +33,10 @@ class Ahead:
         if len(self._ended) > REMEMBERED_RESULTS:
             self._ended.popitem(last=False)
 
-    def forget_ended(self, held: Container[TaskId]) -> None:
+    def forget_ended(self, held: Mapping[TaskId, Task]) -> None:
         """Tasks that are here again, in another life: only results of this one count."""
+        if held.keys().isdisjoint(self._ended):
+            return
         for task_id in [task_id for task_id in self._ended if task_id in held]:
             del self._ended[task_id]
 

@@ -17,7 +17,9 @@ from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_worker.core.actions import NO_NUMBERS, HandOver, Reclaim, Resume, StartProcessor, StopProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
-from scaler_worker.core.tables import Tables
+from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
+
+_IDLE, _RESUMING = State.IDLE, State.RESUMING
 
 SLICE_SECONDS = 0.01
 """Short tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
@@ -31,7 +33,6 @@ FALLBACK_SECONDS = 0.1
 REFUSE_SECONDS = 30.0
 """How long it waits when, besides, no further processor may be started: then the answer is an error, not a hang."""
 IDLE_SECONDS = 10.0
-SPARE_PROCESSORS = 2
 START_BACKOFF_SECONDS = 0.1
 START_BACKOFF_LIMIT_SECONDS = 10.0
 
@@ -49,8 +50,10 @@ def hand_out(tables: Tables, now: float) -> None:
 def hand_out_at_once(tables: Tables, now: float) -> None:
     """Before the round is over: what follows a dispatch in the same round is seldom of concern for its tasks, and the
     agent's own chores are done while the processor works already."""
-    if not any(p.state is State.RESUMING for p in tables.processors.values()):
-        fill_places(tables, now)
+    for processor in tables.processors.values():
+        if processor.state is _RESUMING:
+            return
+    fill_places(tables, now)
 
 
 def _grant_resumes(tables: Tables, now: float) -> None:
@@ -67,11 +70,13 @@ def _grant_resumes(tables: Tables, now: float) -> None:
 
 
 def fill_places(tables: Tables, now: float) -> None:
-    for processor in list(_available(tables)):
-        free = tables.free_places()
-        if free <= 0 or not len(tables.queue):
+    free = tables.free_places()
+    for processor in tables.processors.values():
+        if free <= 0 or not tables.queue:
             return
-        _hand_slice(tables, processor, -(-len(tables.queue) // free), now)
+        if processor.state is _IDLE and not processor.is_reclaiming:
+            _hand_slice(tables, processor, -(-len(tables.queue) // free), now)
+            free -= 1
 
 
 def _top_up(tables: Tables, now: float) -> None:
@@ -106,6 +111,8 @@ def _numbers_awaited(tables: Tables, tasks: list[Task]) -> Mapping[TaskId, int]:
 
 def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
     """Up to `SLICE_SECONDS` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
+    if len(tables.queue) == 1 and not processor.slice and not tables.ahead.waiting:
+        return [_take_only(tables, processor)]
     budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS))
     taken = tables.queue.take(budget.accepts)
     if tables.ahead.waiting:
@@ -113,6 +120,14 @@ def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
         _take_followers(tables, processor, taken, budget)
     processor.outstanding_seconds = SLICE_SECONDS - budget.seconds
     return taken
+
+
+def _take_only(tables: Tables, processor: Processor) -> Task:
+    """Nobody else waits, and the processor has nothing: there is nothing to weigh."""
+    task = tables.queue.pop()
+    estimate = None if task.header.timeout_seconds > 0 else tables.durations.estimate(task.function)
+    task.estimate_seconds = processor.outstanding_seconds = SLICE_SECONDS if estimate is None else estimate
+    return task
 
 
 def _take_followers(tables: Tables, processor: Processor, taken: list[Task], budget: _Budget) -> None:

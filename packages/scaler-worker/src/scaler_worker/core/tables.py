@@ -18,8 +18,11 @@ from scaler_worker.core.ahead import Ahead
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.sampling import Sampler
 
-_RUNNING = State.RUNNING
+_IDLE, _RUNNING = State.IDLE, State.RUNNING
 """Looked up once: what is asked in every round is asked with few steps."""
+
+SPARE_PROCESSORS = 2
+"""So many more than there are places may stay when they are idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,22 @@ class Tables:
     def count(self, *states: State) -> int:
         return sum(processor.state in states for processor in self.processors.values())
 
+    def is_quiet(self) -> bool:
+        """Nothing waits, and every processor runs one task or none: there is nothing to hand out, to take back or to
+        end, and no time that will come."""
+        settings = self.settings
+        if self.queue or self.ahead.waiting or self.drain_until is not None or settings.suspends_hard:
+            return False
+        if self.start_not_before or not settings.places <= len(self.processors) <= settings.places + SPARE_PROCESSORS:
+            return False
+        for processor in self.processors.values():
+            state = processor.state
+            if (state is not _RUNNING and state is not _IDLE) or len(processor.slice) > 1 or processor.is_extra:
+                return False
+            if processor.kill_at is not None or processor.timeout_at is not None:
+                return False
+        return True
+
     def free_places(self) -> int:
         """Negative never matters: a task that was granted an extra place holds none of the worker's own."""
         free = self.settings.places
@@ -73,8 +92,11 @@ class Tables:
     def lent_places(self) -> int:
         lent = 0
         for processor in self.processors.values():
-            if processor.is_waiting or (processor.is_extra and processor.state is _RUNNING):
-                lent += 1
+            state = processor.state
+            if state is _RUNNING:
+                lent += processor.is_extra
+            elif state is not _IDLE:
+                lent += processor.is_waiting
         return lent
 
     def withdraw(self, task: Task) -> None:

@@ -23,7 +23,7 @@ from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -102,10 +102,11 @@ class ClientCore:
         return self._handlers[type(event)](event, now)
 
     def next_deadline(self) -> float | None:
+        if not self._canceling:
+            return self._give_up_at
         # Cancels wait equally long but for their grace, so the oldest is near enough the first to expire.
-        oldest_cancel = next(iter(self._canceling.values()), None)
-        deadlines = [at for at in (self._give_up_at, oldest_cancel) if at is not None]
-        return min(deadlines, default=None)
+        oldest_cancel = next(iter(self._canceling.values()))
+        return oldest_cancel if self._give_up_at is None else min(oldest_cancel, self._give_up_at)
 
     # ------------------------------------------------------------ questions
 
@@ -195,7 +196,8 @@ class ClientCore:
 
     def _on_numbered(self, event: events.Numbered, now: float) -> list[Action]:
         self._numbered[event.seq] = event.ids
-        if len(self._numbered) > NUMBERED_BATCHES + sum(len(one.batches) for one in self._table.graphs.values()):
+        excess = len(self._numbered) - NUMBERED_BATCHES
+        if excess > 0 and excess > sum(len(one.batches) for one in self._table.graphs.values()):
             del self._numbered[next(iter(self._numbered))]
         return []
 
@@ -302,6 +304,8 @@ class ClientCore:
         return []
 
     def _on_results(self, results: Results) -> list[Action]:
+        if len(results.ids) == ID_BYTES:
+            return self._on_result(TaskId(results.ids), results)
         ids = columns.split_ids(results.ids)
         sizes = columns.split_u32(results.sizes)
         taken: list[Entry | None] = list(map(self._table.pending.pop, ids, repeat(None)))  # type: ignore[arg-type]
@@ -315,12 +319,26 @@ class ClientCore:
             size = sum(sizes[begin:index])
             outcomes = _cut(results, ids, sizes, begin, index, offset, offset + size)
             offset += size
-            if entry is None:
-                self._drop(outcomes, actions)
-                self._fail_graphs_of(outcomes, actions)
-            else:
-                self._end(entry, outcomes, actions)
+            self._take_outcomes(entry, outcomes, actions)
         return actions
+
+    def _on_result(self, task_id: TaskId, results: Results) -> list[Action]:
+        """The most frequent message by far needs none of the cutting."""
+        entry = self._table.pending.pop(task_id, None)
+        if self._canceling:
+            self._canceling.pop(task_id, None)
+        payload = results.payload
+        outcomes = Outcomes((task_id,), results.statuses, results.kinds, (len(payload),), payload, results.profiles)
+        actions: list[Action] = []
+        self._take_outcomes(entry, outcomes, actions)
+        return actions
+
+    def _take_outcomes(self, entry: Entry | None, outcomes: Outcomes, actions: list[Action]) -> None:
+        if entry is None:
+            self._drop(outcomes, actions)
+            self._fail_graphs_of(outcomes, actions)
+        else:
+            self._end(entry, outcomes, actions)
 
     def _on_cancel_reply(self, reply: CancelReply) -> list[Action]:
         """TOO_LATE: its result is here or on its way. All else, also what we do not know: nothing more will come."""

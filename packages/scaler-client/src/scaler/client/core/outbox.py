@@ -55,7 +55,8 @@ class Outbox:
         self.clear()
         messages: list[Submit] = []
         for header, entries in groups.items():
-            for batch in _split([entry for entry in entries if entry.state is State.QUEUED], limits):
+            queued = [entry for entry in entries if entry.state is State.QUEUED]
+            for batch in (queued,) if len(queued) == 1 else _split(queued, limits):
                 for entry in batch:
                     entry.state = after(entry.state, Move.SEND)
                 messages.append(_submit(header, [_unfinished(entry, pending) for entry in batch]))
@@ -70,9 +71,6 @@ class Outbox:
 
 def _split(entries: list[Entry], limits: Limits) -> Iterator[list[Entry]]:
     """Runs of entries that fit into one message each."""
-    if len(entries) == 1:
-        yield entries
-        return
     max_tasks = min(BATCH_TASKS, limits.batch_tasks)
     max_bytes = min(BATCH_BYTES, limits.payload_frame_bytes)
     max_columns = limits.envelope_bytes // 2

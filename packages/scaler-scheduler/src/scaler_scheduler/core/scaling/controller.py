@@ -94,7 +94,8 @@ class Scaler:
 
     def settle(self, now: float) -> None:
         if not self.managers:
-            self.look_at, self._pace = None, Pace()
+            if self.look_at is not None:
+                self.look_at, self._pace = None, Pace()
         elif self.look_at is None or now >= self.look_at:
             self.look_at = now + LOOK_SECONDS
             self._look(now)
