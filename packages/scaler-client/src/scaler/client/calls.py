@@ -20,7 +20,7 @@ from scaler.client.functions import FunctionMemory
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import NO_OPTIONS, CallOptions
-from scaler.client.parts import Part
+from scaler.client.parts import Part, deserialized
 from scaler.client.pipeline import Pipeline
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.storage import StartedPut
@@ -193,8 +193,7 @@ class Calls:
             raise TypeError(f"{_named(name, argument)} cannot be serialized: {error}") from error
 
     def deserialize(self, data: Any) -> Any:
-        """The default reads from any memory, and builds arrays over it; a program's own is given real bytes."""
-        return values.loads(data) if self.serializer is None else self.serializer.deserialize(bytes(data))
+        return deserialized(self.serializer, data)
 
     def value_part(self, value: Any) -> Part:
         """A value as a part of its own. Runs user code."""

@@ -25,7 +25,7 @@ from scaler.client.progress import of_map
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.utility.exceptions import ClientQuitException
-from scaler_protocol import codes, task_context, values
+from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address
 from scaler_protocol.messages import NO_TASK
 
@@ -150,7 +150,7 @@ class Client(concurrent.futures.Executor):
     ) -> ScalerFuture:
         calls = self._ready()
         connection = calls.connection
-        future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._deserialize, self._serializer)
+        future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._serializer, self)
         calls.submit(calls.function_id(function, is_changed=is_changed), args, kwargs, options, future.task_id, future)
         return future
 
@@ -395,9 +395,6 @@ class Client(concurrent.futures.Executor):
             parent_task=NO_TASK if context is None else context.task_id,
         )
         return connection.open()
-
-    def _deserialize(self, data: Any) -> Any:
-        return values.loads(data) if self._serializer is None else self._serializer.deserialize(bytes(data))
 
 
 def _takes_profiling(function: Callable[..., Any]) -> bool:

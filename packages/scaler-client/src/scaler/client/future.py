@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import struct
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.client.condition import FutureCondition
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
+from scaler.client.parts import deserialized
 from scaler.client.waiting import Waiters, in_event_loop, yielding
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
@@ -47,76 +49,140 @@ class ProfileResult:
         return self.memory_peak
 
 
+_guard = threading.Lock()
+"""Held for the moment in which a future gets an audience, or ends without one."""
+
+
+def _renew_guard() -> None:
+    """In a forked child, where the thread that held it is not."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_renew_guard)
+
+
+class Audience:
+    """Those who take an interest in a future before it has ended."""
+
+    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "lent_objects", "waiters")
+
+    def __init__(self) -> None:
+        self.condition = FutureCondition()
+        self.waiters = Waiters()
+        self.callbacks: list[Any] = []
+        #: the calls that take this one's value as an argument, told when it has ended
+        self.borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
+        #: calls use its bytes, so its object is released with this future and not before
+        self.is_lent = False
+        self.lent_objects: tuple[ObjectId, ...] = ()
+        #: how a task ended that did not succeed, for calls that take its value
+        self.failure: Outcomes | None = None
+
+
 class ScalerFuture(concurrent.futures.Future[Any]):
     """A real `concurrent.futures.Future` that can also be awaited, and whose running task can be canceled.
 
     It counts as running from the start. The IO thread only keeps the bytes of the result; they are fetched and
     unpickled by whoever asks for the result first.
+
+    A program may hold a million of them, so each has only what every one needs. The rest of what the base class gives
+    its instances is made when somebody waits for this one, or wants to be called: most have ended before that.
     """
 
-    #: the calls that take this one's value as an argument, told when it has ended
-    _borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
-    #: calls use its bytes, so its object is released with this future and not before
-    _is_lent = False
-    _lent_objects: tuple[ObjectId, ...] = ()
-    #: how a task ended that did not succeed, for calls that take its value
-    _failure: Outcomes | None = None
+    __slots__ = (
+        "_audience", "_connection", "_decode_lock", "_exception", "_keeper", "_outcomes", "_profile", "_result",
+        "_serializer", "_state", "_task_id",
+    )  # fmt: skip
 
     def __init__(
-        self,
-        task_id: TaskId,
-        connection: Connection | None,
-        deserialize: Callable[[Any], Any],
-        serializer: object = None,
+        self, task_id: TaskId, connection: Connection | None, serializer: Any = None, keeper: object = None
     ) -> None:
-        # As the base class does, which is not asked: its condition takes more memory than most results.
-        self._condition: Any = FutureCondition()
+        # The base class is not asked: its condition alone takes more memory than most results.
+        self._audience: Audience | None = None
         self._result: Any = None
         self._exception: BaseException | None = None
-        self._done_callbacks: list[Any] = []
         self._state = _RUNNING
-        self._waiters: list[Any] = Waiters()
         self._task_id = task_id
         self._connection = connection
-        self._deserialize = deserialize
         self._serializer = serializer
-        self._decode_lock = threading.Lock()
+        #: the client, which would close a connection that nobody uses any more
+        self._keeper = keeper
+        #: while somebody decodes
+        self._decode_lock: threading.Lock | None = None
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
-        #: as it came: few ask for it
+        #: as it came; empty: nothing was measured
         self._profile = b""
 
     @classmethod
     def finished(cls, value: object) -> ScalerFuture:
         """The future of something that needs no task, such as a data node of a graph."""
-        future = cls(TaskId(b""), None, lambda data: data)
-        future.set_result(value)
+        future = cls(TaskId(b""), None)
+        future._result = value
+        future._state = _FINISHED
         return future
 
     @property
     def task_id(self) -> TaskId:
         return self._task_id
 
+    # ------------------------------------------------------------ what the base class looks at
+
+    def _watched(self) -> Audience:
+        """From now on somebody is there when it ends."""
+        audience = self._audience
+        if audience is None:
+            with _guard:
+                audience = self._audience = self._audience or Audience()
+        return audience
+
+    @property
+    def _condition(self) -> Any:  # type: ignore[override]
+        return self._watched().condition
+
+    @property
+    def _waiters(self) -> list[Any]:  # type: ignore[override]
+        return self._watched().waiters
+
+    @property
+    def _done_callbacks(self) -> list[Any]:
+        return self._watched().callbacks
+
     # ------------------------------------------------------------ what the program asks
 
     def result(self, timeout: float | None = None) -> Any:
         self._wait(timeout)
         self._decode()
-        return super().result(0)
+        if self._exception is None:
+            return self._result
+        try:
+            raise self._exception
+        finally:
+            self = None  # type: ignore[assignment]  # or the exception's traceback holds the future that holds it
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self._wait(timeout)
         self._decode()
-        return super().exception(0)
+        return self._exception
+
+    def done(self) -> bool:
+        return self._state in _ENDED
+
+    def running(self) -> bool:
+        return self._state == _RUNNING
+
+    def cancelled(self) -> bool:
+        return self._state in _ENDED and self._state != _FINISHED
 
     def cancel(self, timeout: float | None = None) -> bool:
         """End the task, also when it runs. Waits for the answer; False when the task has ended otherwise.
 
         In the thread of an event loop, which must not wait, it only asks: True means that it will be answered.
         """
-        with self._condition:
-            if self._state in _ENDED:
-                return self._state != _FINISHED
+        if self._state in _ENDED:
+            return self._state != _FINISHED
         assert self._connection is not None, "only futures that are finished from the start have no connection"
         self._connection.cancel((self._task_id,))
         if timeout is None and in_event_loop():
@@ -149,31 +215,39 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     def complete(self, outcomes: Outcomes) -> None:
         """The task has ended. In the IO thread, or whichever leads: nothing here may wait or run user code."""
-        status = outcomes.statuses[0] if outcomes.statuses else codes.STATUS_SUCCESS
-        with self._condition:
-            if self._state in _ENDED:
+        if type(outcomes.payload) is not bytes:  # but a view of a message with many others
+            outcomes = outcomes._replace(payload=bytes(outcomes.payload))
+        with _guard:
+            audience = self._audience
+            if audience is None:  # whoever comes now finds that it has ended
+                self._end(outcomes)
                 return
-            if status == codes.STATUS_CANCELED:
-                self._state = _CANCELLED
-            else:
-                self._profile = outcomes.profiles
-                if type(outcomes.payload) is not bytes:
-                    outcomes = outcomes._replace(payload=bytes(outcomes.payload))
-                self._outcomes = outcomes
-                self._state = _FINISHED
-            borrowers, self._borrowers = self._borrowers, ()
-            for waiter in self._waiters:
-                _tell(waiter, status, self)
-            self._condition.notify_all()
+        with audience.condition:
+            if not self._end(outcomes):
+                return
+            borrowers, audience.borrowers = audience.borrowers, ()
+            for waiter in audience.waiters:
+                _tell(waiter, _status(outcomes), self)
+            audience.condition.notify_all()
         for take in borrowers:
             take(outcomes)
         self._invoke_callbacks()
 
+    def _end(self, outcomes: Outcomes) -> bool:
+        """False: it has ended before."""
+        if self._state in _ENDED:
+            return False
+        if _status(outcomes) == codes.STATUS_CANCELED:
+            self._state = _CANCELLED
+        else:
+            self._profile = outcomes.profiles
+            self._outcomes = outcomes
+            self._state = _FINISHED
+        return True
+
     def abandon(self) -> None:
         """In a forked child, where nothing will come. Its callbacks are the parent's: they are called there."""
-        self._condition = FutureCondition()
-        self._decode_lock = threading.Lock()
-        self._done_callbacks = []
+        self._audience = self._decode_lock = None
         self._exception = DisconnectedError(
             "this process was forked while the task was pending: only the process that submitted it gets its result"
         )
@@ -187,14 +261,15 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     def lend(self, take: Callable[[Outcomes | None], None]) -> None:
         """Tell how the task ended, now or when it has; None when its bytes are gone because it was read before."""
-        with self._decode_lock:
-            with self._condition:
+        audience = self._watched()
+        with self._decoding():
+            with audience.condition:
                 has_ended = self._state in _ENDED
                 if not has_ended:
-                    self._borrowers = (*self._borrowers, take)
+                    audience.borrowers = (*audience.borrowers, take)
                 if not has_ended or self._outcomes is not None:
-                    self._is_lent = True
-            outcomes = self._outcomes or self._failure
+                    audience.is_lent = True
+            outcomes = self._outcomes or audience.failure
         if has_ended:
             take(outcome_of(self._task_id, codes.STATUS_CANCELED) if self._state != _FINISHED else outcomes)
 
@@ -202,7 +277,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         raise TypeError("a future does not travel inside of other values: pass it as an argument of its own")
 
     def _invoke_callbacks(self) -> None:  # called by every way of ending, also those of the base class
-        if not self._done_callbacks:
+        if self._audience is None or not self._audience.callbacks:
             return
         if self._connection is None:
             super()._invoke_callbacks()  # type: ignore[misc]
@@ -226,43 +301,62 @@ class ScalerFuture(concurrent.futures.Future[Any]):
     def wait_for_end(self, timeout: float | None) -> None:
         """Until the task has ended, one way or another, or the time is over."""
         end = None if timeout is None else time.monotonic() + timeout
-        with self._condition:
+        condition = self._watched().condition
+        with condition:
             while self._state not in _ENDED:
                 remaining = None if end is None else end - time.monotonic()
                 if remaining is not None and remaining <= 0:
                     return
-                self._condition.wait(remaining)
+                condition.wait(remaining)
+
+    def _decoding(self) -> threading.Lock:
+        with _guard:
+            self._decode_lock = self._decode_lock or threading.Lock()
+            return self._decode_lock
 
     def _decode(self) -> None:
         """Turn the bytes into the value or exception, once."""
         if self._outcomes is None:
             return
-        with self._decode_lock:
+        with self._decoding():
             outcomes = self._outcomes
             if outcomes is None:
                 return
             assert self._connection is not None
             self._connection.wait_for_prints()
+            is_lent = self._audience is not None and self._audience.is_lent
             try:
-                self._result = self._connection.decode_one(outcomes, self._deserialize, keeps_object=self._is_lent)
+                self._result = self._connection.decode_one(outcomes, self._deserialize, keeps_object=is_lent)
             # Whatever unpickling raises belongs to whoever asks for the result, now and later.
             except BaseException as error:  # noqa: BLE001
                 self._exception = error
-                self._failure = outcomes if any(outcomes.statuses) else None
-            if self._is_lent:
-                self._lent_objects = result_objects(outcomes)
+                if any(outcomes.statuses):
+                    self._watched().failure = outcomes
+            if is_lent:
+                self._watched().lent_objects = result_objects(outcomes)
             self._outcomes = None
+            self._decode_lock = None  # who still waits for it finds nothing left to do
+
+    def _deserialize(self, data: Any) -> Any:
+        return deserialized(self._serializer, data)
 
     def __del__(self) -> None:
         # A large result that nobody has asked for lies in the storage; nobody can ask any more.
         outcomes = getattr(self, "_outcomes", None)
-        objects = self._lent_objects if outcomes is None or not outcomes.kinds else result_objects(outcomes)
+        if outcomes is not None and outcomes.kinds:
+            objects = result_objects(outcomes)
+        else:
+            objects = () if self._audience is None else self._audience.lent_objects
         if objects and self._connection is not None:
             self._connection.release_later(objects)
 
 
+def _status(outcomes: Outcomes) -> int:
+    return outcomes.statuses[0] if outcomes.statuses else codes.STATUS_SUCCESS
+
+
 def _profile(data: bytes) -> ProfileResult:
-    duration_ns, cpu_ns, peak_bytes = _PROFILE.unpack(data[: _PROFILE.size])
+    duration_ns, cpu_ns, peak_bytes = _PROFILE.unpack(data)
     return ProfileResult(duration_ns / 1e9, cpu_ns / 1e9, peak_bytes)
 
 

@@ -17,8 +17,12 @@ from scaler_protocol.messages import TaskHeader
 
 PREFIX = b"name:"
 BYTES = (bytes, bytearray, memoryview)
-RAW = object()
-"""In place of a serializer: what such a future holds means nothing in a call that has one."""
+
+
+class Raw:
+    """In place of a serializer: what such a future holds means nothing in a call that has one."""
+
+    deserialize = bytes
 
 
 class NamedCalls:
@@ -36,7 +40,7 @@ class NamedCalls:
         parts = [self._part(index, argument) for index, argument in enumerate(arguments, start=1)]
         calls = self.calls
         connection = calls.connection
-        future = ScalerFuture(connection.new_task_ids(1)[0], connection, bytes, RAW)
+        future = ScalerFuture(connection.new_task_ids(1)[0], connection, Raw)
         submission = calls.submission(self._header(options), self._function_id(name), future.task_id, parts, future)
         if not parts:
             submission = submission._replace(part_counts=(0,))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from scaler_protocol import codes
+from scaler_protocol import codes, values
 from scaler_protocol.messages import Buffer
 
 
@@ -19,3 +19,8 @@ class Part(NamedTuple):
     @classmethod
     def of_id(cls, number: bytes, kind: int) -> Part:
         return cls((number,), len(number), kind)
+
+
+def deserialized(serializer: Any, data: Any) -> Any:
+    """The default reads from any memory, and builds arrays over it; a program's own is given real bytes."""
+    return values.loads(data) if serializer is None else serializer.deserialize(bytes(data))

@@ -69,7 +69,7 @@ class GraphRun:
                 by_link[link] = ScalerFuture.finished(a_plan.values[~link])
             else:
                 assert packed is not None, "there are tasks"
-                by_link[link] = ScalerFuture(packed.ids[link], calls.connection, calls.deserialize, calls.serializer)
+                by_link[link] = ScalerFuture(packed.ids[link], calls.connection, calls.serializer)
         if packed is not None:
             header, owner = packed.header, calls.owner
             wanted = tuple(
