@@ -41,11 +41,15 @@ class StorageNode(ServerNode):
         for event in self.poll_server(now):
             if isinstance(event, (Complained, Rejected)):
                 self.world.fail(f"storage: {event}")
-            for action in self.core.handle(event, now):
-                self.server.send(action.peer_id, action.message)
-        for action in self.core.handle(storing.Tick(), now):
-            self.server.send(action.peer_id, action.message)
+            self._perform(self.core.handle(event, now))
+        self._perform(self.core.handle(storing.Tick(), now))
         self.settle_server(now)
+
+    def _perform(self, actions: list[storing.Action]) -> None:
+        """Nothing is shared here, so there is no directory."""
+        for action in actions:
+            if isinstance(action, storing.Send):
+                self.server.send(action.peer_id, action.message)
 
     def next_deadline(self) -> float | None:
         return earliest(self.server.next_deadline(), self.core.next_deadline())

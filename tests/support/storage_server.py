@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -28,12 +29,14 @@ def until(is_so: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
 
 
 def memory_files_of(process_id: int) -> list[int]:
-    """The sizes of the memory files with values that a process has open."""
+    """The sizes of the memory files with values that a process has open: sealed ones, which its directory is not."""
     sizes = []
     for path in Path(f"/proc/{process_id}/fd").glob("*"):
         with contextlib.suppress(FileNotFoundError):
             if os.readlink(path).startswith("/memfd:scaler-"):
-                sizes.append(os.stat(path).st_size)
+                with path.open("rb") as file:
+                    if fcntl.fcntl(file, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE:
+                        sizes.append(os.stat(path).st_size)
     return [size for size in sizes if size]
 
 

@@ -30,7 +30,7 @@ class Story:
     def __init__(self) -> None:
         self.posted: list[Any] = []
         self.released: list[ObjectId] = []
-        self.pipeline = Pipeline(self.posted.append, self.released.extend)
+        self.pipeline = Pipeline(self.posted.extend, self.released.extend)
         self.calls = [Call(number) for number in range(20)]
 
     def add(self, number: int, *puts: Put) -> None:

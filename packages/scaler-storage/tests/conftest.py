@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core import CoreLimits, Event, FileOffered, StorageCore, Tick, invariants
+from scaler_storage.core import CoreLimits, Enter, Event, FileOffered, StorageCore, Strike, Tick, invariants
 from scaler_storage.core.values import SharedFile
 
 
@@ -44,9 +44,19 @@ class Story:
         self.core = StorageCore(limits)
         self.now = 1000.0
         self.last_request = 0
+        #: what the core has entered and not struck
+        self.directory: dict[bytes, object] = {}
 
     def handle(self, event: Event) -> list[tuple[str, object]]:
-        actions = self.core.handle(event, self.now)
+        """What is sent to whom. What was sent before this returns leaves after it."""
+        actions = []
+        for action in self.core.handle(event, self.now):
+            if isinstance(action, Enter):
+                self.directory[action.object_id] = action.file
+            elif isinstance(action, Strike):
+                self.directory.pop(action.object_id, None)
+            else:
+                actions.append(action)
         invariants.check(self.core)
         return [(action.peer_id.rstrip(b".").decode(), readable(action.message)) for action in actions]
 

@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core import CoreLimits, StorageCore, Tick, invariants
+from scaler_storage.core import CoreLimits, Send, StorageCore, Tick, invariants
 
 LIMITS = CoreLimits(memory_bytes=40, chunk_bytes=8, session_uploads=2, session_waiters=3, gone_owners=2)
 SCHEDULER = PeerId(b"s" * 16)
@@ -78,6 +78,8 @@ class StorageMachine(RuleBasedStateMachine):
         """The answer to this request, if it came at once. The model follows each answer in the order they come."""
         answer: Any = None
         for action in self.core.handle(Received(peer_id, 1, message), self.now):
+            if not isinstance(action, Send):
+                continue
             reply: Any = action.message
             if reply.request_id != self.number:
                 self._late_answer(action.peer_id, reply)

@@ -13,10 +13,11 @@ import pytest
 from tests.support.storage_server import Server, memory_files_of
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.errors import ObjectNotFound
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.messages import MemoryFile
 from scaler_protocol.objects import ObjectClient, memory_files
-from scaler_protocol.objects.client import SHARED_BYTES
+from scaler_protocol.objects.client import SHARED_BYTES, TOGETHER_BYTES
 from scaler_protocol.process.ports import free_ports
 
 pytestmark = pytest.mark.skipif(not memory_files.FEATURES, reason="memory files are Linux's")
@@ -55,8 +56,8 @@ def test_large_values_lie_in_files_and_small_ones_do_not(start):
         assert client.status().memory_bytes == 5 and memory_files_of(server.process.pid) == []
 
 
-def test_a_shared_value_costs_four_messages_whatever_its_size(start):
-    """A guard: no chunk, no probe, no second look."""
+def test_a_shared_value_costs_two_messages_whatever_its_size(start):
+    """A guard: no chunk, no probe, and nobody asks where it is."""
     server = start()
     for size in (SHARED_BYTES, 40 * MIB):
         with connected(server) as client:
@@ -66,8 +67,42 @@ def test_a_shared_value_costs_four_messages_whatever_its_size(start):
             endpoint = client._link()._endpoint
             assert endpoint is not None
             sent, received = endpoint.sent_counts, endpoint.received_counts
-            assert (sent["PutShared"], sent["Get"], "Put" in sent) == (1, 1, False)
-            assert (received["ObjectReply"], received["SharedValue"], "Value" in received) == (1, 1, False)
+            assert (sent["PutShared"], "Get" in sent, "Put" in sent) == (1, False, False)
+            assert (received["ObjectReply"], "SharedValue" in received, "Value" in received) == (1, False, False)
+
+
+def test_small_puts_are_told_together_and_large_ones_at_once(start):
+    """A guard: the storage is woken once for them. It is told at the latest when somebody waits."""
+    server = start()
+    with connected(server) as client:
+        client.put(new_object_id(), OWNER, [DATA])
+        endpoint = client._link()._endpoint
+        assert endpoint is not None
+        pending = [client.start_put(new_object_id(), OWNER, [DATA]) for _ in range(TOGETHER_BYTES // MIB - 2)]
+        assert endpoint.sent_counts["PutShared"] == 1
+        large = client.start_put(new_object_id(), OWNER, [bytes(TOGETHER_BYTES)])
+        assert endpoint.sent_counts["PutShared"] == 2 + len(pending)
+        pending.append(client.start_put(new_object_id(), OWNER, [DATA]))
+        for put in (large, *pending):
+            put.finish()
+        assert client.status().object_count == 2 + len(pending)
+
+
+def test_who_finds_an_object_in_the_directory_need_not_ask(start):
+    server = start()
+    with connected(server) as writer, connected(server, ROLE_WORKER) as reader:
+        one, other, copy = new_object_id(), new_object_id(), new_object_id()
+        for object_id in (one, other):
+            writer.put(object_id, OWNER, [object_id, DATA])
+        writer.duplicate(one, copy, OWNER)
+        assert reader.get(one) == one + DATA  # which connects
+        assert reader.get(other) == other + DATA and reader.get(copy) == one + DATA
+        endpoint = reader._link()._endpoint
+        assert endpoint is not None and endpoint.sent_counts["Get"] == 2  # the first, and the one of another name
+        writer.release(OWNER, [other])
+        with pytest.raises(ObjectNotFound):
+            reader.get(other)
+        assert reader.get(one) == one + DATA and endpoint.sent_counts["Get"] == 3
 
 
 PUT_AND_WAIT = """

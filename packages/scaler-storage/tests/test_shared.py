@@ -9,6 +9,10 @@ from scaler_protocol.messages import MemoryFile, SharedValue
 from scaler_storage.core import CoreLimits
 
 
+def oid(name: str) -> bytes:
+    return name.encode().ljust(16, b".")
+
+
 class File:
     """An open memory file, which knows when the last reference to it is gone."""
 
@@ -105,3 +109,17 @@ def test_files_count_for_the_limit(story, closed):
     assert closed == [b"world"]
     story.release("c1", "o")
     assert story.offer("c1", "p", File(b"world", closed)) == [("c1", ("reply", 4, codes.OK))]
+
+
+def test_the_directory_has_the_files_of_objects_that_exist(story, closed):
+    story.put("c1", "plain", b"hello")
+    story.offer("c1", "o", File(b"hello", closed))
+    story.duplicate("c1", "o", "p")
+    assert sorted(map(bytes, story.directory)) == [oid("o"), oid("p")]
+    story.offer("w1", "o", File(b"refused", closed), owner="c2")
+    story.release("c1", "o")
+    assert sorted(map(bytes, story.directory)) == [oid("o"), oid("p")]
+    story.release("w1", "o", owner="c2")
+    assert list(story.directory) == [oid("p")]
+    story.release_owner("s1", "c1")
+    assert story.directory == {}

@@ -120,6 +120,10 @@ struct Welcome @0xb49f331d91d049ac {
   objectRetentionSeconds @13 :Float64;
   # Scheduler only, for workers: how long to keep functions and serializers that no task uses. Zero, the default, leaves
   # it to the worker, which may always keep them for less. (WRK-22)
+
+  directory @14 :import "objects.capnp".MemoryFile;
+  # Storage only, where the feature `memfd` is in force: in which memory files its objects lie, so that who reads one
+  # need not ask. Empty name: it has none. (STO-25)
 }
 
 struct Reject @0x888fcc8c4c4e1536 {

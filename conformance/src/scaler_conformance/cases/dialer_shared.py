@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play import memory_file
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.memory_file import MemoryFile
+from scaler_conformance.play.memory_file import Directory, MemoryFile
 from scaler_conformance.play.scheduler import ClientGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Result
@@ -64,7 +65,7 @@ def put_large(scene: Scene) -> tuple[bytes | None, bytes]:
     return scene.storage.values.get(result.value), b"s" * BYTES
 
 
-def get_large(scene: Scene, value: bytes) -> bytes:
+def get_large(scene: Scene, value: bytes, clause: str = "STO-23") -> bytes:
     """The testee fetches this as a result, the worker as an argument; as which value it has come there."""
     if scene.role == "client":
         client = client_of(scene)
@@ -73,12 +74,12 @@ def get_large(scene: Scene, value: bytes) -> bytes:
         identifier = result_id(sent.id, 1)
         scene.storage.store(identifier, value, client.peer_id)
         answer(client, Result(sent.id, kind=CODES.KIND_OBJECT, value=identifier))
-        return bytes.fromhex(scene.testee.result(task, clause="STO-23").get("value") or "")
+        return bytes.fromhex(scene.testee.result(task, clause=clause).get("value") or "")
     argument = new_id()
     scene.storage.store(argument, value, new_id())
     called = call(scene, "echo", parts=((CODES.KIND_OBJECT, argument),))
     (result,) = run(scene, scene.worker_under_test(), called)
-    scene.equal(result.status, CODES.STATUS_SUCCESS, "the status of a task whose argument is shared", "STO-23")
+    scene.equal(result.status, CODES.STATUS_SUCCESS, "the status of a task whose argument is shared", clause)
     return scene.storage.values.get(result.value, result.value)
 
 
@@ -149,3 +150,38 @@ def what_is_shared_is_read(scene: Scene) -> None:
     begin_sharing(scene)
     value = bytes(range(250)) * 4_000
     scene.check(get_large(scene, value) == value, "a shared value came back changed", "STO-13")
+
+
+@case("STO-27", fresh=True, seconds=60.0)
+def a_directory_is_no_more_than_a_hint(scene: Scene) -> None:
+    """Whoever reads another file than that of the object has other bytes."""
+    scene.needs(memory_file.is_possible(), "this system has no memory files")
+    directory, value = Directory(), bytes(range(250)) * 4_000
+    other = b"!" * len(value)
+    files: list[MemoryFile] = []
+
+    def made(bytes_of_file: bytes, **how: Any) -> tuple[int, int]:
+        files.append(MemoryFile(bytes_of_file, **how))
+        return len(value), files[-1].descriptor
+
+    entries: dict[str, Callable[[bytes], tuple[int, int]]] = {
+        "a file of another name": lambda _: made(other),
+        "a file without seals": lambda identifier: made(other, name=identifier, seals=0),
+        "a file that is too short": lambda identifier: made(other[:-1], name=identifier),
+        "a descriptor that is not open": lambda _: (len(value), 100_000),
+        "a descriptor of something else": lambda _: (len(value), 0),
+        "the file of the object": lambda identifier: made(value, name=identifier),
+    }
+    scene.storage.directory = directory
+    try:
+        begin_sharing(scene)
+        for what, entry in entries.items():
+            scene.transcript.note("storage", f"has {what} in its directory")
+            scene.storage.listed = entry
+            found = get_large(scene, value, "STO-27")
+            scene.check(found == value, f"there was {what} in the directory, and other bytes came")
+    finally:
+        scene.storage.directory = scene.storage.listed = None
+        for file in files:
+            file.close()
+        directory.close()

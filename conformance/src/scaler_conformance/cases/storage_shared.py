@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play import memory_file
 from scaler_conformance.play.asking import StoragePeer
-from scaler_conformance.play.memory_file import MemoryFile
+from scaler_conformance.play.memory_file import MemoryFile, OpenedDirectory
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES
 
@@ -133,6 +134,32 @@ def shared_objects_have_owners_like_others(scene: Scene) -> None:
     finally:
         key.close()
         file.close()
+
+
+@case("STO-25", "STO-26")
+def what_the_directory_says_is_so(scene: Scene) -> None:
+    key, value = MemoryFile(), b"listed " * 100_000
+    named, unnamed = secrets.token_bytes(16), secrets.token_bytes(16)
+    file, other = MemoryFile(value, name=named), MemoryFile(value)
+    try:
+        peer = sharing(scene, key)
+        scene.needs(len(peer.welcome["directory"]["name"]) == 16, "a directory is optional, and this storage has none")
+        directory = OpenedDirectory(peer.welcome["directory"])
+        are_sealed = directory.seals & memory_file.TABLE_SEALS == memory_file.TABLE_SEALS
+        scene.check(are_sealed, f"the seals of the directory are {directory.seals:#x}", "STO-25")
+        for identifier, shared in ((named, file), (unnamed, other)):
+            scene.check(directory.find(identifier) is None, "an object stands there before it was put", "STO-25")
+            _put_shared(peer, identifier, shared, len(value), CODES.OK, UNREADABLE)
+            entry = directory.find(identifier)
+            if entry is not None:
+                found, trouble = memory_file.read(entry[1], entry[0])
+                scene.check(found == value, trouble or "the bytes in the file are others", "STO-25")
+            peer.expect_done(peer.release(identifier))
+            scene.check(directory.find(identifier) is None, "an object that was deleted stands there", "STO-26")
+        directory.close()
+    finally:
+        for each in (key, file, other):
+            each.close()
 
 
 @case("STO-12", "STO-21", variant="small")

@@ -10,7 +10,7 @@ from scaler_conformance.wire import CODES, Message
 
 from . import memory_file
 from .host import Guest, Host
-from .memory_file import MemoryFile
+from .memory_file import Directory, MemoryFile
 from .samples import may_send
 
 CHUNK_BYTES = 8 << 20
@@ -29,6 +29,9 @@ class StorageHost(Host):
         self.refuses_files = False
         #: … and tell of this file instead of the one with the value
         self.false_file: Callable[[bytes], dict[str, Any]] | None = None
+        #: … and name this directory in the Welcome, with the size and descriptor that are said here of each new object
+        self.directory: Directory | None = None
+        self.listed: Callable[[bytes], tuple[int, int]] | None = None
         self._files: list[MemoryFile] = []
         #: for cases: leave these kinds without an answer
         self.unanswered: set[str] = set()
@@ -39,6 +42,9 @@ class StorageHost(Host):
         super().close()
         for file in self._files:
             file.close()
+
+    def welcome(self, hello: Message) -> dict[str, Any]:
+        return {} if self.directory is None else {"directory": self.directory.told}
 
     def may_send(self, role: str) -> frozenset[str]:
         return frozenset(may_send("storage", role))
@@ -61,6 +67,8 @@ class StorageHost(Host):
 
     def store(self, identifier: bytes, value: bytes, owner: bytes) -> None:
         self.values[identifier] = value
+        if self.directory is not None and self.listed is not None:
+            self.directory.enter(identifier, *self.listed(identifier))
         self.owners.setdefault(identifier, set()).add(owner)
         waiting, self._waiting = self._waiting, []
         for guest, message in waiting:

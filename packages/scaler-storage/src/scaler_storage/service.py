@@ -7,7 +7,7 @@ import logging
 
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import Hello, PutShared
+from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.session import (
@@ -22,7 +22,17 @@ from scaler_protocol.session import (
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
 from scaler_storage.config import Config
-from scaler_storage.core import ALLOWED_MESSAGES, ALLOWED_ROLES, CoreLimits, Event, FileOffered, StorageCore, Tick
+from scaler_storage.core import (
+    ALLOWED_MESSAGES,
+    ALLOWED_ROLES,
+    CoreLimits,
+    Enter,
+    Event,
+    FileOffered,
+    Send,
+    StorageCore,
+    Tick,
+)
 from scaler_storage.shared_files import SharedFiles
 
 _TICK = Tick()
@@ -67,12 +77,19 @@ class StorageService:
 
     def _handle(self, event: Event, now: float) -> None:
         for action in self._core.handle(event, now):
-            self._router.send(action.peer_id, action.message)
+            if isinstance(action, Send):
+                self._router.send(action.peer_id, action.message)
+            elif isinstance(action, Enter):
+                self._files.enter(action.object_id, action.file)
+            else:
+                self._files.strike(action.object_id)
 
 
 def _session_server(config: Config, files: SharedFiles) -> SessionServer:
     def welcome(hello: Hello) -> WelcomeFields:
-        return WelcomeFields(withheld_features=files.withheld_features(hello))
+        withheld_features = files.withheld_features(hello)
+        directory = MemoryFile() if withheld_features else files.directory()
+        return WelcomeFields(withheld_features=withheld_features, directory=directory)
 
     return SessionServer(
         server_id=new_peer_id(),

@@ -1,13 +1,18 @@
-"""Memory files that peers of this host offer: which of them may, and how many are held open (STO-19 to STO-21)."""
+"""Memory files that peers of this host offer: which of them may, how many are held open, and the directory in which
+their readers find them (STO-19 to STO-21, STO-25, STO-26)."""
 
 from __future__ import annotations
 
+import logging
 import resource
 import weakref
 
-from scaler_protocol.messages import Hello, PutShared
+from scaler_protocol.ids import ObjectId
+from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.objects import memory_files
+from scaler_protocol.objects.directory import Directory
 from scaler_protocol.objects.memory_files import FEATURE, OpenedFile, Unreadable
+from scaler_storage.core.values import SharedFile
 
 #: For the sockets of peers and whatever else the process needs.
 RESERVED_DESCRIPTORS = 512
@@ -22,12 +27,14 @@ class SharedFiles:
         self.features = memory_files.FEATURES if is_enabled else ()
         self._limit = max(0, _raised_descriptor_limit() - RESERVED_DESCRIPTORS) if self.features else 0
         self._open: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
+        #: made for the first peer that could use it
+        self._directory: Directory | None = None
 
     def withheld_features(self, hello: Hello) -> frozenset[str]:
         """The feature is for dialers whose files can be opened: on this host, of this user, and not in a container
         with process ids of its own. (HSK-25)"""
         if FEATURE not in hello.features or not self.features:
-            return frozenset()
+            return frozenset({FEATURE})
         try:
             memory_files.open_file(hello.memory_file, 0)
         except Unreadable:
@@ -44,6 +51,25 @@ class SharedFiles:
             return str(error)
         self._open.add(file)
         return file
+
+    # ------------------------------------------------------------ the directory (STO-25)
+
+    def directory(self) -> MemoryFile:
+        if self._directory is None:
+            try:
+                self._directory = Directory()
+            except OSError as error:
+                logging.warning("ObjectStorageServer: readers have to ask where objects are: %s", error)
+                return MemoryFile()
+        return self._directory.reference()
+
+    def enter(self, object_id: ObjectId, file: SharedFile) -> None:
+        if self._directory is not None:
+            self._directory.add(object_id, file.reference(), file.size)
+
+    def strike(self, object_id: ObjectId) -> None:
+        if self._directory is not None:
+            self._directory.remove(object_id)
 
 
 def _raised_descriptor_limit() -> int:

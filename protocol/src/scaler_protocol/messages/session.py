@@ -102,6 +102,7 @@ class Welcome:
     monitor_address: str = ""
     is_protected: bool = False
     object_retention_seconds: float = 0.0
+    directory: MemoryFile = field(default_factory=MemoryFile)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from scaler_protocol.objects.operations import (
 
 #: From here on a value is shared where it can be; below, a message with its bytes costs less.
 SHARED_BYTES = 256 * 1024
+#: So much is written before the storage is told of it: a message costs as much as half a mebibyte.
+TOGETHER_BYTES = 4 * 1024 * 1024
 
 
 class ObjectClient:
@@ -50,6 +52,8 @@ class ObjectClient:
         self._software_name = software_name
         self._timeout_seconds = timeout_seconds
         self._on_restart = on_restart
+        #: shared since the storage was last told
+        self._piled_bytes = 0
         #: by process id: what a forked child inherits is its parent's, and must not be touched there
         self._links: dict[int, Link] = {}
         self._finalizer = weakref.finalize(self, _close_own, self._links)
@@ -57,11 +61,12 @@ class ObjectClient:
     def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
         """Store the buffers, one after the other, as one value. They are sent as they are, without a copy, and must
         not change until this returns. An object that exists gains an owner."""
-        self.start_put(object_id, owner, buffers).finish()
+        self.start_put(object_id, owner, buffers).finish()  # which asks, if nobody has
 
     def start_put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> PendingPut:
-        """The same in two steps, so that others can be begun before this one is answered. Where memory is not shared
-        it waits here: then it is the bytes that take the time, and not the answer."""
+        """The same in two steps, so that others can be begun before this one is answered: several small ones are asked
+        for together, at the latest when somebody waits. Where memory is not shared it waits here: then it is the bytes
+        that take the time, and not the answer."""
         total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
         if total_bytes >= SHARED_BYTES and self._shares_memory():
             try:
@@ -71,7 +76,7 @@ class ObjectClient:
             else:
                 shared = PutSharedOperation(object_id, owner, total_bytes, file)
                 link = self._link()
-                link.start(shared)
+                link.start(shared, is_urgent=self._is_full(total_bytes))
                 return PendingPut(link, shared, lambda: PutOperation(object_id, owner, buffers))
         link = self._link()
         operation = PutOperation(object_id, owner, buffers)
@@ -82,14 +87,18 @@ class ObjectClient:
         """The value, in memory that may be written to and is nobody else's. Waits for an object that does not exist
         yet; ObjectNotFound if none comes in that time."""
         link = self._link()
+        file = link.directory.open(object_id) if link.directory is not None else None
+        if file is not None:
+            return file.content()
         operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
         link.run(operation)
         return _value_of(link, operation)
 
     def start_get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> PendingGet | None:
-        """The same in two steps. None where memory is not shared, since there the bytes themselves would come now."""
+        """The same in two steps. None where that gains nothing: where memory is not shared the bytes themselves would
+        come now, and where the storage has a directory, `get` need not ask."""
         link = self._link()
-        if not link.shares_memory:
+        if not link.shares_memory or link.directory is not None:
             return None
         operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
         link.start(operation)
@@ -125,6 +134,15 @@ class ObjectClient:
         if link.shares_memory is None and memory_files.FEATURES:
             link.run(MeetOperation())
         return bool(link.shares_memory)
+
+    def _is_full(self, put_bytes: int) -> bool:
+        """Whether with this put so much has piled up that it shall leave. Two threads may both find so, or neither:
+        then it leaves with the next."""
+        self._piled_bytes += put_bytes
+        is_full = self._piled_bytes >= TOGETHER_BYTES
+        if is_full:
+            self._piled_bytes = 0
+        return is_full
 
     def _run(self, operation: Operation) -> None:
         self._link().run(operation)

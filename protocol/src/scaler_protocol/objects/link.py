@@ -23,8 +23,9 @@ from scaler_protocol import codes
 from scaler_protocol.addresses import check_resolvable
 from scaler_protocol.errors import ScalerError, StorageUnavailable
 from scaler_protocol.ids import PeerId, new_peer_id
-from scaler_protocol.messages import Hello, MemoryFile
+from scaler_protocol.messages import Hello, MemoryFile, Welcome
 from scaler_protocol.objects import memory_files
+from scaler_protocol.objects.directory import DirectoryReader
 from scaler_protocol.objects.operations import Operation
 from scaler_protocol.objects.requests import ObjectRequests
 from scaler_protocol.objects.wake import Wake
@@ -53,6 +54,8 @@ class Link:
         self._server_id: PeerId | None = None
         #: whether large values need not travel; None: there is no session that would tell
         self.shares_memory: bool | None = None
+        #: of the present session, if its storage has one
+        self.directory: DirectoryReader | None = None
         #: shows the storage that we are on its host
         self._proof: memory_files.OpenedFile | None = None
         self._requests = ObjectRequests(address, timeout_seconds)
@@ -97,11 +100,12 @@ class Link:
         if operation.error is not None:
             raise operation.error
 
-    def start(self, operation: Operation) -> None:
-        """As `run`, but nobody waits yet, or ever: the keeper sees to it, or whoever drives next."""
+    def start(self, operation: Operation, is_urgent: bool = True) -> None:
+        """As `run`, but nobody waits yet, or ever: the keeper sees to it, or whoever drives next. What is not urgent
+        leaves together with what is asked next, or when somebody waits for it."""
         with self._lock:
             self._begin(operation)
-            if not self._is_driven:
+            if is_urgent and not self._is_driven:
                 self._turn()
 
     def close(self) -> None:
@@ -176,12 +180,12 @@ class Link:
             endpoint.bye()
         elif isinstance(event, Opened):
             self._requests.opened(now)
-            self.shares_memory = memory_files.FEATURE in event.welcome.features
+            self._share(event.welcome)
             if self._server_id not in (None, event.peer_id):
                 self._on_restart()
             self._server_id = event.peer_id
         elif isinstance(event, Lost):
-            self.shares_memory = None
+            self._share(None)
             self._requests.lost(event.text or "the object storage said goodbye", now)
             if self._requests.operations:
                 endpoint.redial()
@@ -190,6 +194,16 @@ class Link:
             self._requests.fail_all(StorageUnavailable(text, event.code))
         elif isinstance(event, Complained):
             _logger.warning("the object storage complains: %s (%s)", event.text, event.clause)
+
+    def _share(self, welcome: Welcome | None) -> None:
+        """What a session's Welcome says of shared memory; without a session nothing is known."""
+        self.directory = None
+        self.shares_memory = None if welcome is None else memory_files.FEATURE in welcome.features
+        if self.shares_memory and welcome is not None and welcome.directory.name:
+            try:
+                self.directory = DirectoryReader(welcome.directory)
+            except (memory_files.Unreadable, OSError) as error:
+                _logger.debug("the directory of the object storage is of no use here: %s", error)
 
     def _notify_done(self) -> None:
         for operation, condition in self._waiting.items():
@@ -270,7 +284,7 @@ class Link:
             self._forget_polled()
             self._endpoint.close()
             self._endpoint = None
-            self.shares_memory = None
+            self._share(None)
             self._requests.lost(reason, time.monotonic())
             self._notify_done()
 

@@ -40,6 +40,7 @@ if sys.platform == "linux" and hasattr(os, "memfd_create"):
 
     _FLAGS = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    _TABLE_SEALS = _SEALS & ~fcntl.F_SEAL_WRITE
     #: Not to be run as a program. Kernels before 6.3 do not know it.
     _MFD_NOEXEC_SEAL = 8
     FEATURES: tuple[str, ...] = (FEATURE,)
@@ -107,33 +108,54 @@ def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:
     return OpenedFile(descriptor, name, size)
 
 
+def create_table(size: int) -> OpenedFile:
+    """A new file of so many zeros that only its maker writes to, and nobody cuts short or replaces. Raises OSError."""
+    name = os.urandom(NAME_BYTES)
+    opened = OpenedFile(_create(_PREFIX + name.hex()), name, size)
+    os.ftruncate(opened.descriptor, size)
+    os.fchmod(opened.descriptor, stat.S_IRUSR)
+    fcntl.fcntl(opened.descriptor, fcntl.F_ADD_SEALS, _TABLE_SEALS)
+    return opened
+
+
 def open_file(file: MemoryFile, size: int) -> OpenedFile:
     """The file of another process of this user on this host. Raises Unreadable when that is not what is there."""
+    opened = _open(file, _SEALS)
+    if opened.size != size:
+        raise Unreadable(f"the memory file has {opened.size} bytes and not {size}")
+    return opened
+
+
+def open_table(file: MemoryFile) -> OpenedFile:
+    """The same for one that its maker goes on writing to, whatever size it has."""
+    return _open(file, _TABLE_SEALS)
+
+
+def _open(file: MemoryFile, seals: int) -> OpenedFile:
     try:
         found = os.open(f"/proc/{file.process_id}/fd/{file.descriptor}", os.O_PATH | os.O_CLOEXEC)
         try:
-            _check_kind(found, file.name, size)
+            size = _checked_size(found, file.name)
             descriptor = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
         finally:
             os.close(found)
     except OSError as error:
         raise Unreadable(f"process {file.process_id} has no memory file that can be opened here: {error}") from None
     opened = OpenedFile(descriptor, file.name, size)
-    if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+    if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & seals != seals:
         raise Unreadable("the memory file is not sealed: its bytes could change")
     return opened
 
 
-def _check_kind(descriptor: int, name: bytes, size: int) -> None:
-    """Of a descriptor that cannot be read from."""
+def _checked_size(descriptor: int, name: bytes) -> int:
+    """Of a descriptor that cannot be read from, if it is a memory file of this name."""
     status = os.fstat(descriptor)
     if status.st_dev != _device() or not stat.S_ISREG(status.st_mode):
         raise Unreadable("that descriptor is no memory file")
     path = f"/memfd:{_PREFIX}{name.hex()} (deleted)"
     if len(name) != NAME_BYTES or os.readlink(f"/proc/self/fd/{descriptor}") != path:
         raise Unreadable("that descriptor is another file")
-    if status.st_size != size:
-        raise Unreadable(f"the memory file has {status.st_size} bytes and not {size}")
+    return status.st_size
 
 
 @lru_cache(maxsize=1)

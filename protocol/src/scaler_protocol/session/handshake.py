@@ -9,7 +9,7 @@ from enum import Enum
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ID_BYTES, PeerId
-from scaler_protocol.messages import Hello, Limits, Reject, Resume, Software, Timers, Welcome
+from scaler_protocol.messages import Hello, Limits, MemoryFile, Reject, Resume, Software, Timers, Welcome
 from scaler_protocol.session.channel import Channel
 
 ROLE_NAMES = {
@@ -38,6 +38,7 @@ class WelcomeFields:
     timers: Timers | None = None
     #: features that this dialer names and has no right to (HSK-25)
     withheld_features: frozenset[str] = frozenset()
+    directory: MemoryFile = field(default_factory=MemoryFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
         monitor_address=own.monitor_address,
         is_protected=own.is_protected,
         object_retention_seconds=own.object_retention_seconds,
+        directory=own.directory,
     )
 
 

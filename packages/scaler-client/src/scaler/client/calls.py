@@ -102,7 +102,9 @@ class Calls:
 
     def pipeline(self) -> Pipeline:
         connection = self.connection
-        return Pipeline(lambda submission: connection.post(Submitted(submission)), connection.storage.release)
+        return Pipeline(
+            lambda ready: connection.post(*map(Submitted, ready), is_batch=True), connection.storage.release
+        )
 
     def submission(
         self,

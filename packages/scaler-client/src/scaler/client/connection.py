@@ -147,10 +147,10 @@ class Connection:
     def storage(self) -> Storage:
         return self._storage
 
-    def post(self, event: events.ProgramEvent, is_batch: bool = False) -> None:
-        """Hand the core an event. What is a batch already, or finds an idle client, is sent by this thread at once."""
+    def post(self, *posted: events.ProgramEvent, is_batch: bool = False) -> None:
+        """Hand the core events. What is a batch already, or finds an idle client, is sent by this thread at once."""
         is_urgent = is_batch or self._core.is_idle
-        self._inbox.append(event)
+        self._inbox.extend(posted)
         if not (is_urgent and self._lead()):
             self._watch.wake()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.client import errors
 from scaler.client.calls import LARGE_BYTES, STAND_INS, Calls
-from scaler.client.core.events import Submitted
+from scaler.client.core.events import Submitted, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.options import CallOptions
 from scaler.client.pipeline import Pipeline
@@ -128,14 +128,21 @@ class Gathering:
 
     def _place_one_by_one(self, placed: list[int], outcomes: Outcomes) -> None:
         """Objects to fetch, a serializer of the program's own, or failures: the first, by position, is raised."""
-        deserialize = self.calls.deserialize
+        connection, deserialize = self.calls.connection, self.calls.deserialize
         failed: list[tuple[int, Outcomes]] = []
-        for position, task_id, (status, kind, data) in zip(placed, outcomes.ids, _each(outcomes), strict=True):
-            one = Outcomes((task_id,), bytes((status,)), bytes((kind,)), (len(data),), bytes(data), b"", outcomes.error)
-            if status != codes.STATUS_SUCCESS:
-                failed.append((position, one))
-            else:
-                self.values[position] = self.calls.connection.decode_one(one, deserialize, fetch=self._fetch)
+        try:
+            for position, task_id, (status, kind, data) in zip(placed, outcomes.ids, _each(outcomes), strict=True):
+                columns = bytes((status,)), bytes((kind,)), (len(data),), bytes(data), b"", outcomes.error
+                one = Outcomes((task_id,), *columns)
+                if status != codes.STATUS_SUCCESS:
+                    failed.append((position, one))
+                else:
+                    value = connection.decode_one(one, deserialize, keeps_object=True, fetch=self._fetch)
+                    self.values[position] = value
+        finally:
+            objects = result_objects(outcomes)
+            if objects:
+                connection.post(Unneeded(objects), is_batch=True)
         if failed:
             first = min(failed, key=lambda pair: pair[0])[1]
             raise errors.exception_of(errors.task_error_of(first))

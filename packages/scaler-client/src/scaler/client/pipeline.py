@@ -9,7 +9,7 @@ from scaler.client.core.records import Submission
 from scaler.client.storage import StartedPut
 from scaler_protocol.ids import ObjectId
 
-LENGTH = 8
+LENGTH = 16
 """So many calls at most wait for their arguments to be stored. The storage answers in the order in which it was asked,
 so more would gain nothing."""
 
@@ -18,29 +18,34 @@ class Pipeline:
     """Calls leave in order, each when its arguments are stored, while those of the next are being written. So what
     cannot be stored is still told where the call was made, and no worker ever waits for what will not come."""
 
-    def __init__(self, post: Callable[[Submission], None], release: Callable[[Sequence[ObjectId]], None]) -> None:
+    def __init__(
+        self, post: Callable[[Sequence[Submission]], None], release: Callable[[Sequence[ObjectId]], None]
+    ) -> None:
         self._post = post
         self._release = release
         self._waiting: deque[tuple[Submission, Sequence[StartedPut]]] = deque()
 
     def add(self, submission: Submission, puts: Sequence[StartedPut]) -> None:
         self._waiting.append((submission, puts))
-        while self._waiting and (len(self._waiting) > LENGTH or all(put.is_done for put in self._waiting[0][1])):
-            self._post_first()
+        self._post_first(len(self._waiting) - LENGTH)
 
     def finish(self) -> None:
         """Nothing waits any more."""
-        while self._waiting:
-            self._post_first()
+        self._post_first(len(self._waiting))
 
     def abandon(self) -> None:
         """What waits will not be called."""
         while self._waiting:
             self._release(self._waiting.popleft()[0].objects)
 
-    def _post_first(self) -> None:
-        submission, puts = self._waiting[0]
-        for put in puts:
-            put.finish()
-        self._waiting.popleft()
-        self._post(submission)
+    def _post_first(self, count: int) -> None:
+        """At least so many, and all behind them that need not be waited for: together."""
+        ready: list[Submission] = []
+        try:
+            while self._waiting and (count > len(ready) or all(put.is_done for put in self._waiting[0][1])):
+                for put in self._waiting[0][1]:
+                    put.finish()
+                ready.append(self._waiting.popleft()[0])
+        finally:
+            if ready:
+                self._post(ready)

@@ -22,7 +22,7 @@ KEPT_BYTES = 256 * 1024 * 1024
 """How many bytes of stored objects are kept here as well, for a storage that has lost them. Only what cannot change
 meanwhile is kept: not the memory of the program's arrays."""
 
-RELEASE_SECONDS = 0.005
+RELEASE_SECONDS = 0.02
 """What is released within so short a time is released together."""
 
 _Result = TypeVar("_Result")

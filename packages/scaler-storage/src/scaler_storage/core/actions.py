@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler_protocol.ids import PeerId
+from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Message
+from scaler_storage.core.values import SharedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,4 +17,19 @@ class Send:
     message: Message
 
 
-Action = Send
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Into the directory: all bytes of this object are in that file."""
+
+    object_id: ObjectId
+    file: SharedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """From the directory, if it is there: this object is deleted."""
+
+    object_id: ObjectId
+
+
+Action = Send | Enter | Strike

@@ -33,7 +33,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import refusals
-from scaler_storage.core.actions import Action, Send
+from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.objects import ObjectTable
@@ -274,6 +274,8 @@ class StorageCore:
         for waiter in waiters:
             self.waiters.remove(waiter)
         self.objects.add(object_id, value, owner)
+        if isinstance(value, FileValue):
+            self._actions.append(Enter(object_id, value.file))
         return object_id, waiters
 
     def _add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
@@ -284,6 +286,8 @@ class StorageCore:
         is_last = len(self.objects.objects[object_id].owners) == 1
         next_state(self.state_of(object_id), Change.LAST_OWNER_RELEASED if is_last else Change.OWNER_RELEASED)
         self.objects.release(object_id, owner)
+        if object_id not in self.objects.objects:
+            self._actions.append(Strike(object_id))
 
     def _release(self, peer_id: PeerId, release: Release) -> None:
         for object_id in map(ObjectId, split_ids(release.ids)):
