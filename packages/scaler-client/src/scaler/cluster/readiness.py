@@ -11,12 +11,14 @@ from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Timers
+from scaler_protocol.process.ports import answers
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint
 
-_ASK_SECONDS = 0.02
-"""Between two questions how many workers are there: a status report tells no more than the count at its time."""
+_ASK_SECONDS = 0.01
+"""Between two looks whether the scheduler listens, and then between two questions how many workers it has: its status
+report tells no more than the count at its time."""
 
 
 def wait_until_ready(
@@ -25,35 +27,45 @@ def wait_until_ready(
     """Returns when the scheduler knows so many workers. Raises as soon as a child has ended, or the time is over."""
     end_at = time.monotonic() + timeout_seconds
     counts: list[int] = []
+
+    def check(found: str) -> None:
+        for child in children:
+            child.check()
+        if time.monotonic() > end_at:
+            raise ClusterStartError(f"the cluster at {address} did not start in {timeout_seconds:g} s: {found}")
+
+    # Who dials too early is heard when ZeroMQ tries again, which may take a fifth of a second.
+    while not answers(address):
+        check("the scheduler did not answer")
+        time.sleep(_ASK_SECONDS)
+    ask_at = 0.0
     with _monitor(address) as endpoint:
         while not counts or counts[-1] < n_workers:
-            for child in children:
-                child.check()
+            check(f"it had {counts[-1]} of {n_workers} workers" if counts else "the scheduler did not answer")
             now = time.monotonic()
-            if now > end_at:
-                found = f"it had {counts[-1]} of {n_workers} workers" if counts else "the scheduler did not answer"
-                raise ClusterStartError(f"the cluster at {address} did not start in {timeout_seconds:g} s: {found}")
             for event in endpoint.poll(now):
-                _handle(event, endpoint, counts, scheduler.pid)
-            if endpoint.settle(now):
-                continue
-            with selectors.DefaultSelector() as selector:
-                selector.register(endpoint.fileno(), selectors.EVENT_READ)
-                selector.select(_ASK_SECONDS)
-            if endpoint.is_open:
+                _handle(event, endpoint.address, counts, scheduler.pid)
+            if endpoint.is_open and now >= ask_at:
                 endpoint.send(SnapshotRequest(request_id=1))
+                ask_at = now + _ASK_SECONDS
+            if not endpoint.settle(now):
+                _wait(endpoint, max(ask_at - now, 0.0) or _ASK_SECONDS)
 
 
-def _handle(event: object, endpoint: DealerEndpoint, counts: list[int], scheduler_id: int | None) -> None:
-    if isinstance(event, Opened):
-        if event.welcome.software.process_id != scheduler_id:
-            # Ours could not listen there, or will say so in a moment.
-            raise ClusterStartError(f"another scheduler listens at {endpoint.address} already: give another address")
-        endpoint.send(SnapshotRequest(request_id=1))
-    elif isinstance(event, Received) and isinstance(event.message, ClusterStatus):
+def _handle(event: object, address: str, counts: list[int], scheduler_id: int | None) -> None:
+    if isinstance(event, Opened) and event.welcome.software.process_id != scheduler_id:
+        # Ours could not listen there, or will say so in a moment.
+        raise ClusterStartError(f"another scheduler listens at {address} already: give another address")
+    if isinstance(event, Received) and isinstance(event.message, ClusterStatus):
         counts.append(len(event.message.workers))
     elif isinstance(event, Rejected):
         raise ClusterStartError(event.text)
+
+
+def _wait(endpoint: DealerEndpoint, seconds: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(endpoint.fileno(), selectors.EVENT_READ)
+        selector.select(seconds)
 
 
 @contextmanager
