@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaler_conformance import manifest
+from scaler_conformance import known, manifest
 from scaler_conformance.case import Case, all_cases
 from scaler_conformance.commands.run import select
 from scaler_conformance.manifest import Manifest
@@ -68,7 +68,8 @@ def hunt(mutant: Mutant) -> Caught:
     began_at = time.monotonic()
     outcomes: list[Outcome] = []
     for case in cases_of(mutant):
-        outcomes += Runner(port_of(mutant), mutant.role, settings=Settings(confirms=False)).run([case])
+        runner = Runner(port_of(mutant), mutant.role, known=known.read(OURS.parent), settings=Settings(confirms=False))
+        outcomes += runner.run([case])
         last = outcomes[-1]
         if last.verdict in (FAIL, WARN) and last.clause == mutant.clause:
             return Caught(mutant, last.case, last.text, time.monotonic() - began_at, _others(outcomes[:-1]))

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from . import known as known_failures
 from . import verdicts
@@ -26,6 +27,9 @@ PATIENCE_SECONDS = 40.0
 GIVE_UP_SECONDS = 150.0
 #: A disturbed measurement is repeated so often.
 DISTURBED_TRIES = 3
+
+#: Where cases are written.
+CASES = Path(__file__).parent / "cases"
 
 Told = Callable[[Outcome], None]
 
@@ -123,6 +127,8 @@ class Runner:
             verdict, clause, text = verdicts.FAIL, problem.clause, f"it sent what cannot be read: {problem.text}"
         except Disturbed as reason:
             verdict, text = verdicts.INCONCLUSIVE, str(reason)
+        except (LookupError, ValueError) as surprise:
+            verdict, clause, text = _stumbled(case, surprise)
         except Exception:  # noqa: BLE001  a mistake of the suite must not end the run, nor be blamed on the port
             verdict, text = verdicts.ERROR, traceback.format_exc()
         self._arena.pump.deadline = float("inf")
@@ -156,3 +162,13 @@ class Runner:
         if scene is not None:
             is_left_well = scene.close(is_spoiled=case.is_fresh)
             self._is_clean = self._is_clean and is_left_well and not case.is_fresh
+
+
+def _stumbled(case: Case, surprise: Exception) -> tuple[str, str, str]:
+    """A case that takes the first of nothing, or a field that is not there, was sent something else than was due."""
+    frames = traceback.extract_tb(surprise.__traceback__)
+    last = next((frame for frame in reversed(frames) if frame.name != "__getitem__"), frames[-1])
+    if not last.filename.startswith(str(CASES)):
+        return verdicts.ERROR, "", traceback.format_exc()
+    text = f"what came is not what was due ({surprise}); the case went as far as: {last.line}"
+    return verdicts.FAIL, case.clauses[0], text

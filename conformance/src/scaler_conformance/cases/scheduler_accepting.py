@@ -11,6 +11,8 @@ from scaler_conformance.play.roles import RAW, error_of
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, write_tasks
 
+from .scheduler_graphs import after
+
 case = cases_for("scheduler")
 
 
@@ -172,6 +174,37 @@ def a_dispatch_keeps_the_limits_of_its_worker(scene: Scene) -> None:
 
 
 @case("LIM-3")
+def a_dispatch_keeps_each_limit_by_itself(scene: Scene) -> None:
+    """Tasks of a thousand parts fill an envelope, tasks of one part fill a payload; of both there are few."""
+    limits = {"envelopeBytes": 65_536, "payloadFrameBytes": 8 << 20, "batchTasks": 65_536}
+    client = scene.client()
+    for parts, count in ((((0, b"x"),) * 1000, 40), (((0, b"x" * 60_000),), 300)):
+        worker = scene.worker(credit=0, limits=limits)
+        client.submit(client.new_tasks(count, parts=parts))
+        client.fence()
+        worker.credit(count)
+        worker.fence()
+        worker.finish(*worker.expect_dispatch(count, "SCH-25"))
+        worker.leave()
+
+
+@case("LIM-3")
+def the_inputs_of_a_dispatch_keep_the_limits_too(scene: Scene) -> None:
+    """Two tasks take 85 results of 60 KB each: one of them fits into a payload, and both together do not."""
+    worker, client = scene.worker(credit=0, limits={"payloadFrameBytes": 8 << 20}), scene.client()
+    *sources, last = client.new_tasks(171)
+    sums = [after(client, *sources[at : at + 85]) for at in (0, 85)]
+    client.submit([*sources, last, *(replace(one, dependencies=(*one.dependencies, last.id)) for one in sums)])
+    worker.credit(173)
+    scene.settle(client, worker)
+    held = worker.expect_dispatch(171, "SCH-25")
+    for part in (held[:85], held[85:170], held[170:]):
+        worker.finish(*part, value=b"v" * 60_000)
+    worker.fence()
+    worker.expect_dispatch(2, "SCH-18", "all they depend on has succeeded")
+
+
+@case("LIM-3")
 def a_part_too_large_for_one_worker_goes_to_another(scene: Scene) -> None:
     small = scene.worker(credit=5, limits={"inlineBytes": 1024})
     client = scene.client()
@@ -212,7 +245,7 @@ def open_values_that_nobody_knows_are_passed_on(scene: Scene) -> None:
     scene.equal(task.header["flags"], 0x8000_0001, "header.flags of the Dispatch")
 
 
-@case("EVO-5", "SCH-3")
+@case("EVO-5", "SCH-3", "SCH-38")
 def the_header_and_the_parts_reach_the_worker(scene: Scene) -> None:
     worker, client = scene.worker(credit=1, capabilities={"gpu": 4}), scene.client()
     header: dict[str, Any] = {
@@ -230,7 +263,7 @@ def the_header_and_the_parts_reach_the_worker(scene: Scene) -> None:
     (task,) = worker.expect_dispatch(1, "SCH-25")
     for name, value in header.items():
         scene.equal(task.header[name], value, f"header.{name} of the Dispatch", "EVO-5")
-    scene.equal((task.function, task.parts), (sent[0].function, sent[0].parts), "function and parts", "SCH-13")
+    scene.equal((task.function, task.parts), (sent[0].function, sent[0].parts), "function and parts", "SCH-38")
 
 
 @case("BAT-3", "BAT-5")
@@ -268,7 +301,7 @@ def tasks_beyond_the_bound_are_refused_one_by_one(scene: Scene) -> None:
     worker.expect_dispatch(10, "SCH-25")
 
 
-@case("CRD-7", "SCH-23")
+@case("CRD-7", "SCH-23", "SCH-38")
 def a_batch_of_one_part_or_none_is_passed_on(scene: Scene) -> None:
     """A worker without credit stays connected and gets nothing, until it has credit."""
     worker, client = scene.worker(credit=0), scene.client()
@@ -278,4 +311,4 @@ def a_batch_of_one_part_or_none_is_passed_on(scene: Scene) -> None:
     worker.credit(1)
     worker.fence()
     (task,) = worker.expect_dispatch(1, "SCH-25")
-    scene.equal(task.parts, (), "the parts", "EVO-5")
+    scene.equal(task.parts, (), "the parts", "SCH-38")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.cases.scheduler_graphs import after
+from scaler_conformance.play.ids import new_id
 from scaler_conformance.play.roles import ClientPeer, WorkerPeer
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Task, decode_task_error
@@ -65,8 +66,8 @@ def only_what_one_worker_holds_goes_ahead(scene: Scene) -> None:
     worker.finish(other)
     plain.finish(held)
     scene.settle(plain, worker, client, worker, plain)
-    (given,) = [*worker.dispatched(), *plain.dispatched()]
-    scene.equal((given.id, given.awaited), (both.id, ()), "what was dispatched in the end", "SCH-36")
+    given = [(task.id, task.awaited) for task in (*worker.dispatched(), *plain.dispatched())]
+    scene.equal(given, [(both.id, ())], "what was dispatched in the end, and awaits", "SCH-36")
 
 
 @case("SCH-36", "CRD-1")
@@ -132,3 +133,61 @@ def a_chain_is_run_again_after_its_worker_was_lost(scene: Scene) -> None:
     plain.finish(replace(again))
     scene.settle(plain, client)
     client.expect_status(two, CODES.STATUS_SUCCESS)
+
+
+@case("SCH-36", "SCH-23")
+def what_goes_ahead_needs_its_capabilities(scene: Scene) -> None:
+    worker, client = chaining(scene), scene.client()
+    (one,) = client.submit(1)
+    client.submit([after(client, one)], capabilities=[{"name": "nobody-has-this", "amount": -1}])
+    scene.settle(client, worker)
+    given = [task.id for task in worker.dispatched("SCH-36")]
+    scene.equal(given, [one.id], "what goes to a worker without the capability of the second", "SCH-23")
+
+
+@case("SCH-36", "SCH-17", "BAT-9")
+def what_goes_ahead_has_the_inputs_that_are_there(scene: Scene) -> None:
+    """It takes two results: one is known to the scheduler, the other is awaited."""
+    plain, client = scene.worker(credit=1), scene.client()
+    known, other = client.new_tasks(2)
+    client.submit([known], sealed=False, graphId=(graph := new_id()))
+    scene.settle(client, plain)
+    plain.finish(*plain.expect_dispatch(1), value=b"known")
+    plain.credit(0)
+    plain.fence()
+    worker = chaining(scene)
+    both = after(client, known, other)
+    client.submit([other, both], graphId=graph)
+    scene.settle(client, worker)
+    given = {task.id: task for task in worker.dispatched("SCH-36")}
+    scene.needs(both.id in given, "this scheduler sends nothing ahead, which is its right")
+    scene.equal(given[both.id].awaited, (other.id,), "what it awaits", "SCH-36")
+    inputs = {known.id: (CODES.KIND_INLINE, b"known")}
+    scene.equal(dict(given[both.id].inputs), inputs, "the inputs of a task that awaits another one too", "SCH-17")
+
+
+@case("SCH-7", "SCH-36")
+def what_has_not_begun_was_not_lost(scene: Scene) -> None:
+    """Two workers are lost with both links, of which the second awaits the first; a third with the second alone."""
+    client = scene.client()
+    worker = chaining(scene)
+    one, two = dispatched_chain(scene, worker, client)
+    for _ in range(2):
+        worker.incarnation += 1
+        worker.open(worker={"name": "again", "credit": 0}, features=[])
+        worker.fence()
+        worker = chaining(scene)
+        worker.fence()
+        given = {task.id: task for task in worker.dispatched("SCH-7")}
+        scene.check(one.id in given, "a task that was lost once or twice is not run again", "SCH-7")
+        one = given[one.id]
+    worker.finish(one)
+    worker.fence()
+    scene.check(two.id in given or len(worker.dispatched()) == 1, "its follower is not run", "SCH-25")
+    worker.incarnation += 1
+    worker.open(worker={"name": "again", "credit": 5}, features=[])
+    scene.settle(worker, client)
+    client.expect_status(one, CODES.STATUS_SUCCESS, clause="SCH-7")
+    client.expect_nothing("the second link was lost once: what it awaited was unfinished when it was lost before")
+    (again,) = worker.expect_dispatch(1, "SCH-7", "the second link was lost once")
+    scene.equal(again.id, two.id, "the task", "SCH-7")

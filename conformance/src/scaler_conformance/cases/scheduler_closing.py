@@ -24,18 +24,20 @@ def a_protected_scheduler_refuses_and_goes_on(scene: Scene) -> None:
 
 @case("SCH-24", "LIV-8", "SES-1", fresh=True)
 def an_accepted_shutdown_is_told_to_everyone(scene: Scene) -> None:
-    client, other, worker = scene.client(), scene.client(), scene.worker(credit=1)
+    client, other, worker, idle = scene.client(), scene.client(), scene.worker(credit=1), scene.worker()
+    watcher = scene.peer("monitor")
     scene.equal(client.welcome["isProtected"], False, "isProtected", "SCH-26")
     client.submit(1)
-    scene.settle(client, worker, other)
+    scene.settle(client, worker, other, idle, watcher)
     worker.expect_dispatch(1, "SCH-25")
     client.send("shutdown", graceSeconds=0.125)
     reply = client.expect("shutdownReply")
     scene.equal(reply["isAccepted"], True, "isAccepted")
-    told = worker.expect("shutdown")
-    scene.equal(told["graceSeconds"], 0.125, "graceSeconds at the worker")
+    for each in (worker, idle):
+        told = each.expect("shutdown")
+        scene.equal(told["graceSeconds"], 0.125, f"graceSeconds at {each.name}")
     worker.bye()
-    for peer in (other, client):
+    for peer in (other, client, watcher):
         scene.pump.watch = lambda: None  # from now on the process may end
         bye = peer.expect("bye", seconds=10.0)
         scene.equal(bye["code"], CODES.SHUTTING_DOWN, "the code of the Bye")

@@ -243,6 +243,7 @@ def inputs_that_do_not_fit_are_stored_or_refused(scene: Scene) -> None:
     """A worker takes 8 MiB of payload; the inputs of one task have 9 MiB."""
     storage = scene.storage_session()
     worker, client = scene.worker(credit=200, limits={"payloadFrameBytes": 8 << 20}), scene.client()
+    worker.about = "PAY-4"
     needed = client.submit(150, sealed=False, graphId=(graph := new_id()))
     scene.settle(client, worker)
     for task in worker.expect_dispatch(150):

@@ -49,6 +49,18 @@ def a_second_manager_of_the_same_id_is_refused(scene: Scene) -> None:
     first.fence(clause="MGR-2")
 
 
+@case("MGR-2", "MGR-5")
+def the_id_of_a_manager_that_left_is_free(scene: Scene) -> None:
+    """It is started again, and dials as another peer."""
+    first, second = scene.peer("manager"), scene.peer("manager", is_open=False)
+    tell(first, 1)
+    first.expect("managerTarget", clause="MGR-5")
+    first.leave()
+    second.open(manager={"managerId": first.peer_id, "workersPerUnit": 1})
+    tell(second, 1)
+    second.expect("managerTarget", clause="MGR-2")
+
+
 def _is_refused(manager: Dialer) -> None:
     manager.expect("welcome", "reject", clause="HSK-10")
     manager.expect_error(CODES.BAD_IDENTITY, fatal=True, clause="MGR-2")
@@ -105,6 +117,50 @@ def a_worker_is_known_by_the_name_that_its_unit_lists(scene: Scene) -> None:
     manager.fence()
     for target in manager.take("managerTarget"):
         scene.check("u1" not in target["stop"], "a unit was named in `stop` while its worker holds a task", "MGR-17")
+
+
+@case("MGR-16")
+def a_worker_that_comes_late_to_a_stopped_unit_gets_nothing(scene: Scene) -> None:
+    manager = scene.peer("manager")
+    tell(manager, 1, ("u1", 2))
+    worker, client = scene.worker(is_open=False), scene.client()
+    offer = {"name": "managed", "credit": 1, "managerId": manager.peer_id, "unitId": "u1"}
+    worker.open(worker=offer)
+    worker.fence()
+    tell(manager, 0, ("u1", 2))
+
+    def is_stopped() -> bool:
+        return any(target.kind == "managerTarget" and "u1" in target["stop"] for target in manager.inbox)
+
+    scene.pump.until(is_stopped, 1.5)  # it may also take its time, or keep the unit
+    if is_stopped():
+        late = scene.worker(is_open=False)
+        late.open(worker={**offer, "name": "late"})
+        client.submit(1)
+        scene.settle(client, late)
+        late.expect_nothing("its unit was named in `stop` before it came", "MGR-16")
+
+
+@case("MGR-7")
+def a_unit_is_busy_while_any_of_its_workers_is(scene: Scene) -> None:
+    """Two workers of one unit: each of them in turn is the only one with a task."""
+    for busy_one in (0, 1):
+        manager = scene.peer("manager")
+        tell(manager, 2, ("u1", 2))
+        manager.expect("managerTarget", clause="MGR-5")
+        workers, client = [scene.worker(is_open=False) for _ in range(2)], scene.client()
+        for number, worker in enumerate(workers):
+            offer = {"name": f"w{number}", "managerId": manager.peer_id, "unitId": "u1"}
+            worker.open(worker={**offer, "credit": int(number == busy_one)})
+        client.submit(1)
+        scene.settle(client, *workers)
+        workers[busy_one].expect_dispatch(1, "SCH-25")
+        tell(manager, 0, ("u1", 2), target=1)
+        scene.settle(manager)
+        for target in manager.take("managerTarget"):
+            scene.check("u1" not in target["stop"], "a unit was named in `stop` while its worker holds a task")
+        manager.leave()
+        client.leave()
 
 
 @case("MGR-7", "MGR-12")

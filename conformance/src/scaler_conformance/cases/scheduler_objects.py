@@ -32,6 +32,19 @@ def the_objects_of_a_client_that_leaves_are_released(scene: Scene) -> None:
 
 
 @case("OWN-9")
+def the_objects_of_a_client_that_breaks_off_are_released(scene: Scene) -> None:
+    """It ends its session with a fatal Error, without a Bye."""
+    storage = scene.storage_session()
+    client = scene.client()
+    client.fence()
+    client.send("error", seq=0, code=CODES.OVERLOADED, fatal=True, text="too much for me")
+    scene.pump.until(lambda: client.peer_id in owners_gone(scene), 5.0)
+    storage.fence()
+    scene.equal(owners_gone(scene).count(client.peer_id), 1, "the count of ReleaseOwners for the client")
+    client.is_open = False
+
+
+@case("OWN-9")
 def a_session_that_is_replaced_keeps_its_objects(scene: Scene) -> None:
     storage = scene.storage_session()
     client = scene.client()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.scene import Scene
@@ -55,6 +57,24 @@ def tasks_are_counted_by_state(scene: Scene) -> None:
     scene.equal({name: count for name, count in changed.items() if count}, ends, "the counts that were added")
 
 
+@case("MON-5")
+def ends_are_counted_one_by_one(scene: Scene) -> None:
+    """Many in one message, all at once."""
+    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=12), scene.client()
+    before = counts_of(snapshot(watcher))
+    tasks = client.submit(12)
+    scene.settle(client, worker)
+    held = worker.expect_dispatch(12, "SCH-25")
+    client.cancel(tasks[11])
+    client.fence()
+    worker.finish(*(task for task in held[:7] if task.id != tasks[11].id))
+    scene.settle(worker, client)
+    during = counts_of(snapshot(watcher))
+    changed = {name: during[name] - before[name] for name in (*LIVING, *ENDED)}
+    expected = {"dispatched": 4, "canceling": 1, "success": 7}
+    scene.equal({name: count for name, count in changed.items() if count}, expected, "the counts that were added")
+
+
 @case("MON-3")
 def who_is_there_is_shown(scene: Scene) -> None:
     watcher, client = scene.peer("monitor"), scene.client()
@@ -69,6 +89,11 @@ def who_is_there_is_shown(scene: Scene) -> None:
     scene.equal(clients[client.peer_id]["taskCount"], 4, "taskCount of the client")
     entry = workers[worker.peer_id]
     scene.equal((entry["creditLimit"], entry["heldCount"]), (3, 2), "creditLimit and heldCount of the worker")
+    first, second = worker.expect_dispatch(2, "SCH-12")
+    worker.finish(first, second)
+    worker.fence()
+    entry = {entry["peerId"]: entry for entry in snapshot(watcher)["workers"]}[worker.peer_id]
+    scene.equal(entry["completedCount"], 2, "completedCount of the worker")
     client.leave()
     worker.leave()
     status = snapshot(watcher)
@@ -174,3 +199,48 @@ def a_dump_comes_in_parts_and_has_no_values(scene: Scene) -> None:
     other = scene.peer("monitor")
     other.send("dumpRequest", requestId=1, part=1)
     scene.equal(other.expect("dumpPart")["partCount"], 0, "partCount for who has begun no dump", "MON-16")
+
+
+@case("SCH-33")
+def an_explanation_says_where_and_why(scene: Scene) -> None:
+    """One task is held, one stops, one waits for another, and two are queued, of which nobody can take the last."""
+    worker, idle, client = scene.worker(credit=2), scene.worker(credit=0), scene.client()
+    held, stopping = client.submit(2)
+    scene.settle(client, worker)
+    worker.expect_dispatch(2, "SCH-25")
+    client.cancel(stopping)
+    first, second = client.submit(2)
+    stuck, *_ = client.submit(1, capabilities=[{"name": "nobody-has-this", "amount": -1}])
+    waiting, *_ = client.submit([replace(each, dependencies=(held.id, first.id)) for each in client.new_tasks(1)])
+    scene.settle(client, idle)
+    expected: dict[bytes, dict[str, object]] = {
+        held.id: {"state": "dispatched", "worker": worker.name, "attempt": 1},
+        stopping.id: {"state": "canceling", "worker": worker.name},
+        first.id: {"state": "queued", "aheadCount": 0, "ableCount": 2, "workerCount": 2, "worker": ""},
+        second.id: {"state": "queued", "aheadCount": 1},
+        stuck.id: {"state": "queued", "ableCount": 0, "workerCount": 2},
+        waiting.id: {"state": "waiting", "dependencyCount": 2},
+    }
+    for request, (task, fields) in enumerate(expected.items()):
+        client.send("explain", requestId=request, taskId=task)
+        answer = client.expect("explanation", clause="SCH-33")
+        for name, value in fields.items():
+            what = f"{name} of the Explanation of {scene.transcript.known(task)}, which is {fields['state']},"
+            scene.equal(answer[name], value, what, "SCH-33")
+
+
+@case("MON-3", seconds=30.0)
+def the_sequence_of_a_snapshot_is_that_of_the_last_publication(scene: Scene) -> None:
+    address = scene.peer("monitor").welcome["monitorAddress"]
+    scene.needs(bool(address), "its Welcome says that the monitor is off (chapter 14, Freedoms)")
+    watcher, asking = scene.monitor(), scene.peer("monitor")
+
+    def last() -> int:
+        return max((message["sequence"] for topic, message in watcher.published if topic == b"status"), default=0)
+
+    scene.pump.until(lambda: last() > 0, 15.0)
+    before = last()
+    sequence = snapshot(asking)["sequence"]
+    scene.pump.until(lambda: last() >= sequence, 0.3)  # published before the answer left, it is here by now
+    told = f"a snapshot has sequence {sequence}, and what was published lies between {before} and {last()}"
+    scene.check(before <= sequence <= last(), told)

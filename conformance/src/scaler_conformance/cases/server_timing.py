@@ -20,9 +20,9 @@ def silent(scene: Scene, **timers: float) -> Dialer:
 @case("LIV-11", "LIV-5", "HSK-16")
 def a_silent_peer_is_lost_when_its_lease_expires(scene: Scene) -> None:
     talking = scene.peer(timers=SHORT)
+    watch = scene.stopwatch()  # the server's own begins with the Hello, before its Welcome is here
     peer = silent(scene)
     timers = peer.welcome["timers"]
-    watch = scene.stopwatch()
 
     def is_told() -> bool:
         return any(message.kind == "error" for message in peer.inbox)
@@ -46,16 +46,30 @@ def everybody_has_the_timers_of_his_own_welcome(scene: Scene) -> None:
 
 @case("LIV-5", "HSK-16")
 def a_peer_that_says_anything_lives(scene: Scene) -> None:
-    """Pongs that nobody asked for, a little oftener than the lease: any message is a sign of life."""
-    peer = silent(scene)
-    lease = peer.welcome["timers"]["leaseSeconds"]
+    """A little oftener than the lease, of one Pongs that nobody asked for, of the other what has no number."""
+    speaking, nodding = silent(scene), silent(scene)
+    lease = nodding.welcome["timers"]["leaseSeconds"]
     watch = scene.stopwatch()
     while watch.seconds < 3 * lease:
-        peer.send("pong", nonce=1)
-        peer.pump.for_seconds(lease / 3)
-        for error in peer.take("error"):
-            watch.must_be_undisturbed()
-            scene.fail(f"after {watch.seconds:.2f} s it was told {scene.transcript.describe(error)}")
+        speaking.send("pong", nonce=1)
+        nodding.acknowledge()
+        scene.pump.for_seconds(lease / 3)
+        for peer in (speaking, nodding):
+            for error in peer.take("error"):
+                watch.must_be_undisturbed()
+                scene.fail(f"after {watch.seconds:.2f} s {peer.name} was told {scene.transcript.describe(error)}")
+
+
+@case("LIV-5", "SES-7", seconds=30.0)
+def a_session_that_is_resumed_has_its_lease_again(scene: Scene) -> None:
+    """It was given up on one socket for a gap, goes on with another, and is then silent for half its lease."""
+    peer = silent(scene, leaseSeconds=6.0)
+    peer.send("ping", seq=3, nonce=7)
+    peer.expect_error(CODES.SEQUENCE_GAP, clause="SES-5")
+    peer.resume()
+    scene.pump.until(lambda: bool(peer.inbox), 3.0)
+    peer.expect_nothing("its lease is 6 s, and it was silent for 3")
+    peer.fence(clause="LIV-5")
 
 
 @case("LIV-11", "SES-11")

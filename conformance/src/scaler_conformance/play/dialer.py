@@ -93,6 +93,17 @@ class Dialer(Conversation):
         assert self.line is not None, "dial first"
         self.line.send(frames)
 
+    def read(self, frames: Sequence[bytes]) -> Message:
+        message = super().read(frames)
+        limits = self.welcome.get("limits") if self.is_open and self.checks_laws else None
+        if limits:
+            for what, frame, most in zip(("envelope", "payload"), frames, _frame_limits(limits), strict=False):
+                if len(frame) > most:
+                    said = self.transcript.describe(message)
+                    text = f"the {what} of {said} to {self.name} has {len(frame)} bytes, and {most} were agreed"
+                    raise Breach(text, self.about or ("LIM-3" if message.kind in ("dispatch", "results") else "LIM-1"))
+        return message
+
     def may_receive(self) -> frozenset[str]:
         return frozenset(may_receive(self.server, self.role))
 
@@ -196,3 +207,7 @@ class Dialer(Conversation):
         error = self.expect_error(*codes, ref_seq=ref_seq, fatal=False, clause=clause)
         self.fence(clause=clause)
         return error
+
+
+def _frame_limits(limits: Mapping[str, int]) -> tuple[int, int]:
+    return limits["envelopeBytes"], limits["payloadFrameBytes"]
