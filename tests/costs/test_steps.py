@@ -81,7 +81,7 @@ def test_the_codec(message: Any) -> None:
         read, read_calls = counted(codec.decode, bytes(envelope), [payload])
         assert read == (number, number, one)
     expect_at_most(5, write_calls)
-    expect_at_most(11, read_calls)
+    expect_at_most(6, read_calls)
 
 
 def test_the_scheduler() -> None:
@@ -98,7 +98,7 @@ def test_the_scheduler() -> None:
         (dispatched,), submit_calls = counted(tell, "c", replace(SUBMIT, ids=task_id(number)))
         (told,), results_calls = counted(tell, "w", replace(RESULTS, ids=task_id(number)))
         assert (type(dispatched.message), type(told.message)) == (Dispatch, Results), "one message each, and no more"
-    expect_at_most(86, submit_calls)
+    expect_at_most(78, submit_calls)
     expect_at_most(45, results_calls)
 
 
@@ -120,8 +120,8 @@ def test_the_agent() -> None:
         assert core.handle(events.RoundEnded(), 0.0) == []
         (told,), end_calls = counted(end, number)
         assert type(told.message) is Results
-    expect_at_most(50, dispatch_calls)
-    expect_at_most(67, end_calls)
+    expect_at_most(36, dispatch_calls)
+    expect_at_most(42, end_calls)
 
 
 def test_a_header_is_one_object_all_the_way() -> None:

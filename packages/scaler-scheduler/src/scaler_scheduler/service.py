@@ -198,10 +198,10 @@ class SchedulerService:
 
     def _on_peers(self, events: list[SessionEvent], now: float) -> None:
         for event in events:
-            if isinstance(event, Rejected):
-                continue  # only dialers are
             if type(event) is Received:
                 self._recent.note((now, "from", event.peer_id, type(event.message)))
+            elif isinstance(event, Rejected):
+                continue  # only dialers are
             else:
                 self._recent.note((now, "from", event.peer_id, type(event)))
                 self._log(event)

@@ -92,7 +92,8 @@ class Agent:
         self._endpoint_descriptor = self._endpoint.fileno()
         self._endpoint_at = 0.0  #: when the endpoint wants to be polled although nothing comes
         self._control_descriptor = self._zygote.control.fileno()
-        for descriptor in (self._endpoint_descriptor, self._control_descriptor, self._signal_reader.fileno()):
+        self._signal_descriptor = self._signal_reader.fileno()
+        for descriptor in (self._endpoint_descriptor, self._control_descriptor, self._signal_descriptor):
             self._poller.register(descriptor, select.POLLIN)
         self._perform_by_kind: dict[type, Callable[[Any], None]] = {
             actions.Send: lambda action: self._endpoint.send(action.message),
@@ -172,6 +173,8 @@ class Agent:
         links = self._read_links(ready, now)
         if self._control_descriptor in ready:
             self._read_zygote(now)
+        if self._signal_descriptor in ready:
+            self._signal_reader.recv(4096)  # whatever signal it was, it has woken us
         if self._must_stop:
             self._stop(now)
         self._handle(_ROUND_ENDED, now)
@@ -379,10 +382,6 @@ class Agent:
             pass  # there is enough in it to wake us
 
     def _stop(self, now: float) -> None:
-        try:
-            self._signal_reader.recv(4096)
-        except BlockingIOError:
-            pass
         if self._sigterm_count > 1:
             self._exit_code = EXIT_DONE
         elif not self.core.tables.is_draining:

@@ -110,15 +110,16 @@ class Template:
         pieces[_FIRST_FIELD::2] = self._fields_of(message)
         return self._struct.pack(*pieces)
 
-    def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any] | None:
-        """Seq, ack and message; None when this is of another shape, or when something is the matter with it. The
-        envelope is as long as this one's."""
+    def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any, bool] | None:
+        """Seq, ack, message, and whether its columns are checked already; None when this is of another shape, or when
+        something is the matter with it. The envelope is as long as this one's."""
         if self._fixed_of(envelope) != self._fixed:
             return None
         varying = self._varying_of(envelope)
         if self.is_plain and int.from_bytes(varying[self._size_at], "little") != len(payload):
             return None
-        return varying[0], varying[1], self._make(self._in_order((*varying, payload, *self._constants)))
+        message = self._make(self._in_order((*varying, payload, *self._constants)))
+        return varying[0], varying[1], message, self.is_plain
 
 
 class Templates:
@@ -158,7 +159,7 @@ class Templates:
             return None  # a number that does not fit: the ordinary encoder has words for it
 
     def read(self, envelope: bytes, payload: Buffer) -> tuple[int, int, Any, bool] | None:
-        """Seq, ack, message, and whether its columns are checked already; None: use the ordinary decoder."""
+        """As `Template.read`; None: use the ordinary decoder."""
         known = self._read.get(len(envelope))
         if known is None:
             return None
@@ -168,7 +169,7 @@ class Templates:
                 if position:
                     # Tried first the next time: what was said once is mostly said again.
                     known[0], known[position] = template, known[0]
-                return *found, template.is_plain
+                return found
         return None
 
     def learn(self, envelope: bytes, message: Any) -> None:

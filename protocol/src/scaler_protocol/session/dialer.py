@@ -238,7 +238,7 @@ class SessionDialer:
     def next_deadline(self) -> float | None:
         """May be early: whatever is said or heard puts it off, and only when it has come it is looked at again."""
         state = self._state
-        if self.has_work:
+        if self._is_wanted or self._held is not None or self._events:
             return 0.0
         if state is _OPEN:
             return self._look_at

@@ -227,7 +227,7 @@ class SessionServer:
                 self._part(session, codes.LEASE_EXPIRED, text)
 
     def next_deadline(self) -> float | None:
-        return 0.0 if self.has_work else self._deadlines.next_deadline()
+        return 0.0 if self._events or self._held else self._deadlines.next_deadline()
 
     # ------------------------------------------------------------ from the role
 

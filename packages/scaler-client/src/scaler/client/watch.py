@@ -6,12 +6,44 @@ import math
 import select
 import selectors
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from scaler_protocol.transport import DealerEndpoint
 
 _new_poll: Callable[[], select.poll] | None = getattr(select, "poll", None)  # Windows has none
 _WAKE_BYTES = 4096
+_READ = selectors.EVENT_READ  # as POLLIN and EPOLLIN are
+
+
+class _Descriptors(Protocol):
+    """As `select.epoll`, which is the quickest way to lend and to take back: both are done for each lone call."""
+
+    def register(self, descriptor: int, events: int, /) -> object: ...
+
+    def unregister(self, descriptor: int, /) -> object: ...
+
+    def poll(self, seconds: float | None, /) -> Sequence[tuple[int, int]]: ...
+
+    def close(self) -> None: ...
+
+
+class _Selected:
+    """The same where there is none."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self.register = self._selector.register
+        self.unregister = self._selector.unregister
+        self.close = self._selector.close
+
+    def poll(self, seconds: float | None) -> list[tuple[int, int]]:
+        return [(key.fd, events) for key, events in self._selector.select(seconds)]
+
+
+def _new_descriptors() -> _Descriptors:
+    return select.epoll() if sys.platform == "linux" else _Selected()
 
 
 class Watch:
@@ -22,8 +54,8 @@ class Watch:
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._receiver, selectors.EVENT_READ)
+        self._descriptors: _Descriptors = _new_descriptors()
+        self._descriptors.register(self._receiver.fileno(), _READ)
         self._is_woken = False
         #: endpoint and generation of the socket that is watched, and its descriptor
         self._watched: tuple[DealerEndpoint | None, int] = (None, 0)
@@ -46,8 +78,7 @@ class Watch:
 
     def sleep(self, seconds: float | None) -> None:
         """Without the connection's lock."""
-        ready = self._selector.select(seconds)
-        if any(key.fileobj is self._receiver for key, _ in ready):
+        if self._receiver.fileno() in dict(self._descriptors.poll(seconds)):
             self._receiver.recv(_WAKE_BYTES)
         # Before the inbox is drained: what is posted from here on wakes us again.
         self._is_woken = False
@@ -60,7 +91,7 @@ class Watch:
             return
         self._forget_socket()
         self._descriptor = endpoint.fileno()
-        self._selector.register(self._descriptor, selectors.EVENT_READ)
+        self._descriptors.register(self._descriptor, _READ)
         self._watched = endpoint, endpoint.generation
 
     def is_following(self, endpoint: DealerEndpoint) -> bool:
@@ -83,11 +114,11 @@ class Watch:
 
     def _forget_socket(self) -> None:
         if self._descriptor >= 0:
-            self._selector.unregister(self._descriptor)
+            self._descriptors.unregister(self._descriptor)
             self._descriptor = -1
             self._watched = None, 0
 
     def close(self) -> None:
-        self._selector.close()
+        self._descriptors.close()
         self._receiver.close()
         self._sender.close()

@@ -45,6 +45,8 @@ _RUNNING = State.RUNNING
 class AgentCore:
     def __init__(self, settings: Settings) -> None:
         self.tables = Tables(settings)
+        #: as the round that has ended found it, and until the next event
+        self._is_quiet = False
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             events.Started: self._on_started,
             Opened: self._on_opened,
@@ -70,12 +72,13 @@ class AgentCore:
         }
 
     def handle(self, event: events.Event, now: float) -> list[Action]:
+        self._is_quiet = False
         self._handlers[type(event)](event, now)
         actions, self.tables.actions = self.tables.actions, []
         return actions
 
     def next_deadline(self) -> float | None:
-        return deadlines.next_deadline(self.tables)
+        return None if self._is_quiet else deadlines.next_deadline(self.tables)
 
     def credit(self, now: float) -> Credit:
         return Credit(self._credit_limit(now), nested_reserve(self.tables.settings.places))
@@ -371,7 +374,8 @@ class AgentCore:
 
     def _on_round_ended(self, event: events.RoundEnded, now: float) -> None:
         tables = self.tables
-        if not tables.is_quiet():
+        is_quiet = tables.is_quiet()
+        if not is_quiet:
             stopping.enforce(tables, now)
             handing.reclaim_stuck(tables, now)
             handing.hand_out(tables, now)
@@ -381,6 +385,7 @@ class AgentCore:
             self._send_ends(now)
         if tables.drain_until is not None and (not tables.tasks or now >= tables.drain_until):
             self._do(Finish(f"drained, {len(tables.tasks)} tasks given up"))
+        self._is_quiet = is_quiet
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables

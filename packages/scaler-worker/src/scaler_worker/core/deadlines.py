@@ -12,7 +12,7 @@ from scaler_worker.core.tables import Tables
 
 
 def next_deadline(tables: Tables) -> float | None:
-    return None if tables.is_quiet() else min(_deadlines(tables), default=None)
+    return min(_deadlines(tables), default=None)
 
 
 def _deadlines(tables: Tables) -> Iterator[float]:
