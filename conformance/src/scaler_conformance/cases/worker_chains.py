@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from scaler_conformance.case import cases_for
-from scaler_conformance.cases.worker_running import call, is_success
+from scaler_conformance.cases.worker_running import call, is_success, warm
 from scaler_conformance.play.conversation import ANSWER_SECONDS
 from scaler_conformance.play.ids import new_id
+from scaler_conformance.play.roles import ids_of
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Result, Task
 
 case = cases_for("worker")
+#: A worker whose tasks take their time may give back those that would wait.
+TRIES = 5
 
 
 def chaining(scene: Scene) -> WorkerGuest:
@@ -32,11 +35,18 @@ def behind(scene: Scene, *awaited: Task, function: str = "concat", **fields: Any
     return call(scene, function, **{"parts": parts, "awaited": names, **fields})
 
 
+def is_given_back(scene: Scene, worker: WorkerGuest) -> bool:
+    """Whether any of it comes back, rather than results."""
+    scene.pump.until(lambda: any(m.kind in ("returned", "results") for m in worker.inbox), ANSWER_SECONDS)
+    worker.fence()
+    return bool(worker.returned("WRK-24"))
+
+
 def wait_for_returned(scene: Scene, worker: WorkerGuest, *tasks: Task) -> None:
     found: list[bytes] = []
 
     def all_there() -> bool:
-        found.extend(worker.returned())
+        found.extend(worker.returned("WRK-24"))
         return {task.id for task in tasks} <= set(found)
 
     is_there = worker.pump.until(all_there, 2 * ANSWER_SECONDS)
@@ -47,12 +57,18 @@ def wait_for_returned(scene: Scene, worker: WorkerGuest, *tasks: Task) -> None:
 @case("WRK-23", "WRK-2")
 def a_chain_runs_with_the_results_of_its_own(scene: Scene) -> None:
     worker = chaining(scene)
-    client = new_id()
-    first = call(scene, "echo", b"a")
-    second = behind(scene, first, parts=((CODES.KIND_TASK, first.id), (CODES.KIND_INLINE, b"b")))
-    third = behind(scene, first, second)
-    worker.dispatch([first, second, third], client)
-    ends = worker.wait_for_results(first, second, third, clause="WRK-23")
+    for _ in range(TRIES):
+        warm(scene, worker)
+        first = call(scene, "echo", b"a")
+        second = behind(scene, first, parts=((CODES.KIND_TASK, first.id), (CODES.KIND_INLINE, b"b")))
+        chain = [first, second, behind(scene, first, second)]
+        worker.dispatch(chain, new_id())
+        if not is_given_back(scene, worker):
+            break
+        worker.take("results")
+    else:
+        scene.needs(False, "it gives back what would wait (WRK-20)")
+    ends = worker.wait_for_results(*chain, clause="WRK-23")
     for result, value in zip(ends, (b"a", b"ab", b"aab"), strict=True):
         is_success(scene, result, value, "WRK-23")
 
@@ -131,7 +147,7 @@ def a_recalled_task_takes_along_what_awaits_it(scene: Scene) -> None:
     worker.dispatch([*running, queued, follower], client)
     worker.send("recall", ids=queued.id)
     worker.fence()
-    returned = set(worker.returned())
+    returned = {name for message in worker.take("returned") for name in ids_of(message["ids"])}
     if returned:  # it may have begun
         scene.equal(returned, {queued.id, follower.id}, "what came back", "WRK-24")
         worker.wait_for_results(*running)

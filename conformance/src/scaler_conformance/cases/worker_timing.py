@@ -16,12 +16,12 @@ case = cases_for("worker", layer="timing")
 SAMPLE_BYTES = 56
 
 
-@case("WRK-14", seconds=40.0)
+@case("WRK-14", "WRK-2", seconds=40.0)
 def a_task_that_runs_too_long_is_ended(scene: Scene) -> None:
     worker = scene.worker_under_test()
     for function in ("sleep_ms", "spin_ms"):
         watch = scene.stopwatch()
-        task = call(scene, function, b"15000")
+        task = call(scene, function, b"15000", attempt=5)
         worker.dispatch([task], new_id(), timeoutSeconds=0.5)
         (result,) = worker.wait_for_results(task, seconds=12.0, clause="WRK-14")
         watch.not_before(0.5, "the task was ended", "WRK-14")
@@ -48,6 +48,44 @@ def who_does_not_yield_is_killed_after_the_grace(scene: Scene) -> None:
     if watch.seconds > watch.latest(6.0):
         watch.must_be_undisturbed()
         scene.fail(f"a task that does not yield ended {watch.seconds:.1f} s after its Cancel; its grace was 0.5 s")
+
+
+@case("CAN-4", seconds=40.0)
+def who_yields_is_interrupted_long_before_its_grace(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    run(scene, worker, call(scene, "echo", b"first"))
+    task = call(scene, "sleep_ms", b"25000")
+    worker.dispatch([task], new_id())
+    worker.fence()
+    scene.pump.for_seconds(0.3)
+    watch = scene.stopwatch()
+    worker.cancel(task, grace=14.0)
+    (result,) = worker.wait_for_results(task, seconds=20.0, clause="CAN-4")
+    scene.equal(STATUSES.get(result.status), "CANCELED", "the status")
+    took = f"a task that only sleeps ended {watch.seconds:.1f} s after its Cancel, whose grace was 14 s"
+    scene.check(watch.seconds < 12.0, f"{took}: it was not interrupted")
+
+
+@case("CAN-2", "WRK-14", "CAN-1", seconds=40.0)
+def result_and_outcome_agree_when_a_task_runs_too_long_and_is_canceled(scene: Scene) -> None:
+    """It yields to nothing, so it is told to end for the one reason and then for the other."""
+    worker = scene.worker_under_test()
+    task = call(scene, "spin_ms", b"15000")
+    worker.dispatch([task], new_id(), timeoutSeconds=0.5)
+    worker.fence()
+    scene.pump.for_seconds(0.8)
+    worker.cancel(task, grace=5.0)
+    (result,) = worker.wait_for_results(task, seconds=15.0, clause="WRK-14")
+    told: dict[bytes, int] = {}
+
+    def is_answered() -> bool:
+        told.update(worker.cancel_outcomes())
+        return task.id in told
+
+    scene.check(scene.pump.until(is_answered, 5.0), "the Cancel of a task that ran too long was not answered", "CAN-1")
+    status = STATUSES.get(result.status, str(result.status))
+    is_canceled = told[task.id] == CODES.CANCEL_CANCELED
+    scene.equal(is_canceled, status == "CANCELED", f"whether the Cancel was answered CANCELED, with a result {status},")
 
 
 @case("WRK-3", seconds=40.0)
@@ -194,6 +232,39 @@ def it_drains_when_told_to(scene: Scene) -> None:
     scene.equal(back & ended.keys(), set(), "the tasks that were both given back and reported", "WRK-15")
     scene.check(set(ended.values()) <= {CODES.STATUS_SUCCESS}, "a task within its grace did not end by itself")
     scene.equal(worker.credit, 0, "the last limit that it told")
+
+
+@case("WRK-11", "CRD-2", "WRK-15", fresh=True, seconds=40.0)
+def who_drains_begins_nothing_more(scene: Scene) -> None:
+    """A Dispatch that has crossed with the message of a limit of zero."""
+    worker = scene.worker_under_test()
+    running, late = call(scene, "sleep_ms", b"1500"), call(scene, "echo", b"too late")
+    run(scene, worker, call(scene, "echo", b"first"))
+    worker.dispatch([running], new_id())
+    worker.fence()
+    scene.pump.for_seconds(0.3)
+    scene.pump.watch = lambda: None
+    worker.send("shutdown", graceSeconds=10.0)
+    worker.dispatch([late], new_id())
+    worker.expect("bye", seconds=20.0)
+    back, ended = worker.returned("WRK-20"), [row.id for row in worker.results()]
+    scene.check(late.id not in ended, "a task was begun that came after the Shutdown")
+    if running.id in ended:  # else it was asked to end so early that it may have left before this came
+        scene.equal(back, [late.id], "the tasks that were given back")
+
+
+@case("WRK-11", "LIV-8", fresh=True, seconds=40.0)
+def who_drains_waits_no_longer_than_the_grace(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    worker.dispatch([call(scene, "sleep_ms", b"25000")], new_id())
+    worker.fence()
+    scene.pump.watch = lambda: None
+    watch = scene.stopwatch()
+    worker.send("shutdown", graceSeconds=0.5)
+    worker.expect("bye", seconds=15.0)
+    if watch.seconds > watch.latest(6.0):
+        watch.must_be_undisturbed()
+        scene.fail(f"its Bye came {watch.seconds:.1f} s after a Shutdown with a grace of 0.5 s")
 
 
 @case("STO-17", "WRK-3", fresh=True, seconds=40.0)

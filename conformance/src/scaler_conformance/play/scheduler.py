@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scaler_conformance.verdicts import Breach
@@ -70,25 +70,28 @@ class WorkerGuest(Guest):
 
     def wait_for_results(self, *tasks: Task, seconds: float = 2 * ANSWER_SECONDS, clause: str = "") -> list[Result]:
         """One result for each of these tasks, in their order; no other comes."""
-        wanted = {task.id for task in tasks}
+        wanted = {task.id: task.attempt for task in tasks}
         found: dict[bytes, Result] = {}
 
         def all_there() -> bool:
             for row in self.results():
                 self._note(row, wanted, found)
-            return wanted <= found.keys()
+            return wanted.keys() <= found.keys()
 
         if not self.pump.until(all_there, seconds):
-            missing = ", ".join(self.transcript.known(name) for name in wanted - found.keys())
+            missing = ", ".join(self.transcript.known(name) for name in wanted.keys() - found.keys())
             raise Breach(f"no result of {missing} came within {seconds:g} s", clause or "WRK-2")
         return [found[task.id] for task in tasks]
 
-    def _note(self, row: Result, wanted: set[bytes], found: dict[bytes, Result]) -> None:
+    def _note(self, row: Result, wanted: Mapping[bytes, int], found: dict[bytes, Result]) -> None:
         name = self.transcript.known(row.id)
         if row.id not in wanted:
             raise Breach(f"a result of {name} came, which this worker does not hold", "WRK-2")
         if row.id in found:
             raise Breach(f"a second result of {name} came", "WRK-2")
+        if row.attempt != wanted[row.id]:
+            text = f"the result of {name} is of attempt {row.attempt}, and attempt {wanted[row.id]} was dispatched"
+            raise Breach(text, "WRK-2")
         found[row.id] = row
 
     def cancel(self, *tasks: Task, grace: float = 1.0) -> int:
@@ -100,8 +103,12 @@ class WorkerGuest(Guest):
             raise Breach("a task of a Cancel was answered twice", "CAN-1")
         return dict(pairs)
 
-    def returned(self) -> list[bytes]:
-        return [name for message in self.take("returned") for name in ids_of(message["ids"])]
+    def returned(self, clause: str = "WRK-9") -> list[bytes]:
+        """What was given back unasked."""
+        messages = self.take("returned")
+        if any(message["isRecallAnswer"] for message in messages):
+            raise Breach("a Returned calls itself the answer to a Recall, and there was none", clause)
+        return [name for message in messages for name in ids_of(message["ids"])]
 
 
 class ClientGuest(Guest):

@@ -1,0 +1,68 @@
+"""Which of its tasks a worker begins, and when (chapter 07): order, and the places of those that wait."""
+
+from __future__ import annotations
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.ids import new_id
+from scaler_conformance.play.scheduler import ClientGuest, WorkerGuest
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import Result, Task, write_results
+
+from .worker_running import call, is_success, warm
+
+case = cases_for("worker")
+
+#: What is dispatched while another task runs, and in which order that begins: depth, priority, and its rank.
+RANKS = ((0, 0, 5), (0, -3, 6), (0, 4, 3), (2, 0, 1), (0, 4, 4), (2, -1, 2), (7, -9, 0))
+
+
+@case("WRK-5", seconds=40.0)
+def tasks_begin_by_depth_then_priority_then_arrival(scene: Scene) -> None:
+    worker, client = scene.worker_under_test(), new_id()
+    scene.needs(warm(scene, worker) > len(RANKS), "it does not take so many tasks at once")
+    running = call(scene, "sleep_ms", b"400")
+    worker.dispatch([running], client, depth=9)
+    ranked: dict[int, Task] = {}
+    for depth, priority, rank in RANKS:
+        ranked[rank] = call(scene, "echo", b"%d" % rank)
+        worker.dispatch([ranked[rank]], client, depth=depth, priority=priority)
+    order: list[bytes] = []
+
+    def all_there() -> bool:
+        order.extend(row.id for row in worker.results())
+        return len(order) > len(RANKS)
+
+    scene.check(scene.pump.until(all_there, 20.0), f"{len(order)} of {len(RANKS) + 1} results came", "WRK-2")
+    scene.needs(order[0] == running.id, "it runs several tasks at a time, so that their order does not show")
+    expected = [ranked[rank].id for rank in sorted(ranked)]
+    scene.equal(order[1:], expected, "the order in which tasks have ended that waited for the same place")
+
+
+def waiting_parent(scene: Scene, worker: WorkerGuest) -> tuple[Task, ClientGuest, Task]:
+    """A task that waits for its child, which nobody has been given."""
+    parent = call(scene, "submit_child", b"echo", b"from the child")
+    worker.dispatch([parent], new_id())
+    client = scene.scheduler.guest("client", 20.0, "CLI-9")
+    assert isinstance(client, ClientGuest)
+    (child,) = client.wait_for_tasks(1, 20.0, "CLI-9")
+    return parent, client, child
+
+
+def end_child(scene: Scene, worker: WorkerGuest, parent: Task, client: ClientGuest, child: Task) -> None:
+    client.send_batch("results", write_results([Result(child.id, value=b"from the child")]))
+    (result,) = worker.wait_for_results(parent, seconds=20.0, clause="WRK-6")
+    is_success(scene, result, b"from the child")
+
+
+@case("WRK-6", "CRD-8", seconds=60.0)
+def another_task_runs_while_one_waits_for_its_child(scene: Scene) -> None:
+    """A task of nobody's, as deep as the one that waits."""
+    worker = scene.worker_under_test()
+    parent, client, child = waiting_parent(scene, worker)
+    is_raised = scene.pump.until(lambda: worker.credit > 1, 5.0)
+    scene.check(is_raised, "its limit is 1, and the one task that it holds is blocked: nothing can be sent", "CRD-8")
+    other = call(scene, "echo", b"meanwhile")
+    worker.dispatch([other], new_id())
+    (result,) = worker.wait_for_results(other, clause="WRK-6")
+    is_success(scene, result, b"meanwhile")
+    end_child(scene, worker, parent, client, child)
