@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scaler_protocol.ids import GraphId, ObjectId, PeerId
 from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER
 from scaler_protocol.messages.objects import StorageStatus
 from scaler_protocol.messages.session import Capability, Software
 from scaler_protocol.messages.workers import WorkerStatus
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages.common import Buffer
 from scaler_protocol.messages.session import MemoryFile
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages.common import NO_PEER, NO_TASK
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_TASK, Buffer
 from scaler_protocol.messages.session import Capability
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages.common import NO_TASK
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ handles the events of one poll can slip into a session whose `Opened` it has not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, Message, Welcome
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import IO
@@ -63,16 +64,12 @@ class ForkedProcess:
     def __init__(self, link: socket.socket, stderr: IO[bytes]) -> None:
         self.stderr: IO[bytes] | None = stderr
         self._link = link
+        weakref.finalize(self, link.close)
         self._is_orphaned = False  #: the warm process has died: nothing more comes
         self._lock = threading.Lock()
         self._process_id = 0  #: until it has said who it is
         self._descriptor = -1  #: its pidfd
         self._exit_code: int | None = None
-
-    def __del__(self) -> None:
-        self._link.close()
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
 
     @property
     def pid(self) -> int:
@@ -111,7 +108,8 @@ class ForkedProcess:
         while self._exit_code is None and self._has_news(timeout):
             timeout = 0.0
             with self._lock:
-                self._take_in()
+                if self._has_news(timeout):  # still: another thread may have been faster
+                    self._take_in()
 
     def _has_news(self, timeout: float | None) -> bool:
         poller = select.poll()
@@ -119,17 +117,18 @@ class ForkedProcess:
         return bool(poller.poll(None if timeout is None else timeout * 1000))
 
     def _take_in(self) -> None:
+        if self._exit_code is not None:
+            return  # the link has ended too
         if self._is_orphaned:
             self._exit_code = UNKNOWN_EXIT_CODE
             return
         try:
-            text, descriptors, _, _ = socket.recv_fds(self._link, 64, 1, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return  # another thread was faster
+            text, descriptors, _, _ = socket.recv_fds(self._link, 64, 1)
         except ConnectionError:
             text, descriptors = b"", []
         if descriptors:
             self._process_id, (self._descriptor,) = int(text), descriptors
+            weakref.finalize(self, os.close, self._descriptor)
         elif text:
             self._exit_code = int(text)
         elif self._process_id:

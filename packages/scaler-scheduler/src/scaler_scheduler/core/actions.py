@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import DumpRequest, Message, TaskLog
+from scaler_protocol.records import dataclass
 
 
 class Send(NamedTuple):

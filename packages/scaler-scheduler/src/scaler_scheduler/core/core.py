@@ -8,7 +8,6 @@ the larger the batches (BAT-4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
@@ -33,6 +32,7 @@ from scaler_protocol.messages import (
     TaskSamples,
     WorkerStatus,
 )
+from scaler_protocol.records import dataclass
 from scaler_protocol.session import Complained, Lost, Opened, Received
 from scaler_scheduler.core import (
     admission,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import PutShared
+from scaler_protocol.records import dataclass
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core.values import SharedFile
 

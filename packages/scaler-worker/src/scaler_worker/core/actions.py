@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Message
+from scaler_protocol.records import dataclass
 
 NO_NUMBERS: Mapping[TaskId, int] = {}
 

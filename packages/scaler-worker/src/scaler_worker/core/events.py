@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from scaler_protocol.records import dataclass
 from scaler_protocol.session import Lost, Opened, Received
 
 TaskEnd = tuple[int, int, int, float, bytes, bytes]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler.client.core.records import Collector, Outcomes
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import Capability, Explanation, Message
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

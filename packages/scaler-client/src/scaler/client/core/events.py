@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler.client.core.records import GraphBatch, Submission
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
+from scaler_protocol.records import dataclass
 from scaler_protocol.session import SessionEvent
 
 
