@@ -85,9 +85,17 @@ class _Aside:
         return type(self._value), (pickle.PickleBuffer(self._value),)
 
 
+#: What large bytes leave of their pickle, alone and as the only argument of a call, is always the same.
+_ONE_BYTES, _ONE_ARGUMENT = (
+    pickle.dumps(value, PROTOCOL, buffer_callback=lambda _: None) for value in (_Aside(b""), ((_Aside(b""),), {}))
+)
+
+
 def dumps(value: object) -> list[Buffer]:
     """The bytes of a value, in pieces to be sent one after another."""
     if _is_large(value):
+        if type(value) is bytes:
+            return _frame(_ONE_BYTES, [memoryview(value)])
         value = _Aside(value)  # type: ignore[arg-type]
     elif is_plain(value):
         return [pickle.dumps(value, PROTOCOL)]
@@ -145,6 +153,8 @@ def dumps_call(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Buf
     """The part 0 of one PACKED call. (BAT-6)"""
     if not keywords and _SMALL_TYPES.issuperset(map(type, arguments)):
         return [pickle.dumps((arguments, keywords), PROTOCOL)]
+    if len(arguments) == 1 and not keywords and type(arguments[0]) is bytes and _is_large(arguments[0]):
+        return _frame(_ONE_ARGUMENT, [memoryview(arguments[0])])
     # One that is given twice is still one object when it is read.
     aside = {id(value): _Aside(value) for value in (*arguments, *keywords.values()) if _is_large(value)}
     if aside:
