@@ -85,10 +85,13 @@ class _Aside:
         return type(self._value), (pickle.PickleBuffer(self._value),)
 
 
+def _without_bytes(value: object) -> bytes:
+    return pickle.dumps(value, PROTOCOL, buffer_callback=lambda _buffer: None)
+
+
 #: What large bytes leave of their pickle, alone and as the only argument of a call, is always the same.
-_ONE_BYTES, _ONE_ARGUMENT = (
-    pickle.dumps(value, PROTOCOL, buffer_callback=lambda _: None) for value in (_Aside(b""), ((_Aside(b""),), {}))
-)
+_ONE_BYTES = _without_bytes(_Aside(b""))
+_ONE_ARGUMENT = _without_bytes(((_Aside(b""),), {}))
 
 
 def dumps(value: object) -> list[Buffer]:
