@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from scaler_conformance import known, manifest
+from scaler_conformance import interop, known, manifest
 from scaler_conformance.case import LAYERS, Case, all_cases
 from scaler_conformance.manifest import ManifestError
 from scaler_conformance.report import TRANSCRIPTS, Report, transcript_name, write
@@ -32,6 +32,15 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--case", action="append", metavar="PATTERN", help="only cases such as SCH-2 or 'HSK-*/a-late-*'"
     )
+    parser.add_argument(
+        "--with",
+        action="append",
+        dest="others",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="another port's manifest, for the layer interop: its roles work with those of this one; may be repeated",
+    )
     parser.add_argument("--out", type=Path, default=Path("conformance-report"), metavar="FOLDER")
     parser.add_argument("--seed", type=int, default=0, help="of the generated sequences (default: 0, always the same)")
     parser.add_argument("--full", action="store_true", help="longer generated runs, and all that takes its time")
@@ -47,14 +56,28 @@ def perform(chosen: argparse.Namespace) -> int:
         port.role(role)
     roles = [role for role in port.roles if not chosen.role or role in chosen.role]
     plan = {role: select(all_cases(), role, chosen.layer, chosen.case) for role in roles}
-    if not any(plan.values()):
+    casts = _casts(port, roles, chosen)
+    if not any(plan.values()) and not casts:
         raise ManifestError("no case fits --role, --layer and --case; `run --list` without them shows all")
     if chosen.list:
         for role, cases in plan.items():
             for case in cases:
                 print(f"{role:<10} {case.layer:<10} {case.id}")
+        for cast in casts:
+            print(f"{'together':<10} {interop.LAYER:<10} {cast.name}")
         return 0
-    return _run(port, plan, chosen)
+    return _run(port, plan, casts, chosen)
+
+
+def _casts(port: manifest.Manifest, roles: list[str], chosen: argparse.Namespace) -> list[interop.Cast]:
+    """Who works together: roles of this port with each other, if it has all, and with those of other ports."""
+    is_asked = interop.LAYER in chosen.layer if chosen.layer else bool(chosen.others)
+    if not is_asked or chosen.case:
+        return []
+    casts = interop.casts(port, [manifest.read(path) for path in chosen.others], roles)
+    if not casts:
+        raise ManifestError("interop takes a client, a scheduler, a storage and a worker: add manifests that have them")
+    return casts
 
 
 def select(cases: list[Case], role: str, layers: list[str] | None, patterns: list[str] | None) -> list[Case]:
@@ -72,7 +95,9 @@ def _matches(case: Case, pattern: str) -> bool:
     return pattern in case.clauses or fnmatch.fnmatchcase(case.id, pattern)
 
 
-def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.Namespace) -> int:
+def _run(
+    port: manifest.Manifest, plan: dict[str, list[Case]], casts: list[interop.Cast], chosen: argparse.Namespace
+) -> int:
     began_at = time.monotonic()
     excuses = known.read(port.path.parent)
     outcomes: list[Outcome] = []
@@ -86,6 +111,12 @@ def _run(port: manifest.Manifest, plan: dict[str, list[Case]], chosen: argparse.
         if runner.gave_up:
             print(f"{role}: {runner.gave_up}")
             partial.append(f"{role}: {runner.gave_up}")
+    progress = Progress("together", len(casts) * len(interop.STEPS), chosen.out, is_quiet=chosen.quiet)
+    for cast in casts:
+        for outcome in interop.play(port, cast):
+            outcomes.append(known.excuse(outcome, excuses))
+            progress.told(outcomes[-1])
+    progress.end()
     for entry in known.stale(excuses, outcomes) if not chosen.case and not chosen.layer and not chosen.role else ():
         raise ManifestError(f"{known.FILE}: {entry.case!r} fits no case that was played; remove the entry")
     seconds = time.monotonic() - began_at
