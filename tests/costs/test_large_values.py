@@ -90,7 +90,8 @@ def test_messages_of_an_echo(server):
 
 def test_calls_of_the_system():
     """Each is a microsecond or more. Mapping is a call of a type, which is not counted."""
-    memory_files.open_file(memory_files.create(new_object_id()).reference(), 0)  # after which it knows the device
+    first = memory_files.create(new_object_id())
+    memory_files.open_file(first.reference(), 0)  # after which it knows the device of memory files
     file, written = calls_of(memory_files.create, new_object_id(), [DATA])
     assert written == ["memfd_create", "writev", "fchmod", "fcntl"]
     opened, found = calls_of(memory_files.open_file, file.reference(), len(DATA))
