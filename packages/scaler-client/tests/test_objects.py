@@ -15,7 +15,8 @@ from scaler.client.serializer.default import DefaultSerializer
 from scaler.utility.exceptions import (
     MissingObjects,
 )
-from scaler_protocol import codes
+from scaler_protocol import codes, task_context, values
+from scaler_protocol.ids import ObjectId, TaskId, content_id
 
 
 def keyword_only(a: int, *, b: int = 1) -> tuple[int, int]:
@@ -36,6 +37,34 @@ def test_objects_are_sent_once_and_used_by_reference(client: Client, cluster: Fa
     assert client.submit(any_keywords, x=reference).result(WAIT) == {"x": [1, 2, 3]}
     assert client.get({"data": reference, "sum": (sum, "data")}, keys=["sum"]) == {"sum": 6}
     assert client.submit(isinstance, [reference], list).result(WAIT), "inside a container it is not resolved"
+
+
+def test_a_task_that_calls_itself_stores_no_function(client: Client, cluster: FakeCluster) -> None:
+    """Whoever submitted it has, and keeps it for as long as the task runs. (CLI-3)"""
+    function = content_id(values.join(values.dumps(abs)))
+
+    class Here:
+        """As much of a running task as a call looks at."""
+
+        task_id, depth, priority = TaskId(b"t" * 16), 1, 0
+
+        def __init__(self) -> None:
+            self.function: ObjectId | None = function
+
+    here: Any = Here()
+    stored = set(cluster.objects)
+    cluster.hold()
+    task_context.set_current(here)
+    try:
+        own = client.submit(abs, -1)
+        here.function = None
+        assert set(cluster.objects) == stored
+        client.submit(abs, -2)
+        assert set(cluster.objects) == {*stored, function}, "the task has ended: now it is this client's own"
+    finally:
+        task_context.set_current(None)
+    cluster.release()
+    assert own.result(WAIT) == 1
 
 
 def test_clear_cancels_and_invalidates_and_the_client_goes_on(client: Client, cluster: FakeCluster) -> None:

@@ -69,6 +69,7 @@ class FakeStorage:
     endpoint: RouterEndpoint
     objects: dict[ObjectId, bytes] = field(default_factory=dict)
     owners: dict[ObjectId, PeerId] = field(default_factory=dict)
+    got: list[ObjectId] = field(default_factory=list)
 
     def on_received(self, peer_id: PeerId, message: Message) -> None:
         reply: Message
@@ -84,6 +85,7 @@ class FakeStorage:
         self.endpoint.send(peer_id, reply)
 
     def _value(self, get: Get) -> Message:
+        self.got.append(get.object_id)
         data = self.objects.get(get.object_id)
         if data is None:
             return ObjectReply(get.request_id, NO_SUCH_OBJECT, "there is no such object")

@@ -55,6 +55,7 @@ def test_tasks_nest_fifty_deep_through_one_place(cluster: Any, worker: Any, tmp_
             cluster.wait_until(path.exists, f"depth {depth} to begin")
     results = cluster.wait_results(ids, "all depths to end")
     assert [result.loaded for result in results] == list(range(51))
+    assert len(cluster.storage.got) == 1, "one processor has fetched the function, and the others got it from the agent"
 
 
 def test_a_blocked_task_lends_its_place_to_its_equals_and_waits_to_get_it_back(

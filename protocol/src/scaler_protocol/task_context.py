@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ObjectId, TaskId
 
 
 class TaskContext(Protocol):
     @property
     def task_id(self) -> TaskId: ...
+
+    @property
+    def function(self) -> ObjectId | None:
+        """What it runs: its submitter keeps that in storage while the task has not ended. None: it has."""
 
     @property
     def depth(self) -> int: ...

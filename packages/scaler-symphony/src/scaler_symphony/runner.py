@@ -32,6 +32,7 @@ class SymphonyTask:
 
     def __init__(self, request: Request) -> None:
         self.task_id = TaskId(request.task_id)
+        self.function: ObjectId | None = ObjectId(request.function)
         self.depth = request.depth
         self.priority = request.priority
         self.scheduler_address = request.scheduler_address

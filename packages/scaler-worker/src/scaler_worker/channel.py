@@ -24,6 +24,7 @@ CONTEXT = 2  # context number, client, call format, keywords, serializer, depth,
 RESUME = 3
 RECLAIM = 4  # serial
 CONFIGURE = 5  # scheduler address, storage address, inline bytes, seconds that objects are kept
+CODE = 6  # id and bytes of a function or serializer that the next slice names, so that it need not be fetched
 
 # From the processor.
 ENDED = 1
@@ -32,6 +33,7 @@ BLOCKED = 3
 RESUME_WANTED = 4
 GAVE_BACK = 5
 PRINTED = 6
+FETCHED = 7  # id and bytes of a function or serializer: the agent keeps it for the next processor
 
 HEAD = Struct("<IBBBBQQ")
 """Bytes that follow; what it is; status or stream; value kind; profile bytes; task number; nanoseconds or serial."""
@@ -96,7 +98,7 @@ class ReportReader:
             length, kind, status, value_kind, profile_bytes, number, amount = unpack(data, position)
             begin = position + head_bytes
             end = begin + length
-            if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= PRINTED:
+            if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= FETCHED:
                 raise ChannelError(f"a frame of kind {kind} and {length} bytes")
             if end > size:
                 break

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskHeader
 from scaler_worker import channel
 from scaler_worker.channel import ChannelError, Report, ReportReader, pack_order
+from scaler_worker.code import Code
 from scaler_worker.core.events import (
     Event,
     GaveBack,
@@ -26,6 +27,7 @@ from scaler_worker.core.events import (
 
 READS_AT_ONCE = 8
 REMEMBERED_CONTEXTS = 256
+REMEMBERED_FUNCTIONS = 4096
 
 _Key = tuple[object, ...]
 
@@ -41,7 +43,7 @@ def _parts_behind(task: Task, numbers: Mapping[TaskId, int]) -> list[object]:
 
 
 class ProcessorLink:
-    def __init__(self, number: int, slot: int, end: socket.socket) -> None:
+    def __init__(self, number: int, slot: int, end: socket.socket, code: Code) -> None:
         self.number = number
         self.slot = slot
         self.end = end
@@ -51,6 +53,8 @@ class ProcessorLink:
         self.interrupt_number = 0
         self.reclaim_serial = 0
         self._reader = ReportReader()
+        self._code = code
+        self._told: set[ObjectId] = set()  #: functions and serializers that it has been handed tasks of
         self._unsent = bytearray()
         self._contexts: dict[_Key, int] = {}  #: what the processor has been told of headers
         self._last_context = 0
@@ -69,8 +73,20 @@ class ProcessorLink:
             )
             for task in tasks
         ]  # fmt: skip
+        named = {task.function for task in tasks}
+        if not self._told.issuperset(named):
+            self._tell(named - self._told)
         uses = Counter(numbers[other] for task in tasks for other in task.awaits or ()) if numbers else {}
         self.send(pack_order(channel.RUN, rows, dict(uses)))
+
+    def _tell(self, functions: Iterable[ObjectId]) -> None:
+        if len(self._told) > REMEMBERED_FUNCTIONS:
+            self._told.clear()
+        self._told.update(functions)
+        for object_id in functions:
+            content = self._code.get(object_id)
+            if content is not None:
+                self.send(pack_order(channel.CODE, object_id, content))
 
     def _context(self, header: TaskHeader) -> int:
         """What the processor knows this header by. Tasks of a batch share one header, so the first test nearly always
@@ -87,6 +103,8 @@ class ProcessorLink:
                 self._contexts.clear()
             self._last_context = number = self._last_context + 1
             self._contexts[key] = number
+            if header.serializer:
+                self._tell((header.serializer,))
             self.send(pack_order(channel.CONTEXT, number, *key))
         self._last_header, self._last_header_context = header, number
         return number
@@ -146,6 +164,9 @@ class ProcessorLink:
             kind, status, value_kind, number, amount, profile, value = report
             if kind == channel.ENDED:
                 ends.append((number, status, value_kind, amount * 1e-9, value, profile))
+                continue
+            if kind == channel.FETCHED:
+                self._code.keep(value)
                 continue
             if ends:
                 events.append(TasksEnded(self.number, ends))

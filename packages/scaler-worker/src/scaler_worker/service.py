@@ -28,6 +28,7 @@ from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
 from scaler_worker import channel, zygote
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
+from scaler_worker.code import Code
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events
 from scaler_worker.core.processors import State
@@ -75,6 +76,7 @@ class Agent:
             suspends_hard=config.suspends_hard,
         )
         self.core = AgentCore(settings)
+        self._code = Code()
         self._links: dict[int, ProcessorLink] = {}  #: by processor number
         self._by_descriptor: dict[int, ProcessorLink] = {}  #: those that are polled
         self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
@@ -329,7 +331,7 @@ class Agent:
         self._page.write(slot, 0, 0)
         self._zygote.spawn(action.processor, slot, processor_end)
         processor_end.close()
-        link = ProcessorLink(action.processor, slot, agent_end)
+        link = ProcessorLink(action.processor, slot, agent_end, self._code)
         self._links[action.processor] = link
         link.send(self._configuration)
         self._watch(link)

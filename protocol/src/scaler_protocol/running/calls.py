@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,8 +68,10 @@ class Objects:
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
-        #: objects that came with the task, and need not be fetched
-        self.brought: Mapping[ObjectId, Buffer] = {}
+        #: functions and serializers that came with the tasks, and need not be fetched
+        self.brought: dict[ObjectId, bytes] = {}
+        #: told of those that were
+        self.fetched: Callable[[ObjectId, bytes], None] | None = None
         self.kept = KeptValues()
         #: one and the same dict for ever: the processor loop looks functions up in it by itself
         self.loaded: OrderedDict[ObjectId, Any] = OrderedDict()
@@ -91,6 +93,7 @@ class Objects:
             self._renewed_at = now
             self._older = dict(self.loaded)
             self.loaded.clear()
+            self.brought.clear()
 
     def seconds_to_forget(self, now: float) -> float | None:
         """Until `forget_unused` has something to do; None while nothing is kept."""
@@ -111,7 +114,7 @@ class Objects:
             if object_id in self._older:
                 loaded = self._older.pop(object_id)
             else:
-                loaded = self._read(self.fetch(object_id, f"the task's {what}"))
+                loaded = self._read(self._code(object_id, what))
         except TaskFailed:
             raise
         except Exception as error:
@@ -123,14 +126,18 @@ class Objects:
             self.loaded.popitem(last=False)
         return loaded
 
-    def _read(self, content: Buffer) -> Any:
-        if bytes(content[: len(PREFIX)]) == PREFIX:
-            return self._named.find(bytes(content))
-        return values.loads(content)
+    def _code(self, object_id: ObjectId, what: str) -> bytes:
+        content = self.brought.pop(object_id, None)
+        if content is None:
+            content = bytes(self.fetch(object_id, f"the task's {what}"))
+            if self.fetched is not None:
+                self.fetched(object_id, content)
+        return content
+
+    def _read(self, content: bytes) -> Any:
+        return self._named.find(content) if content.startswith(PREFIX) else values.loads(content)
 
     def fetch(self, object_id: ObjectId, what: str) -> Buffer:
-        if object_id in self.brought:
-            return self.brought[object_id]
         try:
             return self._connected().get(object_id, OBJECT_WAIT_SECONDS)
         except ObjectNotFound as error:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.running.calls import Context
 
 
 class ProcessorTask:
     """One object for the life of the processor; what it says is about the task that is running now."""
 
-    def __init__(self, block: Callable[[], None], unblock: Callable[[], None]) -> None:
-        self._task: tuple[TaskId, Context | None] = (TaskId(b""), None)
+    def __init__(self, block: Callable[[], None], unblock: Callable[[], None], is_running: Callable[[], bool]) -> None:
+        self._task: tuple[TaskId, ObjectId, Context | None] = (TaskId(b""), ObjectId(b""), None)
         self.scheduler_address = ""
         self.storage_address = ""
         self._send_block = block
         self._wait_for_place = unblock
+        self._is_running = is_running
         self._lock = threading.Lock()
         self._blocked_count = 0
 
-    def begin(self, task_id: TaskId, context: Context) -> None:
+    def begin(self, task_id: TaskId, function: ObjectId, context: Context) -> None:
         """Called for every task; few ask for what it is."""
-        self._task = (task_id, context)
+        self._task = (task_id, function, context)
         self._blocked_count = 0
 
     @property
@@ -31,13 +32,17 @@ class ProcessorTask:
         return self._task[0]
 
     @property
+    def function(self) -> ObjectId | None:
+        return self._task[1] if self._is_running() else None
+
+    @property
     def depth(self) -> int:
-        context = self._task[1]
+        context = self._task[2]
         return context.depth if context is not None else 0
 
     @property
     def priority(self) -> int:
-        context = self._task[1]
+        context = self._task[2]
         return context.priority if context is not None else 0
 
     def block(self) -> None:

@@ -27,6 +27,7 @@ from typing import Any
 
 from scaler_protocol import task_context
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
+from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import Limits
 from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, Pieces, arguments_of, result_of
 from scaler_protocol.running.ends import call_with_flags, failed_end
@@ -34,6 +35,7 @@ from scaler_protocol.running.named import NamedFunctions
 from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
+from scaler_worker.code import LARGEST_BYTES
 from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
@@ -75,9 +77,10 @@ class ProcessorLoop:
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
         self._objects = Objects(named)
+        self._objects.fetched = self._send_fetched
         self._housekeeping = housekeeping
         self._functions = self._objects.loaded
-        self._task = ProcessorTask(self._send_block, self._wait_for_place)
+        self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running))
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
         self._is_signalled = False
@@ -97,6 +100,7 @@ class ProcessorLoop:
             channel.RESUME: self._on_resume,
             channel.RECLAIM: self._on_reclaim,
             channel.CONFIGURE: self._on_configure,
+            channel.CODE: self._on_code,
         }
 
     def run(self) -> None:
@@ -175,6 +179,10 @@ class ProcessorLoop:
         self._objects.retention_seconds = retention_seconds
         self._inline_bytes = inline_bytes
 
+    def _on_code(self, object_id: ObjectId, content: bytes) -> None:
+        """Read when a task needs it: reading it may run code of its own, and fail."""
+        self._objects.brought[object_id] = content
+
     # ------------------------------------------------------------ tasks
 
     def _run_waiting(self) -> None:
@@ -206,7 +214,7 @@ class ProcessorLoop:
             if function is None:
                 function = self._objects.load_function(function_id)
                 started_ns = perf_counter_ns()  # fetching it says nothing about the next call
-            self._task.begin(task_id, context)
+            self._task.begin(task_id, function_id, context)
             if context.is_plain and type(parts) is bytes:
                 arguments, keywords = loads(parts)
             else:
@@ -334,6 +342,10 @@ class ProcessorLoop:
     def _send_printed(self, number: int, stream: int, text: str) -> None:
         value = text.encode("utf-8", "replace")
         self._write(pack_report(channel.PRINTED, number, value, status=stream))
+
+    def _send_fetched(self, object_id: ObjectId, content: bytes) -> None:
+        if len(content) <= LARGEST_BYTES:
+            self._write(pack_report(channel.FETCHED, self._running, object_id + content))
 
     def _leave_in_fork(self) -> None:
         """A child that the task forks is no processor: what it does must not reach the agent."""
