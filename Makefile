@@ -26,6 +26,9 @@ help:  ## this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
+# As pip compiles what it installs, except editable: else, where Python is told to write none, each start compiles all of it.
+BYTECODE = $(BIN)/python -m compileall -q $(addsuffix /src,$(PARTS))
+
 setup: $(READY)  ## make .venv with every part of Scaler, editable, and the development tools
 	@echo "$(VENV) is ready"
 
@@ -39,6 +42,7 @@ $(READY): $(INPUTS)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
 		$(foreach part,$(PARTS),--editable $(part)) .
+	@$(BYTECODE)
 	@touch $@
 
 # What some tests drive besides Python: a real Slurm and Prometheus, the libraries of the C++ port, a browser. Without
@@ -85,6 +89,7 @@ simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virt
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 bench: $(READY)  ## every workload side by side with ProcessPoolExecutor; ARGS="--quick --peer NAME=PYTHON"
+	@$(BYTECODE)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 bench-scale: $(READY)  ## what a task costs the scheduler with 10 to 10,000 workers; plots in build/scale; ARGS=--quick

@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import capnp
-
 SCHEMA_FILES = ("constants", "session", "tasks", "workers", "objects", "monitor", "managers", "envelope")
 
 
@@ -25,6 +23,8 @@ def schema_directory() -> Path:
 @lru_cache(maxsize=1)
 def load() -> dict[str, Any]:
     """Every file of the schema by its name, parsed once per process (about 1 ms a file)."""
+    import capnp  # brings asyncio and TLS along: a program that starts a cluster has started it by now
+
     # A parser of our own: the same file ids in somebody else's parser do not disturb it, and a second version of the
     # schema may live beside it.
     parser = capnp.SchemaParser()

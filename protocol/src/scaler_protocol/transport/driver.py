@@ -3,14 +3,17 @@ much per message as to watch the descriptor and drain."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from scaler_protocol.session import SessionEvent
 from scaler_protocol.transport.dealer import DealerEndpoint
 from scaler_protocol.transport.router import RouterEndpoint
+
+if TYPE_CHECKING:
+    import asyncio
 
 Endpoint = RouterEndpoint | DealerEndpoint
 Handler = Callable[[list[SessionEvent], float], None]
@@ -52,6 +55,8 @@ class AsyncioDriver:
 
     def start(self) -> None:
         """Inside the running loop."""
+        import asyncio  # here, because clients import this package too
+
         self._loop = asyncio.get_running_loop()
         self.wake()
 

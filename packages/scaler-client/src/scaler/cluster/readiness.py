@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler_protocol import codes
+from scaler_protocol.codec.registry import registry
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Timers
 from scaler_protocol.process.ports import answers
@@ -34,6 +35,7 @@ def wait_until_ready(
         if time.monotonic() > end_at:
             raise ClusterStartError(f"the cluster at {address} did not start in {timeout_seconds:g} s: {found}")
 
+    registry()  # while they import what they need, we do too
     # Who dials too early is heard when ZeroMQ tries again, which may take a fifth of a second.
     while not answers(address):
         check("the scheduler did not answer")

@@ -1,0 +1,60 @@
+"""What a start takes, in things that can be counted: programs started, modules imported.
+
+A module costs a third of a millisecond to a few, in each program that imports it (decision 0011). Who exceeds a bound
+has made every start slower: import it where it is needed, or say here what it is worth.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from scaler import SchedulerClusterCombo
+from scaler.cluster.warm import can_start_warm
+from tests.support.processes import WAIT, until
+
+BEFORE_A_CLUSTER_IS_STARTED = ("argcomplete", "asyncio", "capnp", "email", "http", "prometheus_client", "ssl", "numpy")
+"""What `import scaler` must not wait for: most of it only comes with the first message."""
+IN_NO_ROLE = ("aiohttp", "argcomplete", "email", "http", "multiprocessing", "numpy", "prometheus_client", "tqdm")
+
+
+def imported_by(statement: str) -> set[str]:
+    program = f"import sys; before = set(sys.modules); {statement}; print(*(set(sys.modules) - before))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT, check=True)
+    return set(ended.stdout.split())
+
+
+def test_a_client() -> None:
+    modules = imported_by("import scaler")
+    assert not modules.intersection(BEFORE_A_CLUSTER_IS_STARTED)
+    assert len(modules) <= 310, "282 were counted"
+
+
+@pytest.mark.parametrize(
+    ("module", "counted"), (("scaler_storage", 269), ("scaler_scheduler", 292), ("scaler_worker", 310))
+)
+def test_a_role(module: str, counted: int) -> None:
+    """And a tenth: Pythons differ in what their own modules import."""
+    modules = imported_by(f"import {module}.__main__")
+    assert not modules.intersection(IN_NO_ROLE)
+    assert len(modules) <= counted * 1.1
+
+
+@pytest.mark.skipif(not can_start_warm(), reason="needs Linux 5.3")
+def test_a_cluster_starts_one_program() -> None:
+    """Those who were forked from one program have its stack where it had it; another program has another one."""
+    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING"):
+        until(lambda: len(family()) == 10, "warm process, three parts; agent, zygote and processor of each worker run")
+        assert len({stack_of(child.pid) for child in family()}) == 1
+
+
+def family() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def stack_of(process_id: int) -> int:
+    with open(f"/proc/{process_id}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[25])
