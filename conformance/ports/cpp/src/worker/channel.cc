@@ -55,10 +55,13 @@ bool Channel::pump() {
     }
 }
 
+bool Channel::hasNext() const {
+    return unread_.size() >= lengthBytes && unread_.size() - lengthBytes >= numberAt<uint64_t>(unread_, 0);
+}
+
 std::optional<Json> Channel::next() {
-    if (unread_.size() < lengthBytes) return std::nullopt;
+    if (!hasNext()) return std::nullopt;
     size_t length = numberAt<uint64_t>(unread_, 0);
-    if (unread_.size() < lengthBytes + length) return std::nullopt;
     Json frame = Json::from_cbor(unread_.begin() + lengthBytes, unread_.begin() + static_cast<ssize_t>(lengthBytes + length));
     unread_.erase(0, lengthBytes + length);
     return frame;

@@ -23,6 +23,7 @@ public:
     // For the agent, whose end does not block: false when the other end is gone.
     void queue(const Json& frame);
     bool pump();
+    bool hasNext() const;
     std::optional<Json> next();
 
     // For the processor, which has nothing else to do: nothing when the agent is gone.

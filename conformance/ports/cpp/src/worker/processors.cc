@@ -170,6 +170,10 @@ void Processors::addTo(std::vector<zmq::pollitem_t>& items) {
     }
 }
 
-Seconds Processors::nextDeadline() const { return std::numeric_limits<Seconds>::infinity(); }
+// A processor may have answered while its call was written: that has been read, and no descriptor tells of it any more.
+Seconds Processors::nextDeadline() const {
+    bool isAnswered = std::any_of(all_.begin(), all_.end(), [](const auto& one) { return one->channel.hasNext(); });
+    return isAnswered ? 0 : std::numeric_limits<Seconds>::infinity();
+}
 
 }  // namespace scaler
