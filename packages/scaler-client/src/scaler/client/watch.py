@@ -114,7 +114,10 @@ class Watch:
 
     def _forget_socket(self) -> None:
         if self._descriptor >= 0:
-            self._descriptors.unregister(self._descriptor)
+            try:
+                self._descriptors.unregister(self._descriptor)
+            except OSError:
+                pass  # it was closed since, and so is watched no longer
             self._descriptor = -1
             self._watched = None, 0
 
