@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from scaler_protocol.records import dataclass
+from scaler_protocol.records import complete, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,16 @@ def test_whichever_method_comes_first(first: str) -> None:
     elif first == "__repr__":
         assert repr(bare).endswith("Fresh(x=6)")
     assert Fresh() == Fresh(5) and hash(Fresh()) == hash((5,)) and repr(Fresh()).endswith("Fresh(x=5)")
+
+
+def test_it_can_be_made_before_it_is_used() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Fresh:
+        x: int = 5
+
+    late = Fresh.__init__
+    complete(Fresh)
+    assert Fresh.__init__ is not late and Fresh() == Fresh(5)
 
 
 def test_it_is_frozen_and_has_no_more_than_its_fields() -> None:

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+
+    def complete(*classes: type) -> None: ...
 else:
     import dataclasses
 
     def dataclass(*, slots, frozen=False):
         assert slots, "who has no slots wants the standard dataclass"
         return lambda cls: _record(cls, frozen)
+
+    def complete(*classes):
+        """Now: in a process that is about to be forked, so that not each of its children compiles."""
+        for cls in classes:
+            cls.__eq__(object.__new__(cls), None)
 
     def _record(cls, frozen):
         cls.__doc__ = cls.__doc__ or cls.__name__  # else `inspect` is asked for a signature

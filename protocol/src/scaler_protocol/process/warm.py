@@ -24,7 +24,17 @@ import socket
 import sys
 from dataclasses import dataclass
 
+from scaler_protocol import messages
 from scaler_protocol.codec.registry import registry
+from scaler_protocol.records import complete
+from scaler_protocol.session import Lost, Opened
+
+RECORDS = (
+    messages.Hello, messages.Welcome, Opened, Lost, messages.Ping, messages.Pong, messages.Bye, messages.Submit,
+    messages.Dispatch, messages.Results, messages.Credit, messages.ProcessorStatus, messages.Get, messages.Value,
+    messages.ObjectReply, messages.ClusterStatus, messages.WorkerEntry, messages.Count,
+)  # fmt: skip
+"""What a cluster uses from its first tasks on: 3 MiB less in all than if each process made its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,7 @@ def main() -> int:
 
 def warm_up(modules: list[str]) -> None:
     registry()
+    complete(*RECORDS)
     for module in modules:
         try:
             importlib.import_module(f"{module}.__main__")
