@@ -1,5 +1,5 @@
 """The way to the object storage for everybody who is not one: blocking calls for any number of threads (spec STO)."""
 
-from scaler_protocol.objects.client import ObjectClient, PendingGet, PendingPut
+from scaler_protocol.objects.client import ObjectClient, PendingPut
 
-__all__ = ["ObjectClient", "PendingGet", "PendingPut"]
+__all__ = ["ObjectClient", "PendingPut"]

@@ -87,22 +87,21 @@ class ObjectClient:
         """The value, in memory that may be written to and is nobody else's. Waits for an object that does not exist
         yet; ObjectNotFound if none comes in that time."""
         link = self._link()
-        file = link.directory.open(object_id) if link.directory is not None else None
+        directory = link.directory
+        file = None if directory is None else directory.open(object_id)
         if file is not None:
             return file.content()
         operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
         link.run(operation)
-        return _value_of(link, operation)
-
-    def start_get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> PendingGet | None:
-        """The same in two steps. None where that gains nothing: where memory is not shared the bytes themselves would
-        come now, and where the storage has a directory, `get` need not ask."""
-        link = self._link()
-        if not link.shares_memory or link.directory is not None:
-            return None
-        operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
-        link.start(operation)
-        return PendingGet(link, operation)
+        if operation.shared is not None:
+            try:
+                return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
+            except memory_files.Unreadable:
+                # It was released meanwhile, or is there for the storage's own user only.
+                operation = operation.without_sharing()
+                link.run(operation)
+        assert operation.value is not None
+        return operation.value
 
     def release(self, owner: PeerId, ids: Sequence[ObjectId], *, wait: bool = True) -> None:
         """This owner needs these objects no longer. With `wait=False` it is done in the background, still in order
@@ -179,28 +178,6 @@ class PendingPut:
         except NotShared:
             assert self._otherwise is not None, "only memory files are refused for not being shared"
             self._link.run(self._otherwise())
-
-
-class PendingGet:
-    def __init__(self, link: Link, operation: GetOperation) -> None:
-        self._link = link
-        self._operation = operation
-
-    def finish(self) -> Buffer:
-        self._link.finish(self._operation)
-        return _value_of(self._link, self._operation)
-
-
-def _value_of(link: Link, operation: GetOperation) -> Buffer:
-    if operation.shared is not None:
-        try:
-            return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
-        except memory_files.Unreadable:
-            # It was released meanwhile, or is there for the storage's own user only.
-            operation = operation.without_sharing()
-            link.run(operation)
-    assert operation.value is not None
-    return operation.value
 
 
 def _close_own(links: dict[int, Link]) -> None:

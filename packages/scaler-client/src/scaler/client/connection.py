@@ -37,7 +37,7 @@ from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
-from scaler_protocol.messages import NO_TASK, Buffer, Hello, Submit, Timers, Welcome
+from scaler_protocol.messages import NO_TASK, Hello, Submit, Timers, Welcome
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
@@ -215,20 +215,13 @@ class Connection:
             self._drive(is_readable=False)
             return deferred + self._core.collectors_of(owner)
 
-    def decode_one(
-        self,
-        outcomes: Outcomes,
-        deserialize: Callable[[Any], Any],
-        *,
-        keeps_object: bool = False,
-        fetch: Callable[[ObjectId], Buffer] | None = None,
-    ) -> Any:
+    def decode_one(self, outcomes: Outcomes, deserialize: Callable[[Any], Any], *, keeps_object: bool = False) -> Any:
         """The value of a task that ended alone, fetched if need be, or its exception raised. Runs user code."""
         if outcomes.statuses and outcomes.statuses[0] != codes.STATUS_SUCCESS:
             raise errors.exception_of(errors.task_error_of(outcomes))
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
             object_id = ObjectId(bytes(outcomes.payload))
-            data = (fetch or self._storage.get)(object_id)
+            data = self._storage.get(object_id)
             if not keeps_object:
                 self.post(events.Unneeded((object_id,)), is_batch=True)
             return deserialize(data)

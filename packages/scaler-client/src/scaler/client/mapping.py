@@ -19,8 +19,7 @@ from scaler.client.options import CallOptions
 from scaler.client.pipeline import Pipeline
 from scaler.client.waiting import yielding
 from scaler_protocol import codes, values
-from scaler_protocol.ids import ObjectId, TaskId
-from scaler_protocol.messages import Buffer
+from scaler_protocol.ids import TaskId
 
 FIRST_BATCH = 16
 LARGEST_BATCH = 2_048
@@ -30,10 +29,6 @@ WINDOW_BYTES = 64 * 1024 * 1024
 """How much may be on its way: an iterable without end, or slower workers, never fill anybody's memory."""
 SLOW_SECONDS = 0.002
 """A batch that takes longer than this to come out of its iterable leaves as it is."""
-
-
-PREFETCHED = 16
-"""So many large values are asked for before they are needed. Where memory is shared only a reference comes of each."""
 
 
 class Gathering:
@@ -46,8 +41,6 @@ class Gathering:
         self.positions: dict[TaskId, int] = {}
         self.sent_bytes = 0
         self._arrived: deque[Outcomes] = deque()
-        #: large values that were asked for and have not been taken yet
-        self._fetches: dict[ObjectId, Callable[[], Buffer]] = {}
         self._condition = threading.Condition(threading.Lock())
         self._is_over = False
 
@@ -80,21 +73,7 @@ class Gathering:
             self.calls.connection.hasten()
             yielding(lambda: self._wait(end_at))
         while self._arrived:
-            self._prefetch()
             self._place(self._arrived.popleft())
-
-    def _prefetch(self) -> None:
-        """Ask for the first of the large values that have arrived, all at once."""
-        for outcomes in list(self._arrived)[:PREFETCHED]:
-            for object_id in result_objects(outcomes):
-                if len(self._fetches) == PREFETCHED:
-                    return
-                if object_id not in self._fetches:
-                    self._fetches[object_id] = self.calls.connection.storage.start_get(object_id)
-
-    def _fetch(self, object_id: ObjectId) -> Buffer:
-        fetch = self._fetches.pop(object_id, None)
-        return self.calls.connection.storage.get(object_id) if fetch is None else fetch()
 
     def abandon(self) -> None:
         """Cancel what has not ended."""
@@ -137,7 +116,7 @@ class Gathering:
                 if status != codes.STATUS_SUCCESS:
                     failed.append((position, one))
                 else:
-                    value = connection.decode_one(one, deserialize, keeps_object=True, fetch=self._fetch)
+                    value = connection.decode_one(one, deserialize, keeps_object=True)
                     self.values[position] = value
         finally:
             objects = result_objects(outcomes)

@@ -103,11 +103,6 @@ class Storage:
     def get(self, object_id: ObjectId) -> Buffer:
         return _translated(lambda: self._connected().get(object_id))
 
-    def start_get(self, object_id: ObjectId) -> Callable[[], Buffer]:
-        """The same, without waiting for it where that is possible: what is returned gets it."""
-        started = _translated(lambda: self._connected().start_get(object_id))
-        return partial(self.get, object_id) if started is None else partial(_translated, started.finish)
-
     def release(self, ids: Iterable[ObjectId]) -> None:
         """Never waits. An object that cannot be released now goes when this client leaves."""
         batch = list(ids)
