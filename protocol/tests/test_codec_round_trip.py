@@ -79,6 +79,15 @@ def test_a_payload_is_handed_on_and_never_copied() -> None:
     assert decoded.message.payload is frame
 
 
+@pytest.mark.parametrize("form", ("B", "i", ("i", (3, 2)), ("B", (24, 1))), ids=str)
+def test_a_frame_is_as_long_as_its_bytes(form: Any) -> None:
+    """Whatever the items of a view are that somebody sends: nobody behind the codec asks again."""
+    items = memoryview(bytes(range(24)))
+    payload = items.cast(form) if type(form) is str else items.cast(*form)
+    _, frame = codec.encode(Put(1, b"o" * 16, b"p" * 16, 24, 0, payload), 1, 1)
+    assert (len(frame), bytes(frame), bytes(memoryview(frame)[20:])) == (24, bytes(range(24)), bytes(range(20, 24)))
+
+
 def test_lone_surrogates_are_sent_as_escapes() -> None:
     (envelope,) = codec.encode(TaskLog(b"t" * 16, 1, "file \udc80"), 1)
     assert codec.decode(bytes(envelope), []).message == TaskLog(b"t" * 16, 1, "file \\udc80")

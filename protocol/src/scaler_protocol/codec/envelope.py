@@ -37,7 +37,7 @@ def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
     if not known.by_record[type(message)].payload_frames:
         return [envelope]
     payload: Buffer = message.payload  # type: ignore[union-attr]
-    if type(payload) is memoryview and payload.nbytes != len(payload):
+    if type(payload) is memoryview and (payload.ndim != 1 or payload.itemsize != 1):
         payload = payload.cast("B")  # the length of a view counts its items, and that of a frame its bytes
     return [envelope, payload]
 

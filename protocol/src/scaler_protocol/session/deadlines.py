@@ -25,8 +25,10 @@ class Deadlines:
 
     def take_due(self, now: float) -> list[ServerSession]:
         """Sessions that were silent until their check. They are watched no longer."""
-        due: dict[ServerSession, None] = {}
         heap = self._heap
+        if not heap or heap[0][0] > now:
+            return []
+        due: dict[ServerSession, None] = {}
         while heap and heap[0][0] <= now:
             session = heapq.heappop(heap)[2]
             if session.is_over:
