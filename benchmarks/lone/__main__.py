@@ -2,7 +2,7 @@
 
 CPU and wake-ups are those of all processes, from the kernel's accounts: times move with what else the machine does,
 these much less. With `--steps` the steps of the interpreter in each process are counted, and the functions shown that
-take most of them. One process is traced at a time, so that the others are as quick as ever.
+take most of them. One process is traced at a time, so that the others are as quick as ever. Linux only.
 """
 
 import argparse
