@@ -72,6 +72,56 @@ def chatty(_: str) -> None:
         print(json.dumps({"id": json.loads(line)["id"], "ok": {}}), flush=True)
 
 
+def unfinished(_: str) -> None:
+    """Never ends a line."""
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps({"id": json.loads(line)["id"], "ok": {}}))
+        sys.stdout.flush()
+
+
+def mute(_: str) -> None:
+    """Closes its stdout and stays."""
+    os.close(1)
+    threading.Event().wait()
+
+
+def nested(_: str) -> None:
+    """Lists in lists, deeper than any reader of JSON goes."""
+    for _line in sys.stdin:
+        print("[" * 200_000, flush=True)
+
+
+def vague(_: str) -> None:
+    """Its answers have an `ok` that is no object."""
+    for line in sys.stdin:
+        print(json.dumps({"id": json.loads(line)["id"], "ok": None}), flush=True)
+
+
+def twice(_: str) -> None:
+    """Answers every command two times."""
+    for line in sys.stdin:
+        answer = json.dumps({"id": json.loads(line)["id"], "ok": {}})
+        print(answer, answer, sep="\n", flush=True)
+
+
+def daemon(address: str) -> None:
+    """Leaves a child behind that has the socket, and ends."""
+    if os.fork() == 0:
+        silent(address)
+    sys.exit(0)
+
+
+def elsewhere(_: str) -> None:
+    """Listens at another address than it was told."""
+    silent("tcp://127.0.0.1:*")
+
+
+def colorful(_: str) -> None:
+    """Its log moves the cursor of whoever reads it."""
+    sys.stderr.buffer.write(b"\x1b[2J\x1b[31mno configuration\xff\n")
+    sys.exit(3)
+
+
 def moody(_: str) -> None:
     """Answers some commands, and then ends."""
     for line in sys.stdin:

@@ -43,6 +43,37 @@ def test_a_server_that_does_not_answer_ends_the_run_at_once(role: str, behaviour
         assert any("no configuration" in line for line in outcomes[0].log)
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "told"), [("daemon", "in the foreground"), ("elsewhere", "nothing listens at tcp://127.0.0.1:")]
+)
+def test_a_server_that_is_not_there_is_told_what_to_do(behaviour: str, told: str) -> None:
+    (outcome,), _ = play("storage", behaviour)
+    assert outcome.verdict == FAIL and told in outcome.text
+    assert outcome.clause == "", "no clause is broken by who is not there"
+
+
+def test_a_log_does_not_move_the_cursor() -> None:
+    (outcome,), _ = play("storage", "colorful")
+    assert any("no configuration" in line for line in outcome.log)
+    assert not any("\x1b" in line for line in outcome.log)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        ("unfinished", "without the end of a line"),
+        ("mute", "closed its stdout"),
+        ("nested", "no JSON"),
+        ("vague", "`ok` is an object"),
+        ("twice", "was answered before"),
+    ],
+)
+def test_a_testee_that_breaks_the_rules_of_its_lines_is_told_which(behaviour: str, told: str) -> None:
+    (outcome,), runner = play("client", behaviour)
+    assert outcome.verdict == FAIL and told in outcome.text
+    assert runner.gave_up
+
+
 @pytest.mark.parametrize("behaviour", ["echoes", "garbage"])
 def test_a_server_that_says_anything_passes_nothing(behaviour: str) -> None:
     outcomes, _ = play("storage", behaviour)

@@ -10,6 +10,7 @@ from scaler_conformance.commands import main
 from scaler_conformance.manifest import PLACES, ManifestError, parse, read
 
 GOOD = '[port]\nname = "p"\n[role.storage]\ncommand = ["./s", "{bind}"]\n'
+BASE = '[port]\nname = "p"\n[role.storage]\ncommand = ["s"]\n'
 WRONG = {
     "not TOML": "[port",
     "the table [port] is missing": '[role.storage]\ncommand = ["s"]',
@@ -21,6 +22,11 @@ WRONG = {
     "{storage}": '[port]\nname = "p"\n[role.storage]\ncommand = ["s", "{storage}"]',
     "has no feature": '[port]\nname = "p"\nfeatures = ["teleport"]\n[role.storage]\ncommand = ["s"]',
     "timing.slack": GOOD + "[timing]\nslack = -1",
+    "env is a table": f"{BASE}env = ['A=1']",
+    "variants is a table": f"{BASE}variants = 'small'",
+    "ready_seconds is a number": f"{BASE}ready_seconds = 'soon'",
+    "stop is the name of a signal": f"{BASE}stop = 'SIGFOO'",
+    "features is a list": '[port]\nname = "p"\nfeatures = "memfd"\n[role.storage]\ncommand = ["s"]',
 }
 
 

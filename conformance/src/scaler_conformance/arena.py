@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .clauses import SERVERS
-from .launch import Subject, free_ports
+from .launch import Subject, free_ports, is_listening
 from .manifest import FUNCTIONS, Manifest
 from .play.dialer import Dialer
 from .play.ids import content_id, named_function, new_id
@@ -12,7 +12,7 @@ from .play.scheduler import SchedulerHost, WorkerGuest
 from .play.storage import StorageHost
 from .play.testee import Testee, TesteeError
 from .transcript import Transcript
-from .verdicts import Breach, NotReady, Unsupported
+from .verdicts import Breach, Ended, NotReady, Unsupported
 
 #: In force for dialers under test: short, so that what takes time is soon seen.
 DIALER_TIMERS = {"heartbeatSeconds": 0.25, "leaseSeconds": 3.0}
@@ -113,8 +113,15 @@ class Arena:
             answer = probe.expect("welcome", "reject", "error", seconds=self.entry.ready_seconds, clause="HSK-10")
             if answer.kind == "welcome":
                 probe.leave()
+        except Ended as ended:
+            raise NotReady(f"the process under test was not ready: {ended.text}") from None
         except Breach as breach:
-            raise NotReady(f"the process under test was not ready: {breach.text}") from None
+            seconds = f"{self.entry.ready_seconds:g} s (ready_seconds)"
+            clause = breach.clause
+            text = f"a Hello at {self.address} was not answered within {seconds}, though something listens there"
+            if not is_listening(self.address):
+                clause, text = "", f"nothing listens at {self.address}, which is {{bind}}, after {seconds}"
+            raise NotReady(f"the process under test was not ready: {text}", clause) from None
         finally:
             probe.close()
 

@@ -41,8 +41,10 @@ class Subject:
                 env={**os.environ, **variables, **entry.env},
                 start_new_session=True,
             )
-        except OSError as error:
-            raise NotReady(f"cannot start {self.arguments[0]}: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            where = "" if entry.directory.is_dir() else f": there is no directory {entry.directory}"
+            told = where or f": {getattr(error, 'strerror', error)}, looked for in {entry.directory} and on the PATH"
+            raise NotReady(f"cannot start {self.arguments[0]!r}{told}") from None
         streams = [self.process.stderr] if is_testee else [self.process.stdout, self.process.stderr]
         for stream in streams:
             assert stream is not None
@@ -52,7 +54,7 @@ class Subject:
         with stream:
             # Bounded reads: noise without an end of line must not fill the memory.
             for line in iter(lambda: stream.readline(LINE_CHARACTERS), b""):
-                self.log.append(line.decode("utf-8", "replace").rstrip())
+                self.log.append(printable(line.decode("utf-8", "replace").rstrip()))
 
     # ------------------------------------------------------------ life
 
@@ -64,7 +66,8 @@ class Subject:
         """Raises when it is gone. Given to the pump, so that no wait outlives the process."""
         code = self.process.poll()
         if code is not None:
-            raise Ended(f"the process under test ended by itself {_how(code)}; the end of its log says why")
+            why = "the end of its log says why" if code else "it has to stay in the foreground until asked to end"
+            raise Ended(f"the process under test ended by itself {_how(code)}; {why}")
 
     def ask_to_end(self) -> None:
         asked = signal.Signals[self._entry.stop] if self._entry.stop in signal.Signals.__members__ else signal.SIGTERM
@@ -92,6 +95,21 @@ class Subject:
         except (ProcessLookupError, PermissionError):
             pass
         self.process.wait(STOP_SECONDS)
+
+
+def printable(text: str) -> str:
+    """What a port says must not move the cursor of whoever reads it."""
+    return "".join(each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def is_listening(address: str) -> bool:
+    """Whether anybody accepts connections at this `tcp://` address."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _fill(word: str, places: Mapping[str, str]) -> str:

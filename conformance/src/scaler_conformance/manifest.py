@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +67,7 @@ class Manifest:
 
 def read(path: Path) -> Manifest:
     try:
-        content = toml.loads(path.read_text(encoding="utf-8"))
+        content = toml.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ManifestError(
             f"{path}: {error.strerror}. `scaler-conformance init` writes a manifest to start from"
@@ -80,14 +81,17 @@ def parse(content: Mapping[str, Any], path: Path) -> Manifest:
     _known(content, {"port", "role", "timing"}, path, "the file")
     port = _table(content, "port", path)
     _known(port, {"name", "version", "protocol", "features"}, path, "[port]")
-    features = tuple(port.get("features", ()))
+    given = port.get("features", [])
+    if not isinstance(given, list):
+        raise ManifestError(f'{path}: [port] features is a list, such as ["memfd"]')
+    features = tuple(map(str, given))
     unknown = [name for name in features if name not in FEATURES and not str(name).startswith("x-")]
     if unknown:
         raise ManifestError(f"{path}: version 1 of the protocol has no feature {unknown[0]!r}; leave it out")
     roles = {name: _role(name, entry, path) for name, entry in _table(content, "role", path).items()}
     if not roles:
         raise ManifestError(f"{path}: name at least one role under test, such as [role.worker]")
-    slack = content.get("timing", {}).get("slack", 1.0)
+    slack = _pairs(content, "timing", path, "[timing]").get("slack", 1.0)
     if not isinstance(slack, (int, float)) or not 0.1 <= slack <= 100:
         raise ManifestError(f"{path}: timing.slack is a factor between 0.1 and 100, not {slack!r}")
     name, version = _text(port, "name", path), str(port.get("version", "0"))
@@ -108,23 +112,39 @@ def _role(name: str, entry: Any, path: Path) -> RoleEntry:
             if used not in PLACES[name]:
                 known = ", ".join(f"{{{each}}}" for each in PLACES[name]) or "none"
                 raise ManifestError(f"{path}: {place} {key} has {{{used}}}; what is filled in here: {known}")
-    variants = {key: _words(value, path, f"{place} variants.{key}") for key, value in entry.get("variants", {}).items()}
+    variants = {
+        key: _words(value, path, f"{place} variants.{key}")
+        for key, value in _pairs(entry, "variants", path, f"{place} variants").items()
+    }
+    ready = entry.get("ready_seconds", 20.0)
+    if isinstance(ready, bool) or not isinstance(ready, (int, float)) or not 0 < ready <= 600:
+        raise ManifestError(f"{path}: {place} ready_seconds is a number of seconds up to 600, not {ready!r}")
+    stop = entry.get("stop", "SIGTERM")
+    if stop not in signal.Signals.__members__:
+        raise ManifestError(f"{path}: {place} stop is the name of a signal, such as SIGINT, not {stop!r}")
     return RoleEntry(
         role=name,
         command=command,
         directory=(path.parent / entry.get("directory", ".")).resolve(),
-        env={key: str(value) for key, value in entry.get("env", {}).items()},
+        env={key: str(value) for key, value in _pairs(entry, "env", path, f"{place} env").items()},
         variants=variants,
-        stop=entry.get("stop", "SIGTERM"),
-        ready_seconds=float(entry.get("ready_seconds", 20.0)),
-        unsupported=dict(entry.get("unsupported", {})),
+        stop=stop,
+        ready_seconds=float(ready),
+        unsupported=dict(_pairs(entry, "unsupported", path, f"{place} unsupported")),
     )
 
 
 def _words(value: Any, path: Path, place: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value) or not value[0]:
         raise ManifestError(f'{path}: {place} must be a list of words, such as ["./server", "--bind", "{{bind}}"]')
     return tuple(os.path.expandvars(word) for word in value)
+
+
+def _pairs(entry: Mapping[str, Any], name: str, path: Path, place: str) -> Mapping[str, Any]:
+    value = entry.get(name, {})
+    if not isinstance(value, dict):
+        raise ManifestError(f"{path}: {place} is a table of names and values, such as {name} = {{ NAME = ... }}")
+    return value
 
 
 def _table(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from .clauses import catalog
 from .manifest import Manifest
 from .play.testee import TesteeError
 from .scene import Scene, Settings
-from .verdicts import Breach, Disturbed, Ended, NotReady, Outcome, Unsupported
+from .verdicts import Breach, Disturbed, Ended, NotReady, Outcome, Unsupported, Unusable
 from .wire import Unreadable
 
 #: How often a failure is played again before it counts, each time with a fresh process.
@@ -25,6 +25,8 @@ AGAIN = 2
 PATIENCE_SECONDS = 40.0
 #: … and beyond so many the role is given up. `--full` has no such bound.
 GIVE_UP_SECONDS = 150.0
+#: Nor is a client played any longer whose testee so often did not keep to its JSON lines.
+UNUSABLE_TRIES = 3
 #: A disturbed measurement is repeated so often.
 DISTURBED_TRIES = 3
 
@@ -52,6 +54,7 @@ class Runner:
         self._is_clean = False
         self._is_hopeless = False
         self._failing_seconds = 0.0
+        self._unusable_count = 0
         #: why not all cases were played, if so
         self.gave_up = ""
 
@@ -71,7 +74,8 @@ class Runner:
     def _is_over(self, outcomes: Sequence[Outcome]) -> bool:
         failures = sum(each.verdict == verdicts.FAIL for each in outcomes)
         if self._is_hopeless:
-            self.gave_up = "it does not start, so nothing else can be played"
+            said = "the testee cannot be talked to" if self._unusable_count else "it does not start"
+            self.gave_up = f"{said}, so nothing else can be played"
         elif self.settings.stop_at and failures >= self.settings.stop_at:
             self.gave_up = f"stopped after {failures} failures, as asked"
         elif self._failing_seconds > GIVE_UP_SECONDS and not self.settings.is_full:
@@ -114,9 +118,15 @@ class Runner:
             scene = Scene(self._arena, self.settings)
             self._arena.pump.deadline = time.monotonic() + case.seconds
             case.play(scene)
+        except Unusable as problem:
+            verdict, text = verdicts.FAIL, problem.text
+            self._unusable_count += 1
+            self._is_hopeless = self._unusable_count >= UNUSABLE_TRIES
+        except NotReady as problem:
+            verdict, clause, text = verdicts.FAIL, problem.clause, problem.text
+            self._is_hopeless = True
         except Breach as breach:
             verdict, clause, text = verdicts.FAIL, breach.clause or case.clauses[0], breach.text
-            self._is_hopeless = isinstance(breach, NotReady)
             if not isinstance(breach, Ended) and not catalog()[clause].is_duty:
                 verdict = verdicts.WARN
         except Unsupported as reason:

@@ -45,6 +45,10 @@ class Ended(Breach):
     """The process under test is gone."""
 
 
+class Unusable(Ended):
+    """The program around a client does not keep to its JSON lines: no clause is broken, and none can be shown."""
+
+
 class NotReady(Ended):
     """It could not be started, or did not answer in time: nothing else can be played."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import zmq
+
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import content_id, named_function, result_id
 from scaler_conformance.play.roles import ids_of
 from scaler_conformance.play.scheduler import ClientGuest
+from scaler_conformance.play.storage import StorageHost
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message, Result, Task, encode_task_error, write_results
 
@@ -207,6 +210,93 @@ def a_cancel_names_the_task(scene: Scene) -> None:
     scene.equal(told["status"], CODES.STATUS_CANCELED, "the status that the user sees", "CAN-2")
 
 
+def cancel(scene: Scene, client: ClientGuest) -> bytes:
+    """A task that was submitted and then canceled."""
+    task = scene.testee.submit("sleep_ms", b"9000")
+    client.wait_for_tasks(1)
+    scene.testee.ask("cancel", tasks=[task.hex()])
+    client.expect("cancel", clause="CAN-1")
+    return task
+
+
+@case("CAN-1", "CLI-5")
+def a_cancel_that_came_too_late_changes_nothing(scene: Scene) -> None:
+    client = scene.client_under_test()
+    task = cancel(scene, client)
+    client.send("cancelReply", ids=task, outcomes=bytes([CODES.CANCEL_TOO_LATE]))
+    client.fence()
+    answer(client, Result(task, value=b"in time"))
+    told = scene.testee.result(task, clause="CLI-5")
+    scene.equal((told["status"], told.get("value")), (0, b"in time".hex()), "status and value that the user sees")
+
+
+@case("CAN-1")
+def a_task_that_nobody_knows_any_more_has_ended(scene: Scene) -> None:
+    client = scene.client_under_test()
+    task = cancel(scene, client)
+    client.send("cancelReply", ids=task, outcomes=bytes([CODES.CANCEL_UNKNOWN]))
+    told = scene.testee.result(task, clause="CAN-1")
+    scene.check(told["status"] != CODES.STATUS_SUCCESS, "the user is told of a success of a task that is unknown")
+
+
+@case("CLI-10", "ERR-5")
+def an_error_about_something_else_ends_no_task(scene: Scene) -> None:
+    client = scene.client_under_test()
+    task = scene.testee.submit("echo", b"x")
+    (sent,) = client.wait_for_tasks(1)
+    for number in (0, 60_000):
+        client.send("error", code=CODES.UNKNOWN_TASK, refSeq=number, text="about a message that carried no tasks")
+    client.fence()
+    answer(client, Result(sent.id, value=b"v"))
+    told = scene.testee.result(task, clause="CLI-5")
+    scene.equal((told["status"], told.get("value")), (0, b"v".hex()), "status and value that the user sees")
+
+
+@case("LIM-1", "CLI-4", "CLI-8", fresh=True, seconds=60.0)
+def all_limits_are_kept_when_much_is_sent_at_once(scene: Scene) -> None:
+    """What was submitted while nobody answered leaves together: 10 MB of it as parts, and far more ids than fit."""
+    floors = {"inlineBytes": 16_384, "payloadFrameBytes": 8 << 20, "envelopeBytes": 65_536}
+    scene.scheduler.limits |= floors
+    scene.scheduler.timers["leaseSeconds"] = 60.0  # nobody is lost for silence meanwhile
+    scene.testee.ask("connect", scheduler=scene.scheduler.address, heartbeat=0.25, lease=60.0)
+    client = scene.scheduler.guest("client")
+    assert isinstance(client, ClientGuest)
+    scene.scheduler.deaf_to = frozenset({"client"})
+    client.is_gone, client.is_open = True, False
+    client.send_message(_fatal(CODES.LEASE_EXPIRED))
+    large = scene.testee.map("echo", [[b"p" * 16_000] for _ in range(600)])
+    small = scene.testee.map("echo", [[b""] for _ in range(4_500)])
+    scene.scheduler.deaf_to = frozenset()
+    _begun_again(scene, client).wait_for_tasks(len(small) + len(large), 30.0, "CLI-8")
+
+
+@case("CLI-1", fresh=True)
+def ids_do_not_come_again_with_the_next_connection(scene: Scene) -> None:
+    used: set[bytes] = set()
+    for _ in range(2):
+        scene.client_under_test()
+        tasks = {scene.testee.submit("echo", b"x") for _ in range(3)}
+        scene.equal(used & tasks, set(), "the ids that an earlier connection has used")
+        used |= tasks
+        scene.testee.ask("close")
+
+
+@case("HSK-18", fresh=True)
+def a_storage_without_an_address_is_at_the_next_port(scene: Scene) -> None:
+    host, _, port = scene.scheduler.address.rpartition(":")
+    try:
+        storage = StorageHost(scene.pump, scene.transcript, "storage", f"{host}:{int(port) + 1}")
+    except zmq.ZMQError:
+        scene.needs(False, "the port after the scheduler's is somebody else's")
+    scene.scheduler.storage_address, scene.scheduler.monitor_address = "", f"{host}:{int(port) + 2}"
+    client = scene.client_under_test()
+    scene.testee.tell("submit", function="echo", arguments=[(b"l" * 300_000).hex()])
+    is_stored = scene.pump.until(lambda: any(len(value) == 300_000 for value in storage.values.values()), 10.0)
+    scene.check(is_stored, f"a large argument was not put into the storage at port {int(port) + 1}")
+    client.wait_for_tasks(1)
+    storage.close()
+
+
 @case("BAT-2", "ERR-1", "ERR-9")
 def results_that_break_their_rules_are_refused(scene: Scene) -> None:
     client = scene.client_under_test()
@@ -230,15 +320,8 @@ def after_a_lost_session_it_begins_again(scene: Scene) -> None:
     scene.testee.result(tasks[0])
     client.fence()
     client.is_gone, client.is_open = True, False
-    known = len(scene.scheduler.guests)
     client.send_message(_fatal(CODES.LEASE_EXPIRED))
-
-    def is_back() -> bool:
-        return any(isinstance(guest, ClientGuest) and guest.peer_id != client.peer_id for guest in _new(scene, known))
-
-    scene.check(scene.pump.until(is_back, 15.0), "it did not begin again under a new peerId", "CLI-8")
-    again = next(guest for guest in _new(scene, known) if guest.peer_id != client.peer_id)
-    assert isinstance(again, ClientGuest)
+    again = _begun_again(scene, client)
     unfinished = again.wait_for_tasks(2, clause="CLI-8")
     ids = sorted(task.id for task in unfinished)  # in which order is its own affair
     scene.equal(ids, sorted(tasks[1:]), "the unfinished tasks, with their old ids", "CLI-8")
@@ -254,8 +337,15 @@ def _owners(scene: Scene) -> set[bytes]:
     return {owner for owners in scene.storage.owners.values() for owner in owners}
 
 
-def _new(scene: Scene, known: int) -> list[Any]:
-    return scene.scheduler.guests[known:]
+def _begun_again(scene: Scene, client: ClientGuest) -> ClientGuest:
+    """Its session under another peerId."""
+
+    def others() -> list[ClientGuest]:
+        every = scene.scheduler.guests
+        return [each for each in every if isinstance(each, ClientGuest) and each.peer_id != client.peer_id]
+
+    scene.check(scene.pump.until(lambda: bool(others()), 15.0), "it did not begin again under a new peerId", "CLI-8")
+    return others()[0]
 
 
 def _fatal(code: int) -> Message:

@@ -239,11 +239,13 @@ def an_error_is_not_answered_with_an_error(scene: Scene) -> None:
         scene.fail(f"an Error was answered {scene.transcript.describe(error)}")
 
 
-@case("SES-23")
+@case("SES-23", "ERR-9")
 def a_message_without_the_number_it_needs_is_refused(scene: Scene) -> None:
     guest = scene.guest()
     guest.send_message(Message("ping", {"nonce": 7}, 0, guest.received_seq))
     guest.expect_error(CODES.BAD_ENVELOPE, ref_seq=0, fatal=False)
+    seq = guest.send("acknowledge")
+    guest.expect_error(CODES.BAD_ENVELOPE, ref_seq=seq, fatal=False)
     guest.fence()
     scene.check(7 not in scene.transcript.pong_nonces(guest.name), "a Ping without a number got a Pong")
 
@@ -290,13 +292,68 @@ def a_resume_that_cannot_be_is_a_lost_session(scene: Scene) -> None:
     guest.send_message(
         Message("error", {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}, 0, guest.sent_seq)
     )
+    _is_given_up(scene, guest)
+
+
+@case("SES-24", fresh=True)
+def a_resume_with_less_than_was_acknowledged_is_a_lost_session(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    guest.acknowledge()
+    guest.fence()
+    scene.scheduler.forgets = guest.received_seq
+    guest.send_message(
+        Message("error", {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}, 0, guest.received_seq)
+    )
+    _is_given_up(scene, guest)
+
+
+def _is_given_up(scene: Scene, guest: Guest) -> None:
+    """It asks for the session once more, is told what cannot be, and does not go on in it."""
+    guest.checks_laws = False
     known = len(scene.scheduler.hellos)
     scene.pump.watch = lambda: None
-    scene.pump.until(lambda: len(scene.scheduler.hellos) > known + 1, 8.0)
+    scene.pump.until(lambda: len(scene.scheduler.hellos) > known, REDIAL_SECONDS)
+    heard = len(guest.history)
+    scene.pump.until(lambda: len(scene.scheduler.hellos) > known + 1, 2.0)
     again = [hello for hello in scene.scheduler.hellos[known + 1 :] if hello["resume"]["sessionId"] == guest.session_id]
     scene.equal(len(again), 0, "the count of Hellos that ask for the impossible session once more")
-    after = [message for message in guest.history if message.seq and message.seq > guest.received_seq]
-    scene.equal(after, [], "messages that went on in it")
+    after = [message.kind for message in guest.history[heard:] if message.kind not in ("error", "bye")]
+    scene.equal(after, [], "what it said in that session after the Welcome, Error and Bye aside")
+
+
+@case("SES-11", "SES-1", "SES-6", fresh=True, seconds=30.0)
+def a_session_that_the_server_has_forgotten_begins_anew(scene: Scene) -> None:
+    """The Welcome says `resumed` false, and names another session: numbers begin with 1."""
+    guest = scene.guest()
+    guest.fence()
+    guest.is_gone, guest.is_open = True, False
+    known = len(scene.scheduler.guests)
+    guest.send_message(Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "who are you?"}))
+    scene.pump.until(lambda: len(scene.scheduler.guests) > known, REDIAL_SECONDS)
+    scene.check(len(scene.scheduler.guests) > known, "it did not dial again", "SES-6")
+    again = scene.scheduler.guest(scene.role)
+    again.about = "SES-11"
+    if scene.role == "client":  # it begins again under another peerId (CLI-8)
+        again.expect("bye", seconds=REDIAL_SECONDS)
+    else:
+        again.fence()
+
+
+@case("ERR-5", fresh=True)
+def a_fatal_error_of_an_unknown_code_ends_the_session(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    scene.pump.watch = lambda: None  # it may end
+    known, spoken = len(scene.scheduler.hellos), len(scene.scheduler.strangers)
+    guest.send_message(Message("error", {"code": 61_234, "fatal": True, "text": "a reason of a later version"}))
+    guest.is_open = False
+    routing_id = guest.routing_id
+    scene.pump.for_seconds(1.5)
+    said = [m.kind for each, m in scene.scheduler.strangers[spoken:] if each == routing_id]
+    scene.equal([kind for kind in said if kind not in ("acknowledge", "bye")], [], "what it said in that session")
+    resumed = [m for m in scene.scheduler.hellos[known:] if m["resume"]["sessionId"] == guest.session_id]
+    scene.equal(len(resumed), 0, "the count of Hellos that ask for that session once more")
 
 
 @case("HSK-26", "HSK-1", fresh=True)

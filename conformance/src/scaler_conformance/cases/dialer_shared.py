@@ -77,9 +77,10 @@ def get_large(scene: Scene, value: bytes, clause: str = "STO-23") -> bytes:
         return bytes.fromhex(scene.testee.result(task, clause=clause).get("value") or "")
     argument = new_id()
     scene.storage.store(argument, value, new_id())
-    called = call(scene, "echo", parts=((CODES.KIND_OBJECT, argument),))
-    (result,) = run(scene, scene.worker_under_test(), called)
-    scene.equal(result.status, CODES.STATUS_SUCCESS, "the status of a task whose argument is shared", clause)
+    called, worker = call(scene, "echo", parts=((CODES.KIND_OBJECT, argument),)), scene.worker_under_test()
+    worker.dispatch([called], new_id())
+    (result,) = worker.wait_for_results(called, clause=clause)
+    scene.equal(result.status, CODES.STATUS_SUCCESS, "the status of a task with a large argument", clause)
     return scene.storage.values.get(result.value, result.value)
 
 

@@ -12,6 +12,10 @@ from scaler_conformance.wire import CODES, Message
 case = cases_for("worker", "client", "manager", layer="timing")
 
 calls = cases_for("client", layer="timing")
+#: of those who have nothing to say by themselves
+talkers = cases_for("client", "manager", layer="timing")
+#: in two seconds, of somebody who does not wait at all there are thousands
+MOST_HELLOS = 60
 
 
 def timers_of(guest: Guest) -> tuple[float, float]:
@@ -61,6 +65,64 @@ def who_talks_all_the_time_asks_for_a_sign_of_life_too(scene: Scene) -> None:
         scene.pump.for_seconds(heartbeat / 2)
     pings = sum(message.kind == "ping" for message in guest.history[before:])
     scene.check(pings >= 2, f"{pings} Pings came in 8 heartbeats in which it was told nothing")
+
+
+@talkers("LIV-2", fresh=True)
+def who_is_talked_to_all_the_time_shows_life_too(scene: Scene) -> None:
+    """Something comes five times in each heartbeat, and nothing that wants an answer."""
+    guest = scene.guest()
+    heartbeat, _ = timers_of(guest)
+    guest.fence()
+    guest.inbox.clear()
+    before = len(guest.history)
+    for _ in range(50):
+        guest.acknowledge()
+        scene.pump.for_seconds(heartbeat / 5)
+    said = len(guest.history) - before
+    scene.check(said >= 3, f"{said} messages came in 10 heartbeats in which it had nothing to say")
+
+
+@calls("SES-4", fresh=True)
+def an_acknowledgement_comes_after_32_mebibytes(scene: Scene) -> None:
+    scene.scheduler.timers = {"heartbeatSeconds": 20.0, "leaseSeconds": 60.0}
+    scene.testee.ask("connect", scheduler=scene.scheduler.address, heartbeat=20.0, lease=60.0)
+    guest = scene.scheduler.guest("client")
+    guest.fence()
+    target = guest.sent_seq + 1
+    for _ in range(9):
+        guest.send("error", code=CODES.UNKNOWN_TASK, text="x" * 3_900_000)
+    watch = scene.stopwatch()
+    watch.until(lambda: guest.acknowledged_seq >= target, 5.0, "35 MB came in, and no ack followed", "SES-4")
+
+
+@case("HSK-20", fresh=True)
+def who_is_sent_away_does_not_come_back_at_once(scene: Scene) -> None:
+    """Every Hello is answered with an Error after which it may dial again."""
+    guest = scene.guest()
+    guest.fence()
+    scene.pump.watch = lambda: None
+    host = scene.scheduler
+    error = Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "not now"})
+    host.answer_to_hello = error
+    known = len(host.hellos)
+    guest.is_gone, guest.is_open = True, False
+    guest.send_message(error)
+    scene.pump.for_seconds(2.0)
+    said = len(host.hellos) - known
+    scene.check(said <= MOST_HELLOS, f"it said {said} Hellos in 2 s, each of which was sent away")
+
+
+@calls("HSK-12", fresh=True)
+def who_is_rejected_does_not_dial_again(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    host = scene.scheduler
+    host.answer_to_hello = Message("reject", {"code": CODES.BAD_ROLE, "text": "this server has no clients any more"})
+    known = len(host.hellos)
+    guest.is_gone, guest.is_open = True, False
+    guest.send_message(Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "redial"}))
+    scene.pump.for_seconds(3.0)
+    scene.check(len(host.hellos) - known <= 2, f"it said {len(host.hellos) - known} Hellos, and was rejected each time")
 
 
 @calls("SES-4", fresh=True)

@@ -162,8 +162,24 @@ def a_unit_is_listed_as_stopping_until_it_has_ended(scene: Scene) -> None:
         for status in manager.statuses
         if status["targetNumber"] == manager.targets
     ]
+    scene.check(bool(states), "no ManagerStatus said that the target is in force", "MGR-3")
     scene.equal(states[-1], ABSENT, "the state that was told last")
     scene.check(STOPPING in states, "it was never listed as stopping, and its worker took its time to leave")
+
+
+@case("MGR-13", "MGR-10", seconds=SECONDS)
+def every_unit_named_in_stop_ends(scene: Scene) -> None:
+    manager = scene.manager_under_test()
+    scene.needs(manager.most >= 2 * manager.workers_per_unit, "it has room for one unit only")
+    workers = lived(scene, manager, 2)
+    manager.target(0, manager.in_state(RUNNING))
+    manager.wait_until_acted()
+    manager.wait(
+        lambda: not any(worker.is_open for worker in workers),
+        "the workers of two units named in `stop` have not all left",
+        "MGR-13",
+    )
+    manager.wait_for_none()
 
 
 @case("MGR-4", "MGR-13", seconds=SECONDS)
@@ -177,6 +193,10 @@ def units_that_stop_do_not_count(scene: Scene) -> None:
         lambda: any(unit != old for unit in manager.in_state(STARTING, RUNNING)), "no other unit was started", "MGR-4"
     )
     manager.wait(lambda: old not in manager.units, "the unit has ended and is still listed", "MGR-10")
+    listed = [{unit["unitId"]: unit["state"] for unit in status["units"]} for status in manager.statuses]
+    beside = [units for units in listed if units.get(old) == STOPPING]
+    is_beside = any(len(units) > 1 for units in beside)
+    scene.check(is_beside or not beside, "the other unit was started only when the one that was to stop had ended")
 
 
 @case("MGR-10", "MGR-4", "MGR-3", seconds=SECONDS)
@@ -229,10 +249,17 @@ def it_has_the_same_id_when_it_is_started_again(scene: Scene) -> None:
     scene.check(after["peerId"] != before["peerId"], "its next life has the same peerId", "HSK-4")
 
 
-@case("MGR-9", variant="unable", fresh=True, seconds=SECONDS)
-def what_cannot_be_started_is_told(scene: Scene) -> None:
-    """Its workers get no answer to their Hellos, and give up."""
+@case("MGR-9", "MGR-4", variant="unable", fresh=True, seconds=SECONDS)
+def what_cannot_be_started_is_told_and_tried_again(scene: Scene) -> None:
+    """Its workers get no answer to their Hellos, and give up; then they are welcomed."""
     manager = scene.manager_under_test()
     scene.scheduler.deaf_to = frozenset({"worker"})
     manager.target(manager.workers_per_unit)
     manager.wait(lambda: bool(manager.statuses[-1]["trouble"]), "no ManagerStatus had `trouble`", "MGR-9")
+    scene.scheduler.deaf_to = frozenset()
+    runs = manager.wait_for_running(1)
+    manager.wait(
+        lambda: not manager.statuses[-1]["trouble"],
+        f"unit {runs[0]} runs again, and `trouble` was not cleared",
+        "MGR-9",
+    )

@@ -184,10 +184,10 @@ def a_huge_error_is_cut(scene: Scene) -> None:
 
 @case("WRK-16", "OWN-6", "OWN-11", "WRK-13", "PAY-1", "STO-1")
 def a_large_value_travels_as_an_object(scene: Scene) -> None:
-    worker, client = scene.worker_under_test(), new_id()
+    worker = scene.worker_under_test()
     limit = worker.limits_in_force["inlineBytes"]
     for size, is_object in ((limit, False), (limit + 1, True), (3_000_000, True)):
-        task = call(scene, "bytes_n", b"%d" % size, attempt=3)
+        task, client = call(scene, "bytes_n", b"%d" % size, attempt=3), new_id()
         (result,) = run(scene, worker, task, client=client)
         scene.equal(STATUSES.get(result.status), "SUCCESS", "the status", "WRK-2")
         if not is_object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from scaler_conformance.manifest import ManifestError
 from . import doctor, init, replay, run, trace, vectors
 
 USAGE, INTERRUPTED = 2, 130
+TERMINATED = 128 + signal.SIGTERM
 DESCRIPTION = """\
 Checks a peer of the Scaler protocol, written in any language, against the clauses of its specification.
 
@@ -37,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for module in (init, doctor, run, replay, vectors, trace):
         module.add(commands)
     chosen = parser.parse_args(arguments)
+    # What it has started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         return int(chosen.perform(chosen))
     except ManifestError as error:

@@ -50,6 +50,13 @@ class Guest(Conversation):
     def limits_in_force(self) -> dict[str, int]:
         return self.host.agreed_limits(self.hello)
 
+    def keeps_limits(self, frames: Sequence[bytes]) -> None:
+        limits = self.limits_in_force
+        for name, sent in (("envelopeBytes", frames[:1]), ("payloadFrameBytes", frames[1:])):
+            size = max(map(len, sent), default=0)
+            if size > limits[name]:
+                raise Breach(f"{self.name} was sent a frame of {size} bytes; limits.{name} is {limits[name]}", "LIM-1")
+
     def is_meant(self, hello: Message) -> bool:
         """Whether this Hello may continue this session (SES-7)."""
         is_same = (self.peer_id, self.hello["incarnation"]) == (hello["peerId"], hello["incarnation"])
@@ -79,6 +86,8 @@ class Host:
         self.limits: dict[str, int] = dict(DEFAULT_LIMITS)
         #: switches for cases: leave every Hello, or everything, without an answer
         self.is_silent = False
+        #: for cases: what every Hello is answered with instead of a Welcome
+        self.answer_to_hello: Message | None = None
         #: … or the Hellos of these roles only
         self.deaf_to: frozenset[str] = frozenset()
         self.hellos: list[Message] = []
@@ -144,6 +153,8 @@ class Host:
             self.transcript.raw(who, "receive", rest, f"unreadable: {problem.text}")
             raise Breach(f"{who} was sent what cannot be read: {problem.text}", problem.clause) from None
         self.transcript.message(who, "receive", message, rest)
+        if guest is not None:
+            guest.keeps_limits(rest)
         if self.is_silent:
             self.unheard.append((routing_id, message))
             if message.kind == "hello":
@@ -193,6 +204,9 @@ class Host:
             return
         self.hellos.append(hello)
         self.routing_ids.append(routing_id)
+        if self.answer_to_hello is not None:
+            self._send_outside(routing_id, self.answer_to_hello)
+            return
         asked = hello["resume"]["sessionId"]
         known = next((guest for guest in self.guests if asked and guest.is_meant(hello)), None)
         if known is not None:

@@ -52,6 +52,7 @@ class ManagerGuest(Guest):
                 text = f"unit {name} was {_NAMES[before]} and is listed as {_NAMES[now]} now"
                 raise Breach(text, "MGR-13" if before == STOPPING else "MGR-10")
         self._check_target(message, units)
+        self._check_count(message, units)
         self.seen = {**dict.fromkeys(self.seen, ABSENT), **units}
         self.statuses.append(message)
 
@@ -67,6 +68,17 @@ class ManagerGuest(Guest):
             if sent <= number and going_on:
                 text = f"target {sent} is acknowledged, and unit {going_on[0]}, which it named in `stop`,"
                 raise Breach(f"{text} is listed as {_NAMES[units[going_on[0]]]}", "MGR-13")
+
+    def _check_count(self, message: Message, units: Mapping[str, int]) -> None:
+        """Whether it has started a unit that the last target does not ask for, which it says to act on."""
+        if message["targetNumber"] != self.targets or not self.targets:
+            return
+        wanted = -(-self.wanted // self.workers_per_unit)
+        live = [name for name, state in units.items() if state in (STARTING, RUNNING)]
+        new = [name for name in live if name not in self.seen]
+        if new and len(live) > wanted:
+            text = f"unit {new[-1]} is new, and with it {len(live)} units are starting or running; {wanted} are wanted"
+            raise Breach(text, "MGR-4")
 
     @property
     def units(self) -> dict[str, int]:
@@ -109,11 +121,14 @@ class ManagerGuest(Guest):
             raise Breach(text, "MGR-4" if self.acts_on else "MGR-3")
 
     def wait_for_running(self, units: int) -> list[str]:
-        self.wait(
-            lambda: len(self.in_state(RUNNING)) >= units,
-            f"{units} units were wanted, and {len(self.in_state(RUNNING))} were running",
-            "MGR-4",
-        )
+        if not self.pump.until(lambda: len(self.in_state(RUNNING)) >= units, UNIT_SECONDS):
+            there = {guest.hello["worker"]["unitId"] for guest in self.host.guests if guest.role == "worker"}
+            late = [name for name in self.in_state(STARTING) if name in there]
+            if late:
+                text = f"unit {late[0]} is still listed as starting, and its worker was there {UNIT_SECONDS:g} s ago"
+                raise Breach(text, "MGR-3")
+            text = f"{units} units were wanted, and {len(self.in_state(RUNNING))} were running after {UNIT_SECONDS:g} s"
+            raise Breach(text, "MGR-4")
         return self.in_state(RUNNING)
 
     def wait_for_none(self, clause: str = "MGR-10") -> None:

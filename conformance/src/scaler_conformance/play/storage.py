@@ -35,7 +35,11 @@ class StorageHost(Host):
         self._files: list[MemoryFile] = []
         #: for cases: leave these kinds without an answer
         self.unanswered: set[str] = set()
+        #: for cases: answer a Get with no more than this
+        self.piece_bytes = CHUNK_BYTES
         self._uploads: dict[tuple[int, bytes], bytearray] = {}
+        #: what their first chunks said: totalBytes and owner
+        self._promised: dict[tuple[int, bytes], tuple[int, bytes]] = {}
         self._waiting: list[tuple[Guest, Message]] = []
 
     def close(self) -> None:
@@ -101,6 +105,9 @@ class StorageHost(Host):
         key = (guest.session_id, identifier)
         if message["offset"] == 0:
             self._uploads[key] = bytearray()
+            self._promised[key] = (message["totalBytes"], message["owner"])
+        elif self._promised.get(key, message) not in (message, (message["totalBytes"], message["owner"])):
+            raise Breach(f"{guest.name} puts a chunk whose totalBytes or owner is not that of the first", "STO-5")
         upload = self._uploads.get(key)
         if upload is None or len(upload) != message["offset"]:
             self._uploads.pop(key, None)
@@ -133,7 +140,7 @@ class StorageHost(Host):
         elif message["offset"] > len(value):
             self._reply(guest, message, CODES.BAD_CHUNK, "the object is shorter")
         elif guest.is_open:
-            piece = value[message["offset"] :][: min(message["chunkBytes"] or CHUNK_BYTES, CHUNK_BYTES)]
+            piece = value[message["offset"] :][: min(message["chunkBytes"] or CHUNK_BYTES, self.piece_bytes)]
             requested, offset = message["requestId"], message["offset"]
             guest.send("value", payload=piece, requestId=requested, totalBytes=len(value), offset=offset)
 

@@ -7,13 +7,15 @@ happens by itself is an object with `event`. Anything else on stdout is the port
 from __future__ import annotations
 
 import json
+import os
+import re
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from scaler_conformance.launch import Subject
 from scaler_conformance.transcript import Transcript
-from scaler_conformance.verdicts import Breach, Ended, Unsupported
+from scaler_conformance.verdicts import Breach, Ended, Unsupported, Unusable
 
 from .pump import Pump
 from .scheduler import ClientGuest
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 LINE_BYTES = 64 << 20
+READ_BYTES = 1 << 20
+ID = re.compile("[0-9a-fA-F]{32}")
+HEX = re.compile("([0-9a-fA-F]{2})*")
 #: Never unsupported.
 CORE_OPS = frozenset({"info", "connect", "close", "submit", "map", "cancel"})
 SHOWN = 160
@@ -39,6 +44,9 @@ class Testee:
         self.transcript = transcript
         self._ids = 0
         self._lines: deque[bytes] = deque()
+        #: written without the end of a line
+        self._rest = b""
+        self._is_closed = False
         self._answers: dict[int, dict[str, Any]] = {}
         self._ops: dict[int, str] = {}
         self.events: list[dict[str, Any]] = []
@@ -48,8 +56,10 @@ class Testee:
         stream = self._subject.process.stdout
         assert stream is not None
         with stream:
-            for line in iter(lambda: stream.readline(LINE_BYTES), b""):
-                self._lines.append(line)
+            while len(self._rest) < LINE_BYTES and (data := os.read(stream.fileno(), READ_BYTES)):
+                *lines, self._rest = (self._rest + data).split(b"\n")
+                self._lines.extend(lines)
+        self._is_closed = True
 
     # ------------------------------------------------------------ lines
 
@@ -76,28 +86,39 @@ class Testee:
             self.transcript.note("testee", f"says {shown}")
             try:
                 content = json.loads(line)
-            except ValueError:
-                raise Breach(
+            except (ValueError, RecursionError):
+                raise Unusable(
                     f"the testee wrote a line to stdout that is no JSON: {shown!r}; logs go to stderr"
                 ) from None
             if not isinstance(content, dict):
-                raise Breach(f"the testee wrote {shown!r}; each line is one JSON object")
+                raise Unusable(f"the testee wrote {shown!r}; each line is one JSON object")
             if "event" in content:
-                self.events.append(content)
-            elif isinstance(content.get("id"), int):
-                self._answers[content["id"]] = content
+                self.events.append(_checked_event(content, shown))
+            elif type(content.get("id")) is int:
+                self._take_answer(content, shown)
             else:
-                raise Breach(f"the testee wrote {shown!r}, which is neither an answer with an id nor an event")
+                raise Unusable(f"the testee wrote {shown!r}, which is neither an answer with an id nor an event")
+
+    def _take_answer(self, content: dict[str, Any], shown: str) -> None:
+        number = content["id"]
+        if number not in self._ops or number in self._answers:
+            raise Unusable(f"the testee wrote {shown!r}; no command {number} is open, or it was answered before")
+        if not isinstance(content.get("ok", {}), dict):
+            raise Unusable(f"the testee wrote {shown!r}; `ok` is an object, such as {{}}")
+        if not content.keys() & {"ok", "error", "unsupported"}:
+            raise Unusable(f"the testee wrote {shown!r}, which has neither `ok` nor `error` nor `unsupported`")
+        self._answers[number] = content
 
     def answer(self, number: int, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
         """What it answers; TesteeError when it could not, Unsupported when it does not know the command."""
 
         def is_there() -> bool:
             self.take_lines()
-            return number in self._answers
+            return number in self._answers or self._is_closed
 
-        if not self._pump.until(is_there, seconds):
-            raise Ended(f"the testee did not answer command {number} within {seconds:g} s")
+        self._pump.until(is_there, seconds)
+        if number not in self._answers:
+            raise Unusable(self._why_no_answer(number, seconds))
         content = self._answers.pop(number)
         op = self._ops.pop(number)
         if content.get("unsupported"):
@@ -108,6 +129,14 @@ class Testee:
             return dict(content["ok"])
         error = content.get("error")
         raise TesteeError(str(error.get("text", error)) if isinstance(error, dict) else str(content))
+
+    def _why_no_answer(self, number: int, seconds: float) -> str:
+        told = f"the testee did not answer command {number}, `{self._ops[number]}`"
+        if self._is_closed:
+            self._subject.check()
+            return f"{told}: it has closed its stdout"
+        rest = f"; it wrote {len(self._rest)} bytes without the end of a line" if self._rest else ""
+        return f"{told}, within {seconds:g} s{rest}"
 
     def ask(self, op: str, *, seconds: float = ANSWER_SECONDS, **arguments: Any) -> dict[str, Any]:
         return self.answer(self.tell(op, **arguments), seconds)
@@ -134,11 +163,14 @@ class Testee:
     def submit(self, function: str, *arguments: bytes, **options: Any) -> bytes:
         """The id of the task."""
         given = [argument.hex() for argument in arguments]
-        return bytes.fromhex(self.ask("submit", function=function, arguments=given, **options)["task"])
+        return _id(self.ask("submit", function=function, arguments=given, **options).get("task"), "submit")
 
     def map(self, function: str, calls: list[list[bytes]], **options: Any) -> list[bytes]:
         given = [[argument.hex() for argument in call] for call in calls]
-        return [bytes.fromhex(task) for task in self.ask("map", function=function, calls=given, **options)["tasks"]]
+        tasks = self.ask("map", function=function, calls=given, **options).get("tasks")
+        if not isinstance(tasks, list) or len(tasks) != len(calls):
+            raise Unusable(f"`map` of {len(calls)} calls was answered without a list of as many `tasks`")
+        return [_id(task, "map") for task in tasks]
 
     def result(self, task: bytes, seconds: float = ANSWER_SECONDS, clause: str = "") -> dict[str, Any]:
         return self.take_event("result", seconds, clause, task=task.hex())
@@ -150,6 +182,27 @@ class Testee:
         except TesteeError:
             pass  # there was none
         self.events.clear()
+
+
+def _id(value: Any, op: str) -> bytes:
+    if not isinstance(value, str) or not ID.fullmatch(value):
+        raise Unusable(f"`{op}` was answered with {str(value)[:SHOWN]!r} for a task; an id is 32 hexadecimal digits")
+    return bytes.fromhex(value)
+
+
+def _checked_event(content: dict[str, Any], shown: str) -> dict[str, Any]:
+    """With hexadecimal digits in small letters, as cases compare them."""
+    if not isinstance(content["event"], str):
+        raise Unusable(f"the testee wrote {shown!r}; `event` is a name")
+    if content["event"] != "result":
+        return content
+    value = content.get("value", "")
+    if type(content.get("status")) is not int or not isinstance(value, str) or not HEX.fullmatch(value):
+        raise Unusable(
+            f"the testee wrote {shown!r}; a result has a number as `status`, and hexadecimal digits as `value`"
+        )
+    task = _id(content.get("task"), "result").hex()
+    return {**content, "task": task, **({"value": value.lower()} if "value" in content else {})}
 
 
 def connect(scene: Scene, **options: Any) -> ClientGuest:
