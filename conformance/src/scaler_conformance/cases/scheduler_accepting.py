@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from scaler_conformance.case import cases_for
+from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id
 from scaler_conformance.play.roles import RAW, error_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, write_tasks
+from scaler_conformance.wire import CODES, Message, encode, write_tasks
 
 from .scheduler_graphs import after
 
@@ -147,6 +148,33 @@ def a_batch_above_the_agreed_count_is_refused(scene: Scene) -> None:
     client.expect_nothing("a batch of exactly the limit")
     seq = client.submit_batch(client.new_tasks(4))
     client.expect_error(CODES.TOO_LARGE, ref_seq=seq, fatal=False)
+
+
+@case("SES-4")
+def many_bytes_are_acknowledged_although_nothing_answers_them(scene: Scene) -> None:
+    """A Submit of 36 MB, and nobody to run its tasks."""
+    client = scene.client()
+    client.fence()
+    client.shows_life = False  # a Pong would bring the ack as well
+    client.submit(client.new_tasks(600, parts=((0, b"x" * 60_000),)))
+    scene.pump.until(lambda: client.acknowledged_seq >= client.sent_seq, 3.0)
+    scene.check(client.acknowledged_seq >= client.sent_seq, "36 MB came in, and no ack followed within 3 s")
+
+
+@case("FRM-8")
+def columns_that_are_cut_are_not_read(scene: Scene) -> None:
+    """Ids and names of functions, rows of samples, outcomes of a Cancel."""
+    client, worker = scene.client(), scene.worker()
+    wrong: list[tuple[Dialer, str, dict[str, Any]]] = [
+        (client, "nameFunctions", {"ids": new_id() + bytes(8), "names": ["f"]}),
+        (client, "nameFunctions", {"ids": new_id(), "names": ["f", "g"]}),
+        (worker, "workerStatus", {"samples": bytes(55), "endedCount": 1}),
+        (worker, "cancelReply", {"ids": new_id(), "outcomes": bytes(2)}),
+    ]
+    for peer, kind, body in wrong:
+        seq = peer.next_seq()
+        frames = encode(Message(kind, body, seq, peer.received_seq))
+        peer.refused(frames, f"#{seq}   {kind} with a column that is cut", CODES.BAD_ENVELOPE, ref_seq=seq)
 
 
 @case("BAT-4", "LIM-1")

@@ -106,12 +106,19 @@ def a_batch_or_chunk_without_its_payload_is_refused(scene: Scene) -> None:
 
 @case("FRM-4")
 def an_envelope_above_the_limit_is_refused(scene: Scene) -> None:
-    peer = scene.peer(limits={"envelopeBytes": 65_536})
-    kind, field = ("cancel", "ids") if scene.role == "scheduler" else ("release", "ids")
-    seq = peer.next_seq()
-    body = {field: b"i" * 16 * 4_200} | ({"owner": peer.peer_id} if kind == "release" else {})
-    frames = encode(Message(kind, body, seq, peer.received_seq))
-    peer.raw(frames, f"#{seq}   {kind} in an envelope of {len(frames[0])} bytes, 65536 were agreed")
+    """One of exactly the limit is accepted, one with a further id is not."""
+    kind = "cancel" if scene.role == "scheduler" else "release"
+
+    def of(count: int, seq: int = 1, ack: int = 0) -> list[bytes]:
+        body = {"ids": b"i" * 16 * count} | ({"owner": b"o" * 16, "requestId": 1} if kind == "release" else {})
+        return encode(Message(kind, body, seq, ack))
+
+    limit = len(of(4_200)[0])
+    peer = scene.peer(limits={"envelopeBytes": limit})
+    peer.raw(of(4_200, peer.next_seq()), f"#1   {kind} in an envelope of {limit} bytes, as agreed")
+    peer.expect("cancelReply", "objectReply", clause="FRM-4")
+    frames = of(4_201, peer.next_seq(), peer.received_seq)
+    peer.raw(frames, f"#2   {kind} in an envelope of {len(frames[0])} bytes, {limit} were agreed")
     peer.expect_error(CODES.TOO_LARGE, fatal=True)
 
 

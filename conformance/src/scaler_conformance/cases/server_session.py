@@ -181,12 +181,12 @@ def a_hello_that_neither_resumes_nor_repeats_replaces(scene: Scene) -> None:
 
 @case("SES-15")
 def an_impossible_acknowledgement_ends_the_session(scene: Scene) -> None:
-    for kind in ("ping", "acknowledge"):
+    for kind, beyond in (("ping", 1), ("ping", 1000), ("acknowledge", 1), ("acknowledge", 1000)):
         peer = scene.peer()
         peer.fence()
         seq = peer.next_seq() if kind == "ping" else 0
         body = {"nonce": 1} if kind == "ping" else {}
-        peer.send_message(Message(kind, body, seq, peer.received_seq + 1000))
+        peer.send_message(Message(kind, body, seq, peer.received_seq + beyond))
         peer.expect_error(CODES.BAD_ENVELOPE, fatal=True)
 
 
