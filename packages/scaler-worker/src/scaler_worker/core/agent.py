@@ -17,7 +17,7 @@ from typing import Any
 
 from scaler_protocol.codes import CANCEL_TOO_LATE, KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids, split_ids
-from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
+from scaler_protocol.holding.credit import credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task, tasks_of
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import (
@@ -38,8 +38,6 @@ from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
 from scaler_worker.core.sampling import Sampler
 from scaler_worker.core.tables import Settings, Tables
-
-_RUNNING = State.RUNNING
 
 
 class AgentCore:
@@ -81,21 +79,8 @@ class AgentCore:
         return None if self._is_quiet else deadlines.next_deadline(self.tables)
 
     def credit(self, now: float) -> Credit:
-        return Credit(self._credit_limit(now), nested_reserve(self.tables.settings.places))
-
-    def _credit_limit(self, now: float) -> int:
-        tables = self.tables
-        if tables.is_draining:
-            return 0
-        running = [now - p.first_since for p in tables.processors.values() if p.state is _RUNNING]
-        load = Load(
-            places=tables.settings.places,
-            queue_size=tables.settings.queue_size,
-            mean_seconds=tables.durations.overall,
-            running_seconds=max(running, default=0.0),
-            lent_places=tables.lent_places(),
-        )
-        return credit_limit(load)
+        load = self.tables.load(now)
+        return Credit(0 if self.tables.is_draining else credit_limit(load), nested_reserve(load.places))
 
     def _do(self, action: Action) -> None:
         self.tables.actions.append(action)
@@ -389,8 +374,9 @@ class AgentCore:
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables
-        limit = self._credit_limit(now)
-        if tables.ahead.waiting and limit <= tables.settings.places + tables.lent_places():
+        load = tables.load(now)
+        limit = 0 if tables.drain_until is not None else credit_limit(load)
+        if tables.ahead.waiting and limit <= load.places + load.lent_places:
             # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
             tables.give_back_waiting()
         self._send_untimely()

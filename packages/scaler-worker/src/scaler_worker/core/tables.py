@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_SUCCESS
 from scaler_protocol.holding.cancels import CancelReplies
+from scaler_protocol.holding.credit import Load
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
@@ -89,15 +90,17 @@ class Tables:
                 free -= 1
         return free
 
-    def lent_places(self) -> int:
-        lent = 0
+    def load(self, now: float) -> Load:
+        """What the credit depends on, of all processors in one sweep: it is asked for in every round."""
+        running_seconds, lent_places = 0.0, 0
         for processor in self.processors.values():
-            state = processor.state
-            if state is _RUNNING:
-                lent += processor.is_extra
-            elif state is not _IDLE:
-                lent += processor.is_waiting
-        return lent
+            if processor.state is _RUNNING:
+                running_seconds = max(running_seconds, now - processor.first_since)
+                lent_places += processor.is_extra
+            elif processor.is_waiting:
+                lent_places += 1
+        settings = self.settings
+        return Load(settings.places, settings.queue_size, self.durations.overall, running_seconds, lent_places)
 
     def withdraw(self, task: Task) -> None:
         """It is in no slice: take it out of where it waits."""
