@@ -13,6 +13,7 @@ children have. They end with the process that PARENT_VARIABLE names, as any comm
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -22,7 +23,9 @@ import os
 import select
 import socket
 import sys
+import traceback
 from dataclasses import dataclass
+from typing import NoReturn
 
 from scaler_protocol import messages
 from scaler_protocol.codec.registry import registry
@@ -55,8 +58,7 @@ class Role:
         self.link.close()
 
 
-def main() -> int:
-    """Returns in each of the commands too, when they are done."""
+def main() -> NoReturn:
     gc.disable()  # no collection now means no holes in the pages that are about to be shared
     roles = [
         Role(module, arguments, io.FileIO(errors, "w"), socket.socket(fileno=link))
@@ -68,7 +70,7 @@ def main() -> int:
     for role in roles:
         process_id = os.fork()
         if not process_id:
-            return _become(role, roles)
+            _become(role, roles)
         role.errors.close()
         process_ids.append(process_id)
     _bury(dict(zip(process_ids, roles, strict=True)))
@@ -85,8 +87,8 @@ def warm_up(modules: list[str]) -> None:
             pass
 
 
-def _become(role: Role, roles: list[Role]) -> int:
-    """In the child: from here on nothing is different from a fresh start of the command."""
+def _become(role: Role, roles: list[Role]) -> NoReturn:
+    """In the child: the command's `main`, as after a fresh start."""
     gc.enable()
     os.setsid()
     os.dup2(role.errors.fileno(), 2)
@@ -99,8 +101,19 @@ def _become(role: Role, roles: list[Role]) -> int:
     main_module = importlib.import_module(f"{role.module}.__main__")
     sys.modules["__main__"] = main_module
     sys.argv = [main_module.__file__ or role.module, *role.arguments]
-    code: int = main_module.main()
-    return code
+    code = 1
+    try:
+        code = main_module.main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - what the interpreter would have said
+        traceback.print_exc()
+    # As the interpreter ends, but that it does not take itself apart first: that would copy every page it shares.
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
 
 
 def _bury(roles: dict[int, Role]) -> None:
@@ -132,4 +145,4 @@ def _show_as(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
