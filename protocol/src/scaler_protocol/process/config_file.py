@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scaler_protocol.process.failures import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Table = dict[str, Any]
 
@@ -36,6 +30,12 @@ def plain(name: str) -> str:
 
 def read(path: str) -> Table:
     """The sections of a file, by plain name. Raises UsageError, also for a section that nobody reads."""
+    # Here, because few commands are given a file, and each of them imports this.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         with open(path, "rb") as file:
             document = tomllib.load(file)
@@ -76,5 +76,7 @@ def check_key(key: str, known: Iterable[str], place: str) -> None:
 
 def _or_nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
+    import difflib
+
     found = difflib.get_close_matches(plain(name), known, 1, cutoff=0.5)
     return f"; did you mean {found[0]}?" if found else f"; there are: {', '.join(sorted(known))}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import html
 import inspect
 import math
 import threading
@@ -320,6 +319,8 @@ class Client(concurrent.futures.Executor):
 
     def _repr_html_(self) -> str:
         """For notebooks."""
+        import html
+
         standing = ", ".join(self._standing())
         return f"<b>Client</b> of <code>{html.escape(self._address)}</code><br>{html.escape(standing)}"
 
