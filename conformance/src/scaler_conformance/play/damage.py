@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 #: Of an envelope whose root comes first, as ours do: the word with payloadFrames and the union's tag.
@@ -56,3 +57,17 @@ def _moved(word: bytes, old: int, new: int) -> bytes:
 
 def _signed(value: int) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
+
+
+def with_segments(envelope: bytes, extra: int) -> bytes:
+    """The same message, followed by so many segments of no words."""
+    sizes = [len(envelope) // 8 - 1, *[0] * extra]
+    table = struct.pack(f"<{1 + len(sizes)}I", extra, *sizes)
+    return table + bytes(-len(table) % 8) + envelope[_HEAD:]
+
+
+def promising(frames: Sequence[bytes], count: int) -> list[bytes]:
+    """Its envelope tells of so many payload frames, which is not what comes."""
+    envelope = bytearray(frames[0])
+    envelope[_TAG_AT - 2 : _TAG_AT] = count.to_bytes(2, "little")
+    return [bytes(envelope), *frames[1:]]

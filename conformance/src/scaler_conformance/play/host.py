@@ -255,6 +255,10 @@ class Host:
         }
         self._send_outside(guest.routing_id, Message("welcome", body))
 
+    def welcome_again(self, guest: Guest) -> None:
+        """For cases."""
+        self._welcome(guest, resumed=False)
+
     def agreed_limits(self, hello: Message) -> dict[str, int]:
         """HSK-15."""
         offered = hello["limits"].items()
