@@ -15,13 +15,18 @@ from scaler_protocol.ids import ID_BYTES
 
 @lru_cache(maxsize=4096)
 def _struct(item_format: str, count: int) -> Struct:
-    return Struct("<" + item_format * count if item_format == "16s" else f"<{count}{item_format}")
+    return Struct(f"<{count}{item_format}")
+
+
+@lru_cache(maxsize=64)
+def _id_struct(count: int) -> Struct:
+    """It takes 32 bytes for each id: for all the sizes that batches may have that would be many megabytes."""
+    return Struct("16s" * count)
 
 
 def split_ids(column: bytes) -> tuple[bytes, ...]:
     """Sixteen-byte ids, in order."""
-    ids: tuple[bytes, ...] = _struct("16s", len(column) // ID_BYTES).unpack(column)
-    return ids
+    return _id_struct(len(column) // ID_BYTES).unpack(column)
 
 
 def join_ids(ids: Iterable[bytes]) -> bytes:
