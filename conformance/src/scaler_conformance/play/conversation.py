@@ -207,7 +207,7 @@ class Conversation(ABC):
     def last_words(self) -> str:
         return self.transcript.describe(self.inbox[-1]) if self.inbox else "without a word"
 
-    def expect(self, *kinds: str, clause: str = "", seconds: float = ANSWER_SECONDS) -> Message:
+    def expect(self, *kinds: str, clause: str = "", seconds: float = ANSWER_SECONDS, what: str = "") -> Message:
         """The first message of these kinds that nobody has looked at, waited for if need be."""
 
         def first() -> Message | None:
@@ -217,7 +217,7 @@ class Conversation(ABC):
         found = first()
         if found is None:
             instead = f"; what came: {self.last_words()}" if self.inbox else ""
-            raise Breach(f"{self.name} waited for {' or '.join(kinds)}, and none came{instead}", clause)
+            raise Breach(f"{self.name} waited for {what or ' or '.join(kinds)}, and none came{instead}", clause)
         self.inbox.remove(found)
         return found
 
@@ -240,9 +240,9 @@ class Conversation(ABC):
         seconds: float = ANSWER_SECONDS,
     ) -> Message:
         """The next Error; its code is one of these."""
-        error = self.expect("error", "reject", clause=clause, seconds=seconds)
-        said = self.transcript.describe(error)
         names = " or ".join(map(code_name, codes))
+        error = self.expect("error", "reject", clause=clause, seconds=seconds, what=f"Error {names}")
+        said = self.transcript.describe(error)
         if error.kind == "reject" or error["code"] not in codes:
             raise Breach(f"{self.name} was sent {said}; expected Error {names}", clause)
         if fatal is not None and error["fatal"] != fatal:
