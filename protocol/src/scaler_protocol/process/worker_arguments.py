@@ -116,6 +116,6 @@ def parse_modules(text: str) -> tuple[str, ...]:
 def checked_address(text: str | None) -> str:
     """As it is written everywhere; empty when it is not given. Raises UsageError."""
     try:
-        return str(parse_address(text)) if text else ""
+        return "" if text is None else str(parse_address(text))
     except AddressError as error:
         raise UsageError(str(error)) from None
