@@ -144,6 +144,23 @@ def a_result_is_kept_until_its_last_dependent_has_ended(scene: Scene) -> None:
     scene.equal(last.inputs.get(one.id), (CODES.KIND_INLINE, b"kept"), "the input that another task had before")
 
 
+@case("SCH-18")
+def a_result_is_kept_while_its_graph_may_grow(scene: Scene) -> None:
+    """The first task that took it has ended before the next is submitted."""
+    worker, client, graph = scene.worker(credit=2), scene.client(), new_id()
+    (one,) = client.submit(1, sealed=False, graphId=graph)
+    scene.settle(client, worker)
+    worker.finish(*worker.expect_dispatch(1), value=b"kept")
+    for is_last in (False, False, True):
+        client.submit([after(client, one)], sealed=is_last, graphId=graph)
+        scene.settle(client, worker)
+        scene.equal(client.take("error"), [], "Errors to a task that depends on a result of an unsealed graph")
+        (given,) = worker.expect_dispatch(1, "SCH-18", "its dependency has succeeded, and the graph was not sealed")
+        scene.equal(given.inputs.get(one.id), (CODES.KIND_INLINE, b"kept"), "the input", "SCH-17")
+        worker.finish(given)
+        worker.fence()
+
+
 @case("OWN-5", "SCH-18")
 def what_nobody_wants_of_a_graph_is_released_when_it_is_sealed(scene: Scene) -> None:
     storage = scene.storage_session()
