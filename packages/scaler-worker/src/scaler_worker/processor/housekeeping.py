@@ -17,7 +17,6 @@ class Housekeeping:
         self._collect_seconds = collect_seconds
         self._trim_threshold_bytes = trim_threshold_bytes
         self._collect_at = now + collect_seconds
-        self._process = psutil.Process()
         self._trim = trim or memory_trim()
 
     def is_due(self, now: float) -> bool:
@@ -26,5 +25,5 @@ class Housekeeping:
     def collect(self, now: float) -> None:
         self._collect_at = now + self._collect_seconds
         gc.collect()
-        if self._process.memory_info().rss >= self._trim_threshold_bytes:
+        if psutil.Process().memory_info().rss >= self._trim_threshold_bytes:
             self._trim()
