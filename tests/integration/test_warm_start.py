@@ -14,6 +14,7 @@ import pytest
 from scaler import Client, SchedulerClusterCombo
 from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler.cluster.warm import UNKNOWN_EXIT_CODE, can_start_warm
+from scaler_protocol.process import PARENT_VARIABLE
 from tests.support.processes import WAIT, assert_gone
 
 pytestmark = pytest.mark.skipif(not can_start_warm(), reason="needs Linux 5.3")
@@ -106,6 +107,15 @@ def test_the_parts_of_a_killed_program_end_without_the_warm_process() -> None:
         parent.kill()
     assert len(parts) == 3
     assert_gone(parts)
+
+
+def test_workers_of_a_program_that_has_ended_already_do_not_start() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as program:
+        program.wait(WAIT)
+    environment = {**os.environ, PARENT_VARIABLE: str(program.pid)}
+    command = [sys.executable, "-m", "scaler_worker", "-n", "1", "tcp://127.0.0.1:1"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT)
+    assert (ended.returncode, "has ended already" in ended.stderr) == (1, True), ended.stderr
 
 
 def test_why_the_warm_process_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scaler_protocol.process import PARENT_VARIABLE, die_with_parent
+from scaler_protocol.process import PARENT_VARIABLE, StartupError, die_with_parent
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
 from scaler_worker.service import DRAIN_SIGNAL, EXIT_DONE, EXIT_GIVEN_UP, run_agent
@@ -177,5 +177,7 @@ def _parent_descriptor() -> int | None:
         return None
     try:
         return os.pidfd_open(int(text))
+    except ProcessLookupError:
+        raise StartupError(f"process {text}, which started this one, has ended already") from None
     except OSError:
         return None
