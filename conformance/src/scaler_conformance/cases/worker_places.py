@@ -42,8 +42,14 @@ def waiting_parent(scene: Scene, worker: WorkerGuest) -> tuple[Task, ClientGuest
     """A task that waits for its child, which nobody has been given."""
     parent = call(scene, "submit_child", b"echo", b"from the child")
     worker.dispatch([parent], new_id())
-    client = scene.scheduler.guest("client", 20.0, "CLI-9")
-    assert isinstance(client, ClientGuest)
+
+    def submitting() -> list[ClientGuest]:
+        """Of all clients inside tasks, those of former tasks too, who has something to submit."""
+        clients = [guest for guest in scene.scheduler.guests if isinstance(guest, ClientGuest)]
+        return [each for each in clients if any(message.kind == "submit" for message in each.inbox)]
+
+    scene.check(scene.pump.until(lambda: bool(submitting()), 20.0), "a task did not submit its child", "CLI-9")
+    (client,) = submitting()
     (child,) = client.wait_for_tasks(1, 20.0, "CLI-9")
     return parent, client, child
 
