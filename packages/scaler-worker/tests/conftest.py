@@ -80,7 +80,7 @@ class FakeStorage:
         elif isinstance(message, Get):
             reply = self._value(message)
         else:
-            assert isinstance(message, Release)
+            assert isinstance(message, Release), message
             reply = ObjectReply(message.request_id, OK)
         self.endpoint.send(peer_id, reply)
 
@@ -286,7 +286,8 @@ def start_worker(cluster: FakeCluster) -> Iterator[Callable[..., Worker]]:
     def start(**options: Any) -> Worker:
         config = ClusterConfig(cluster.address, **options)
         workers.append(Worker(fork_agent(config)))
-        cluster.wait_until(lambda: cluster.worker, "the worker to say hello")
+        # Not before its first Credit: a worker that was welcomed late may have dialed again, and begun another session.
+        cluster.wait_until(lambda: cluster.credits, "the worker to say hello")
         return workers[-1]
 
     yield start
