@@ -288,7 +288,7 @@ def a_storage_without_an_address_is_at_the_next_port(scene: Scene) -> None:
         storage = StorageHost(scene.pump, scene.transcript, "storage", f"{host}:{int(port) + 1}")
     except zmq.ZMQError:
         scene.needs(False, "the port after the scheduler's is somebody else's")
-    scene.scheduler.storage_address, scene.scheduler.monitor_address = "", f"{host}:{int(port) + 2}"
+    scene.scheduler.storage_address = ""
     client = scene.client_under_test()
     scene.testee.tell("submit", function="echo", arguments=[(b"l" * 300_000).hex()])
     is_stored = scene.pump.until(lambda: any(len(value) == 300_000 for value in storage.values.values()), 10.0)

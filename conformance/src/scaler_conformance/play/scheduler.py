@@ -19,7 +19,7 @@ class SchedulerHost(Host):
     """Says Welcome and keeps sessions; what is dispatched and answered is for the cases to say."""
 
     role = "scheduler"
-    storage_address = monitor_address = ""
+    storage_address = ""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -30,8 +30,7 @@ class SchedulerHost(Host):
 
     def welcome(self, hello: Message) -> dict[str, Any]:
         features = [name for name in hello["features"] if name == "chains"]
-        addresses = {"storageAddress": self.storage_address, "monitorAddress": self.monitor_address}
-        return {**addresses, "isProtected": False, "features": features}
+        return {"storageAddress": self.storage_address, "isProtected": False, "features": features}
 
     def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
         return KINDS.get(hello["role"], Guest)(self, name, hello, routing_id)

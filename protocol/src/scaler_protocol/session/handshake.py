@@ -24,6 +24,7 @@ ROLE_NAMES = {
 SHORTEST_HEARTBEAT_SECONDS = 0.05
 
 _LONGEST_NAME = 80
+_STORAGE = "scaler-storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class ServerTerms:
 
 
 def why_no_scheduler(welcome: Welcome, address: str) -> str:
-    """Empty for a scheduler's Welcome. A storage welcomes clients and workers too, and says nothing of either address;
-    who took it for the scheduler would wait for ever, or be refused message by message."""
-    if welcome.storage_address or welcome.monitor_address:
+    """Empty unless our storage has welcomed us, as it does clients and workers; who took it for the scheduler
+    would wait for ever, or be refused message by message. A scheduler need name no address in its Welcome (HSK-18)."""
+    if welcome.storage_address or welcome.monitor_address or welcome.software.name != _STORAGE:
         return ""
-    name = software_name(welcome.software, "another server")
+    name = software_name(welcome.software, _STORAGE)
     return f"{name} answers at {address}, and no scheduler: give the scheduler's address, often one port lower"
 
 
