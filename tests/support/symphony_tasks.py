@@ -14,10 +14,13 @@ HOLD_SECONDS = 0.15
 
 
 def meet(directory: str, count: int) -> int:
-    """Wait until so many are here at once, then how many are after a while."""
+    """Wait until so many have been here at once, then how many are after a while. Who comes when the others have gone
+    finds that they have met."""
     place = Path(directory) / f"{os.getpid()}-{time.monotonic_ns()}"
     place.touch()
-    until(lambda: len(os.listdir(directory)) >= count, f"{count} tasks are here at once", WAIT)
+    have_met = Path(f"{directory}-met")
+    until(lambda: have_met.exists() or len(os.listdir(directory)) >= count, f"{count} tasks are here at once", WAIT)
+    have_met.touch()
     time.sleep(HOLD_SECONDS)
     present = len(os.listdir(directory))
     place.unlink()
