@@ -186,8 +186,8 @@ def test_a_canceled_task_that_runs_alone_is_ended_with_the_session(start: Start,
     cluster = start("--base-concurrency", "1", services=1)
     with Client(cluster.address) as client:
         running = client.submit(symphony_tasks.sleep_long, str(tmp_path / "begun"), 600.0)
-        queued = client.submit(tasks.square, 2)
         until((tmp_path / "begun").exists, "it runs")
+        queued = client.submit(tasks.square, 2)  # not before: it would run first if its function were there first
         assert queued.cancel()
         begun_at = time.monotonic()
         running.cancel()
