@@ -1,4 +1,4 @@
-"""What one large value costs on its way there and back: messages, and calls of the system (decision 0008).
+"""What one large value costs on its way there and back: messages, and calls of the system (decision 0014).
 
 The bounds are what was counted: who exceeds one has made large values slower, and says here what it is worth.
 """
