@@ -24,7 +24,7 @@ OURS = ROOT / "conformance" / "adapters" / "scaler.toml"
 SEEDS = 8
 #: Of these seeds' runs so many must find a mutant that is not said to be unseen.
 SEEDS_TO_FIND = 7
-EXAMPLES = 120
+EXAMPLES = 250
 GENERATED_SECONDS = 40.0
 
 

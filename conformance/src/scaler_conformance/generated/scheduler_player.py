@@ -18,7 +18,7 @@ from .steps import Step
 
 #: How often each step is drawn.
 WEIGHTS = {
-    "finish": 22, "submit": 10, "credit": 5, "cancel": 7, "answer_cancel": 12, "give_back": 4, "cancel_all": 1,
+    "finish": 22, "submit": 14, "credit": 8, "cancel": 7, "answer_cancel": 12, "give_back": 4, "cancel_all": 1,
     "stale_result": 3, "submit_again": 2, "submit_wrong": 2, "log": 2, "strange": 2,
     "worker_joins": 3, "worker_leaves": 2, "worker_lost": 3, "worker_resumes": 2,
     "client_joins": 1, "client_leaves": 1, "client_replaced": 1, "client_resumes": 2,
@@ -79,10 +79,10 @@ class SchedulerPlayer:
         client = self._client(who)
         if client is None:
             return None
-        depth, priority, retries = (0, 0, 0, 1, 2)[header % 5], (0, 0, 3, -2)[header // 5 % 4], header // 20 % 3
+        depth, priority, retries = (0, 0, 1, 2)[header % 4], (0, 0, 3, -2)[header // 4 % 4], header // 16 % 3
         needs = NEEDS[more % len(NEEDS)]
         living = [task for task in self._mine(client) if task.state != ENDED]
-        tasks = client.new_tasks(1 + count % 3)
+        tasks = client.new_tasks(1 + count % 4)
         depends = more // 8 % 4 == 3 and bool(living)
         if depends:
             needed = living[count % len(living)]
