@@ -162,6 +162,20 @@ def test_a_client_that_goes_takes_its_tasks_and_objects_along(story: Story) -> N
     assert story.is_empty()
 
 
+def test_a_result_of_another_attempt_ends_no_task_of_a_client_that_has_gone(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"])
+    story.settle()
+    story.lost("c")
+    story.settle()
+    story.client("d")
+    story.results("w", ["t"], attempt=2)
+    story.submit("d", ["u"])
+    assert story.settle() == []
+    story.results("w", ["t"], attempt=1)
+    assert story.settle() == ["w <- Dispatch u"]
+
+
 def test_a_task_submitted_again_waits_for_the_end_of_its_earlier_life(story: Story) -> None:
     story.worker("w")
     story.submit("c", ["t"])

@@ -110,6 +110,24 @@ def a_result_of_another_attempt_is_dropped(scene: Scene) -> None:
 
 
 @case("SCH-6")
+def a_result_of_another_attempt_frees_no_place(scene: Scene) -> None:
+    """Nor does it when its client has left: the worker still holds what it was given."""
+    client, worker, (task,) = begin(scene)
+    client.leave()
+    worker.credit(1)
+    worker.fence()
+    worker.take("cancel")
+    worker.finish(task, attempt=2)
+    other = scene.client()
+    (next_task,) = other.submit()
+    scene.settle(worker, other)
+    worker.expect_nothing("its limit is 1, and it holds the task of the client that has left")
+    worker.finish(task)
+    scene.settle(worker)
+    scene.equal(worker.expect_dispatch(1)[0].id, next_task.id, "the task that has the place now")
+
+
+@case("SCH-6")
 def a_result_of_another_worker_is_dropped(scene: Scene) -> None:
     client, worker, (task,) = begin(scene)
     stranger = scene.worker(credit=0)

@@ -99,13 +99,13 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     chunk = worker.held.get(row.task_id)
-    is_abandoned = row.task_id in tables.abandoned
-    if chunk is None or (not is_abandoned and tables.attempt(row.task_id) != row.attempt):
+    abandoned = tables.abandoned.get(row.task_id)  # its attempt, if nobody wants to know how it ends
+    if chunk is None or row.attempt != (abandoned or tables.attempt(row.task_id)):
         _drop_stale(tables, chunk, row)
         return
     tables.take_back(worker, row.task_id)
     worker.completed_count += 1
-    if is_abandoned:
+    if abandoned:
         endings.end_abandoned(tables, row.task_id)
     elif _may_retry(tables, chunk, row):
         tables.retried[row.task_id] = tables.retried.get(row.task_id, 0) + 1
