@@ -16,10 +16,11 @@ from scaler.cluster.scheduler import SchedulerProcess
 from scaler.config.section.scheduler import PolicyConfig
 from scaler.config.types.object_storage_server import ObjectStorageConfig
 from scaler.config.types.zmq import ZMQConfig
+from scaler.monitoring import Subscription
 from scaler.scheduler.allocate_policy.allocate_policy import AllocatePolicy
 from scaler.utility.logging.scoped_logger import ScopedLogger
 from scaler.utility.network_util import get_available_tcp_port
-from tests.support.processes import WAIT, Stage
+from tests.support.processes import WAIT, Stage, until
 
 NAMES = {
     "scaler": ("Client", "Cluster", "ScalerFuture", "SchedulerClusterCombo", "Serializer", "__version__"),
@@ -53,6 +54,12 @@ def test_names_that_programs_import(module: str) -> None:
     assert not [name for name in NAMES[module] if not hasattr(found, name)]
 
 
+def _worker_count(watcher: Subscription) -> int:
+    watcher.poll(0.1)
+    status = watcher.state.status
+    return len(status.workers) if status is not None else 0
+
+
 def test_a_cluster_of_separate_processes(stage: Stage) -> None:
     port = stage.ports()
     scheduler_address = ZMQConfig.from_string(f"tcp://127.0.0.1:{port}")
@@ -80,6 +87,8 @@ def test_a_cluster_of_separate_processes(stage: Stage) -> None:
         scheduler.start()
         workers.start()
         assert all(part.is_alive() and part.pid and part.exitcode is None for part in parts)
+        with Subscription(scheduler_address.to_address()) as watcher:
+            until(lambda: _worker_count(watcher) == 2, "both workers are there to hear of the end")
         with Client(scheduler_address.to_address()) as client:
             assert client.submit_verbose(round, (3.15,), {}, {"gpu": 2}).result(WAIT) == 3
             client.shutdown()

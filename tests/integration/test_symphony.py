@@ -218,8 +218,8 @@ def test_told_to_stop_it_finishes_what_runs(start: Start, tmp_path: Path) -> Non
     cluster = start("--base-concurrency", "1", "--grace-seconds", "20", services=1)
     with Client(cluster.address) as client:
         running = client.submit(symphony_tasks.sleep_long, str(tmp_path / "begun"), 1.0)
-        queued = client.submit(tasks.square, 3)
         until((tmp_path / "begun").exists, "it runs")
+        queued = client.submit(tasks.square, 3)  # not before: it would run first if its function were there first
         cluster.workers[0].send(signal.SIGTERM)
         assert running.result(WAIT) == "slept"
         assert cluster.workers[0].wait() == 0
