@@ -1,9 +1,13 @@
 """Ctrl-C at any moment: what must not be torn in two is finished first, then the interrupt is raised."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+#: A destructor in which it cannot be raised is over by then.
+AGAIN_SECONDS = 0.01
 
 
 class Interrupts:
@@ -32,10 +36,22 @@ class Interrupts:
         if self.signal_number and not was_interrupted:
             raise KeyboardInterrupt
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         """The first one counts. A second Ctrl-C is impatience with the clean-up, which is bounded."""
         if self.signal_number:
+            return
+        if _is_in_destructor(frame):
+            threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (threading.get_ident(), number)).start()
             return
         self.signal_number = number
         if not self._is_deferred:
             raise KeyboardInterrupt
+
+
+def _is_in_destructor(frame: FrameType | None) -> bool:
+    """What is raised there is printed and ignored."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False

@@ -5,11 +5,13 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
 import pytest
+from demo.interrupts import Interrupts
 
 from tests.architecture.sources import ROOT
 
@@ -95,6 +97,23 @@ def test_an_interrupt_leaves_nothing(moment: str, to_group: bool) -> None:
     assert process.returncode == 130, errors
     assert errors.endswith("Stopped. The cluster is shut down and nothing is left running.\n")
     assert "Traceback" not in errors
+
+
+def test_an_interrupt_is_not_lost_in_a_destructor() -> None:
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        interrupts = Interrupts()
+        with pytest.raises(KeyboardInterrupt):
+            Dying()
+            threading.Event().wait(END_SECONDS)
+        assert interrupts.exit_code == 130
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("options", [["--workers", "0"], ["--tiny", "none"]])

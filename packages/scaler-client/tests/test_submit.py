@@ -8,6 +8,7 @@ import functools
 import math
 import operator
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -199,6 +200,18 @@ def test_a_large_result_nobody_asks_for_is_released(client: Client, cluster: Fak
     del future
     client.submit(abs, 1).result(WAIT)
     eventually(lambda: all(len(one) < 1000 for one in list(cluster.objects.values())), "the result is released")
+
+
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_no_line_of_python_runs_where_a_future_dies(client: Client, size: int) -> None:
+    """Ctrl-C would be lost there: what is raised in a destructor is printed and ignored."""
+    future = client.submit(bytes, size)
+    concurrent.futures.wait([future], WAIT)
+    ran: list[str] = []
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name) if event == "call" else None)
+    del future
+    sys.setprofile(None)
+    assert ran == []
 
 
 @pytest.mark.parametrize(

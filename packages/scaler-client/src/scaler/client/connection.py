@@ -31,6 +31,7 @@ from scaler.client.core.core import ClientCore
 from scaler.client.core.records import Outcomes, result_objects
 from scaler.client.explaining import Questions
 from scaler.client.future import ScalerFuture
+from scaler.client.garbage import Garbage
 from scaler.client.storage import Storage
 from scaler.client.watch import Watch
 from scaler.utility.exceptions import DisconnectedError
@@ -92,7 +93,7 @@ class Connection:
         self._may_retire = False
         self.lock = threading.Lock()
         self._inbox: deque[events.ProgramEvent] = deque()
-        self._garbage: deque[tuple[ObjectId, ...]] = deque()
+        self.garbage = Garbage()
         #: calls that wait for futures among their arguments, or whose tasks have not ended since (CLI-14)
         self.deferred: dict[TaskId, Deferred] = {}
         self._settled = threading.Event()  # the first Welcome or Reject is here
@@ -206,7 +207,7 @@ class Connection:
 
     def release_later(self, ids: tuple[ObjectId, ...]) -> None:
         """Safe in a destructor: only remembers. Released when the next leader is done."""
-        self._garbage.append(ids)
+        self.garbage.add(ids)
 
     def pending_collectors(self, owner: object) -> list[Any]:
         """Who waits for unfinished tasks of this owner."""
@@ -223,6 +224,7 @@ class Connection:
             object_id = ObjectId(bytes(outcomes.payload))
             data = self._storage.get(object_id)
             if not keeps_object:
+                self.garbage.forget((object_id,))
                 self.post(events.Unneeded((object_id,)), is_batch=True)
             return deserialize(data)
         return deserialize(outcomes.payload)
@@ -294,8 +296,8 @@ class Connection:
             endpoint = self._endpoint
             if is_readable:
                 self._receive(endpoint, now)
-            if self._garbage:
-                inbox.append(self._collected_garbage())
+            if self.garbage:
+                inbox.append(events.Unneeded(self.garbage.collect()))
             while inbox:
                 self._perform(core.handle(inbox.popleft(), now))
             if core.has_queued:
@@ -354,12 +356,6 @@ class Connection:
 
     def _do_release(self, action: actions.Release) -> None:
         self._storage.release(action.ids)
-
-    def _collected_garbage(self) -> events.Unneeded:
-        ids: list[ObjectId] = []
-        while self._garbage:
-            ids += self._garbage.popleft()
-        return events.Unneeded(tuple(ids))
 
     def _do_redial(self, action: actions.Redial) -> None:
         """Begin again as somebody else, who takes over what is stored. Only then the old one may leave. (CLI-8)"""

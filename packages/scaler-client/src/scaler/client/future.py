@@ -18,7 +18,7 @@ from scaler.client.parts import deserialized
 from scaler.client.waiting import Waiters, in_event_loop, yielding
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import TaskId
 
 if TYPE_CHECKING:
     from scaler.client.connection import Connection
@@ -66,7 +66,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 class Audience:
     """Those who take an interest in a future before it has ended."""
 
-    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "lent_objects", "waiters")
+    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "waiters")
 
     def __init__(self) -> None:
         self.condition = FutureCondition()
@@ -76,7 +76,6 @@ class Audience:
         self.borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
         #: calls use its bytes, so its object is released with this future and not before
         self.is_lent = False
-        self.lent_objects: tuple[ObjectId, ...] = ()
         #: how a task ended that did not succeed, for calls that take its value
         self.failure: Outcomes | None = None
 
@@ -243,6 +242,9 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             self._profile = outcomes.profiles
             self._outcomes = outcomes
             self._state = _FINISHED
+            if outcomes.kinds:  # a large result lies in the storage while somebody can ask for it
+                assert self._connection is not None
+                self._connection.garbage.add_after(self, result_objects(outcomes))
         return True
 
     def abandon(self) -> None:
@@ -332,23 +334,11 @@ class ScalerFuture(concurrent.futures.Future[Any]):
                 self._exception = error
                 if any(outcomes.statuses):
                     self._watched().failure = outcomes
-            if is_lent:
-                self._watched().lent_objects = result_objects(outcomes)
             self._outcomes = None
             self._decode_lock = None  # who still waits for it finds nothing left to do
 
     def _deserialize(self, data: Any) -> Any:
         return deserialized(self._serializer, data)
-
-    def __del__(self) -> None:
-        # A large result that nobody has asked for lies in the storage; nobody can ask any more.
-        outcomes = getattr(self, "_outcomes", None)
-        if outcomes is not None and outcomes.kinds:
-            objects = result_objects(outcomes)
-        else:
-            objects = () if self._audience is None else self._audience.lent_objects
-        if objects and self._connection is not None:
-            self._connection.release_later(objects)
 
 
 def _status(outcomes: Outcomes) -> int:

@@ -1,0 +1,56 @@
+"""Objects that nobody can ask for any more, until the thread that leads comes by and releases them."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+
+from scaler_protocol.ids import ObjectId
+
+
+class _Owner(weakref.ref[object]):
+    """Calls the `append` of a deque when its owner dies, so no line of Python runs there.
+
+    In a destructor written in Python, Ctrl-C would be lost: whatever is raised there is printed and ignored.
+    """
+
+    __slots__ = ("objects",)
+    objects: tuple[ObjectId, ...]
+
+
+class Garbage:
+    """All but `collect` is safe in any thread, and in a destructor."""
+
+    def __init__(self) -> None:
+        self._objects: deque[tuple[ObjectId, ...]] = deque()
+        self._dead: deque[weakref.ref[object]] = deque()
+        self._owners: dict[tuple[ObjectId, ...], _Owner] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._objects or self._dead)
+
+    def add(self, objects: tuple[ObjectId, ...]) -> None:
+        self._objects.append(objects)
+
+    def add_after(self, owner: object, objects: tuple[ObjectId, ...]) -> None:
+        """They are of use to whoever has the owner, and to nobody after that."""
+        if not objects:
+            return
+        reference = _Owner(owner, self._dead.append)
+        reference.objects = objects
+        self._owners[objects] = reference
+
+    def forget(self, objects: tuple[ObjectId, ...]) -> None:
+        """They were released otherwise; their owner may live on."""
+        self._owners.pop(objects, None)
+
+    def collect(self) -> tuple[ObjectId, ...]:
+        while self._dead:
+            reference = self._dead.popleft()
+            assert isinstance(reference, _Owner)
+            del self._owners[reference.objects]
+            self._objects.append(reference.objects)
+        found: list[ObjectId] = []
+        while self._objects:
+            found += self._objects.popleft()
+        return tuple(found)
