@@ -12,7 +12,7 @@ from scaler_conformance.play.roles import ids_of
 from scaler_conformance.play.scheduler import ClientGuest
 from scaler_conformance.play.storage import StorageHost
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Message, Result, Task, encode_task_error, write_results
+from scaler_conformance.wire import CODES, Result, Task, encode_task_error, write_results
 
 case = cases_for("client")
 
@@ -262,8 +262,7 @@ def all_limits_are_kept_when_much_is_sent_at_once(scene: Scene) -> None:
     client = scene.scheduler.guest("client")
     assert isinstance(client, ClientGuest)
     scene.scheduler.deaf_to = frozenset({"client"})
-    client.is_gone, client.is_open = True, False
-    client.send_message(_fatal(CODES.LEASE_EXPIRED))
+    client.lose()
     large = scene.testee.map("echo", [[b"p" * 16_000] for _ in range(600)])
     small = scene.testee.map("echo", [[b""] for _ in range(4_500)])
     scene.scheduler.deaf_to = frozenset()
@@ -319,8 +318,7 @@ def after_a_lost_session_it_begins_again(scene: Scene) -> None:
     answer(client, Result(tasks[0], value=b"done"))
     scene.testee.result(tasks[0])
     client.fence()
-    client.is_gone, client.is_open = True, False
-    client.send_message(_fatal(CODES.LEASE_EXPIRED))
+    client.lose()
     again = _begun_again(scene, client)
     unfinished = again.wait_for_tasks(2, clause="CLI-8")
     ids = sorted(task.id for task in unfinished)  # in which order is its own affair
@@ -348,10 +346,6 @@ def _begun_again(scene: Scene, client: ClientGuest) -> ClientGuest:
     return others()[0]
 
 
-def _fatal(code: int) -> Message:
-    return Message("error", {"code": code, "fatal": True, "text": "the suite has forgotten this session"})
-
-
 @case("CLI-13", "STO-17", fresh=True, seconds=40.0)
 def a_storage_that_was_restarted_gets_the_objects_again(scene: Scene) -> None:
     client = scene.client_under_test()
@@ -371,7 +365,7 @@ def a_resumed_session_costs_nothing(scene: Scene) -> None:
     client = scene.client_under_test()
     task = scene.testee.submit("echo", b"x")
     (sent,) = client.wait_for_tasks(1)
-    client.send_message(_fatal(CODES.SEQUENCE_GAP))
+    client.end(CODES.SEQUENCE_GAP)
     scene.pump.until(lambda: len(scene.scheduler.hellos) >= 2, 5.0)
     client.fence(clause="SES-18")
     scene.equal(client.submitted(), [], "tasks that were submitted again in a resumed session", "CLI-2")

@@ -131,7 +131,7 @@ def sequence_gap_and_no_session_make_it_resume(scene: Scene) -> None:
     guest = scene.guest()
     for code in (CODES.SEQUENCE_GAP, CODES.NO_SESSION):
         guest.fence()
-        guest.send_message(Message("error", {"code": code, "fatal": True, "text": "redial and resume"}))
+        guest.end(code)
         hello = redials(scene, guest, "SES-6")
         scene.equal(hello["resume"]["sessionId"], guest.session_id, "resume.sessionId")
         guest.fence(clause="SES-18")
@@ -150,7 +150,7 @@ def what_the_server_lacks_is_sent_again(scene: Scene) -> None:
     before = len(scene.transcript.pong_nonces(guest.name))
     scene.scheduler.forgets = guest.received_seq - acknowledged
     guest.acknowledges = True
-    guest.send_message(Message("error", {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}, 0, acknowledged))
+    guest.end(CODES.SEQUENCE_GAP, ack=acknowledged)
     redials(scene, guest, "SES-6")
     guest.fence(clause="SES-18")
     again = scene.transcript.pong_nonces(guest.name)[before:]
@@ -172,8 +172,7 @@ def what_was_never_acknowledged_is_sent_again_at_every_resume(scene: Scene) -> N
         scene.pump.until(came_again, REDIAL_SECONDS)
         scene.check(came_again(), f"a Pong was acknowledged never, and did not come after resume {round_number - 1}")
         scene.scheduler.forgets = guest.received_seq - acknowledged
-        error = {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}
-        guest.send_message(Message("error", error, 0, acknowledged))
+        guest.end(CODES.SEQUENCE_GAP, ack=acknowledged)
 
 
 @case("SES-16", fresh=True)
@@ -289,9 +288,7 @@ def a_resume_that_cannot_be_is_a_lost_session(scene: Scene) -> None:
     guest = scene.guest()
     guest.fence()
     guest.received_seq += 1000
-    guest.send_message(
-        Message("error", {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}, 0, guest.sent_seq)
-    )
+    guest.end(CODES.SEQUENCE_GAP, ack=guest.sent_seq)
     _is_given_up(scene, guest)
 
 
@@ -302,9 +299,7 @@ def a_resume_with_less_than_was_acknowledged_is_a_lost_session(scene: Scene) -> 
     guest.acknowledge()
     guest.fence()
     scene.scheduler.forgets = guest.received_seq
-    guest.send_message(
-        Message("error", {"code": CODES.SEQUENCE_GAP, "fatal": True, "text": "redial"}, 0, guest.received_seq)
-    )
+    guest.end(CODES.SEQUENCE_GAP, ack=guest.received_seq)
     _is_given_up(scene, guest)
 
 
@@ -327,9 +322,8 @@ def a_session_that_the_server_has_forgotten_begins_anew(scene: Scene) -> None:
     """The Welcome says `resumed` false, and names another session: numbers begin with 1."""
     guest = scene.guest()
     guest.fence()
-    guest.is_gone, guest.is_open = True, False
     known = len(scene.scheduler.guests)
-    guest.send_message(Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "who are you?"}))
+    guest.lose(CODES.NO_SESSION)
     scene.pump.until(lambda: len(scene.scheduler.guests) > known, REDIAL_SECONDS)
     scene.check(len(scene.scheduler.guests) > known, "it did not dial again", "SES-6")
     again = scene.scheduler.guest(scene.role)
@@ -346,7 +340,7 @@ def a_fatal_error_of_an_unknown_code_ends_the_session(scene: Scene) -> None:
     guest.fence()
     scene.pump.watch = lambda: None  # it may end
     known, spoken = len(scene.scheduler.hellos), len(scene.scheduler.strangers)
-    guest.send_message(Message("error", {"code": 61_234, "fatal": True, "text": "a reason of a later version"}))
+    guest.end(61_234)  # a reason of a later version
     guest.is_open = False
     routing_id = guest.routing_id
     scene.pump.for_seconds(1.5)
@@ -387,7 +381,7 @@ def who_was_replaced_does_not_come_back(scene: Scene) -> None:
     guest.fence()
     known = len(scene.scheduler.hellos)
     scene.pump.watch = lambda: None  # it may end
-    guest.send_message(Message("error", {"code": CODES.SESSION_REPLACED, "fatal": True, "text": "another one is here"}))
+    guest.end(CODES.SESSION_REPLACED)
     guest.is_open = False
     scene.pump.for_seconds(2.0)
     again = [hello for hello in scene.scheduler.hellos[known:] if hello["peerId"] == guest.peer_id]

@@ -83,12 +83,18 @@ def who_is_talked_to_all_the_time_shows_life_too(scene: Scene) -> None:
     scene.check(said >= 3, f"{said} messages came in 10 heartbeats in which it had nothing to say")
 
 
-@calls("SES-4", fresh=True)
-def an_acknowledgement_comes_after_32_mebibytes(scene: Scene) -> None:
+def _unhurried_client(scene: Scene) -> Guest:
+    """It has nothing to say for a while, so that an acknowledgement is not due because time has passed."""
     scene.scheduler.timers = {"heartbeatSeconds": 20.0, "leaseSeconds": 60.0}
     scene.testee.ask("connect", scheduler=scene.scheduler.address, heartbeat=20.0, lease=60.0)
     guest = scene.scheduler.guest("client")
     guest.fence()
+    return guest
+
+
+@calls("SES-4", fresh=True)
+def an_acknowledgement_comes_after_32_mebibytes(scene: Scene) -> None:
+    guest = _unhurried_client(scene)
     target = guest.sent_seq + 1
     for _ in range(9):
         guest.send_batch("results", write_results([Result(new_id(), value=bytes(60_000)) for _ in range(64)]))
@@ -103,11 +109,9 @@ def who_is_sent_away_does_not_come_back_at_once(scene: Scene) -> None:
     guest.fence()
     scene.pump.watch = lambda: None
     host = scene.scheduler
-    error = Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "not now"})
-    host.answer_to_hello = error
+    host.answer_to_hello = Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "not now"})
     known = len(host.hellos)
-    guest.is_gone, guest.is_open = True, False
-    guest.send_message(error)
+    guest.lose(CODES.NO_SESSION)
     scene.pump.for_seconds(2.0)
     said = len(host.hellos) - known
     scene.check(said <= MOST_HELLOS, f"it said {said} Hellos in 2 s, each of which was sent away")
@@ -120,18 +124,14 @@ def who_is_rejected_does_not_dial_again(scene: Scene) -> None:
     host = scene.scheduler
     host.answer_to_hello = Message("reject", {"code": CODES.BAD_ROLE, "text": "this server has no clients any more"})
     known = len(host.hellos)
-    guest.is_gone, guest.is_open = True, False
-    guest.send_message(Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "redial"}))
+    guest.lose(CODES.NO_SESSION)
     scene.pump.for_seconds(3.0)
     scene.check(len(host.hellos) - known <= 2, f"it said {len(host.hellos) - known} Hellos, and was rejected each time")
 
 
 @calls("SES-4", fresh=True)
 def an_acknowledgement_comes_although_nothing_is_to_be_said(scene: Scene) -> None:
-    scene.scheduler.timers = {"heartbeatSeconds": 20.0, "leaseSeconds": 60.0}
-    scene.testee.ask("connect", scheduler=scene.scheduler.address, heartbeat=20.0, lease=60.0)
-    guest = scene.scheduler.guest("client")
-    guest.fence()
+    guest = _unhurried_client(scene)
     target = guest.sent_seq + 1
     for nonce in range(64):
         guest.send("pong", nonce=nonce)
@@ -178,8 +178,7 @@ def a_hello_without_an_answer_is_said_again_with_a_higher_incarnation(scene: Sce
     guest.fence()
     host = scene.scheduler
     host.is_silent = True
-    guest.is_gone, guest.is_open = True, False
-    guest.send_message(Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "redial"}))
+    guest.lose(CODES.NO_SESSION)
     scene.pump.watch = lambda: None
     scene.pump.until(lambda: any(len(numbers) > 1 for numbers in _incarnations(scene, guest).values()), 15.0)
     scene.check(len(_hellos(scene)) >= 1, "it did not dial again", "SES-6")

@@ -6,7 +6,6 @@ from scaler_conformance.case import cases_for
 from scaler_conformance.play.manager import ABSENT, RUNNING, STARTING, STOPPING, ManagerGuest
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Message
 
 case = cases_for("manager")
 #: So long it is watched for what must not happen.
@@ -30,16 +29,6 @@ def lived(scene: Scene, manager: ManagerGuest, units: int) -> list[WorkerGuest]:
         unit = worker.hello["worker"]["unitId"]
         scene.check(unit in running, f"a worker names unit {unit!r}, and {', '.join(running)} are running", "MGR-8")
     return there()
-
-
-def lose_session(scene: Scene, manager: ManagerGuest) -> ManagerGuest:
-    """The scheduler has forgotten it; it asks to resume and is given another session."""
-    manager.is_gone, manager.is_open = True, False
-    manager.send_message(Message("error", {"code": CODES.LEASE_EXPIRED, "fatal": True, "text": "too long a silence"}))
-    again = scene.scheduler.guest("manager", 10.0, "SES-11")
-    assert isinstance(again, ManagerGuest)
-    again.wait(lambda: bool(again.statuses), "no ManagerStatus came after the Welcome", "MGR-3")
-    return again
 
 
 def end_unit(scene: Scene, worker: WorkerGuest) -> None:
@@ -228,7 +217,7 @@ def a_lost_session_leaves_its_units_alone(scene: Scene) -> None:
     manager = scene.manager_under_test()
     worker, *_ = lived(scene, manager, 1)
     unit = worker.hello["worker"]["unitId"]
-    again = lose_session(scene, manager)
+    again = manager.begin_again()
     scene.equal(again.statuses[0]["targetNumber"], 0, "targetNumber before any target of the session", "MGR-3")
     scene.equal(again.units, {unit: RUNNING}, "the units of the first ManagerStatus of the new session")
     scene.check(worker.is_open, "its worker has left")

@@ -72,7 +72,7 @@ def a_release_is_repeated_until_it_is_answered(scene: Scene) -> None:
         scene.storage.unanswered.clear()
     scene.transcript.note("storage", "ends the session without having answered")
     storage.send("bye", code=CODES.OK)
-    storage.is_gone, storage.is_open = True, False
+    storage.forget()
     again = scene.pump.until(lambda: owners_gone(scene).count(client.peer_id) >= 2, 15.0)
     scene.check(again, "ReleaseOwner was not answered, and was not sent again in the next session with the storage")
 

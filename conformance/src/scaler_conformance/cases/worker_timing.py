@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from scaler_conformance.case import cases_for
+from scaler_conformance.play.clock import Stopwatch
 from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import error_of, ids_of
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Message, Result
+from scaler_conformance.wire import CODES, Message, Result, Task
 from scaler_conformance.wire.codes import STATUSES
 
 from .worker_running import call, is_success, run
@@ -37,14 +38,7 @@ def a_task_that_runs_too_long_is_ended(scene: Scene) -> None:
 @case("CAN-4", "CAN-2", seconds=40.0)
 def who_does_not_yield_is_killed_after_the_grace(scene: Scene) -> None:
     worker = scene.worker_under_test()
-    task = call(scene, "spin_ms", b"15000")
-    worker.dispatch([task], new_id())
-    worker.fence()
-    scene.pump.for_seconds(0.3)
-    watch = scene.stopwatch()
-    worker.cancel(task, grace=0.5)
-    (result,) = worker.wait_for_results(task, seconds=12.0, clause="CAN-4")
-    scene.equal(STATUSES.get(result.status), "CANCELED", "the status")
+    watch = _canceled_while_it_runs(scene, worker, call(scene, "spin_ms", b"15000"), grace=0.5)
     if watch.seconds > watch.latest(6.0):
         watch.must_be_undisturbed()
         scene.fail(f"a task that does not yield ended {watch.seconds:.1f} s after its Cancel; its grace was 0.5 s")
@@ -54,16 +48,21 @@ def who_does_not_yield_is_killed_after_the_grace(scene: Scene) -> None:
 def who_yields_is_interrupted_long_before_its_grace(scene: Scene) -> None:
     worker = scene.worker_under_test()
     run(scene, worker, call(scene, "echo", b"first"))
-    task = call(scene, "sleep_ms", b"25000")
+    watch = _canceled_while_it_runs(scene, worker, call(scene, "sleep_ms", b"25000"), grace=14.0)
+    took = f"a task that only sleeps ended {watch.seconds:.1f} s after its Cancel, whose grace was 14 s"
+    scene.check(watch.seconds < 12.0, f"{took}: it was not interrupted")
+
+
+def _canceled_while_it_runs(scene: Scene, worker: WorkerGuest, task: Task, grace: float) -> Stopwatch:
+    """Begun with the Cancel; its Result is there."""
     worker.dispatch([task], new_id())
     worker.fence()
     scene.pump.for_seconds(0.3)
     watch = scene.stopwatch()
-    worker.cancel(task, grace=14.0)
-    (result,) = worker.wait_for_results(task, seconds=20.0, clause="CAN-4")
+    worker.cancel(task, grace=grace)
+    (result,) = worker.wait_for_results(task, seconds=grace + 12.0, clause="CAN-4")
     scene.equal(STATUSES.get(result.status), "CANCELED", "the status")
-    took = f"a task that only sleeps ended {watch.seconds:.1f} s after its Cancel, whose grace was 14 s"
-    scene.check(watch.seconds < 12.0, f"{took}: it was not interrupted")
+    return watch
 
 
 @case("CAN-2", "WRK-14", "CAN-1", seconds=40.0)
@@ -190,9 +189,8 @@ def a_lost_session_takes_its_tasks_along(scene: Scene) -> None:
 
 def _lose_session(scene: Scene, worker: WorkerGuest) -> WorkerGuest:
     """The scheduler has ended it; the worker asks to resume and is given another."""
-    worker.is_gone, worker.is_open = True, False
     known = len(scene.scheduler.guests)
-    worker.send_message(Message("error", {"code": CODES.LEASE_EXPIRED, "fatal": True, "text": "too long a silence"}))
+    worker.lose()
     is_back = scene.pump.until(lambda: len(scene.scheduler.guests) > known, 10.0)
     scene.check(is_back, "it did not begin another session", "SES-11")
     again = scene.worker_under_test()

@@ -14,7 +14,7 @@ from scaler_conformance.play.host import Guest
 from scaler_conformance.play.scheduler import ClientGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
-from scaler_conformance.wire import CODES, Message, Result, encode_task_error, write_results
+from scaler_conformance.wire import CODES, Result, encode_task_error, write_results
 
 from .steps import Step
 
@@ -143,7 +143,7 @@ class ClientPlayer:
 
     def _resume(self, *_: int) -> None:
         known = len(self.scene.scheduler.hellos)
-        self._end_session(CODES.SEQUENCE_GAP)
+        self.client.end(CODES.SEQUENCE_GAP)
         self.scene.pump.until(lambda: len(self.scene.scheduler.hellos) > known, TELL_SECONDS)
         if len(self.scene.scheduler.hellos) == known:
             raise Breach(f"it did not dial again within {TELL_SECONDS:g} s", "SES-6")
@@ -156,8 +156,7 @@ class ClientPlayer:
         if not unfinished:
             return  # it has nothing to come back for
         guests, known = self.scene.scheduler.guests, len(self.scene.scheduler.guests)
-        self.client.is_gone, self.client.is_open = True, False
-        self._end_session(CODES.LEASE_EXPIRED)
+        self.client.lose()
 
         def others() -> list[Guest]:
             """It may first have asked for the old session once more."""
@@ -170,9 +169,6 @@ class ClientPlayer:
         self.client = again
         self.known -= unfinished
         self._expect_submitted(unfinished, "CLI-8")
-
-    def _end_session(self, code: int) -> None:
-        self.client.send_message(Message("error", {"code": code, "fatal": True, "text": "the suite ends this session"}))
 
     def _fence(self, *_: int) -> None:
         self.client.fence()

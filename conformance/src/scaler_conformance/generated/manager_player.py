@@ -14,7 +14,7 @@ from scaler_conformance.play.manager import RUNNING, STARTING, STOPPING, Manager
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
-from scaler_conformance.wire import CODES, Message
+from scaler_conformance.wire import Message
 
 from .steps import Step
 
@@ -97,12 +97,7 @@ class ManagerPlayer:
         self.manager.fence()
         self._look()
         before, kept = self.manager, set(self.manager.in_state(RUNNING)) - self.named - self.told_to_leave
-        before.is_gone, before.is_open = True, False
-        text = "too long a silence"
-        before.send_message(Message("error", {"code": CODES.LEASE_EXPIRED, "fatal": True, "text": text}))
-        again = self.scene.scheduler.guest("manager", RESUME_SECONDS, "SES-11")
-        assert isinstance(again, ManagerGuest)
-        again.wait(lambda: bool(again.statuses), "no ManagerStatus came after the Welcome", "MGR-3")
+        again = before.begin_again()
         missing = sorted(kept - again.units.keys())
         if missing:
             raise Breach(f"unit {missing[0]} was running when the session was lost, and is listed no more", "MGR-14")
@@ -110,10 +105,7 @@ class ManagerPlayer:
 
     def _resume(self, *_: int) -> None:
         """A gap: it redials and resumes."""
-        known, manager = len(self.scene.scheduler.hellos), self.manager
-        manager.send_message(Message("ping", {"nonce": 1}, manager.sent_seq + 2, manager.told_ack))
-        self.scene.pump.until(lambda: len(self.scene.scheduler.hellos) > known, RESUME_SECONDS)
-        manager.fence(clause="SES-18")
+        self.manager.resume_after_gap(RESUME_SECONDS)
 
     def _fence(self, *_: int) -> None:
         self.manager.fence()

@@ -140,12 +140,7 @@ class WorkerPlayer:
 
     def _resume(self, *_: int) -> None:
         """A gap: it redials and resumes."""
-        known, worker = len(self.scene.scheduler.hellos), self.worker
-        worker.send_message(Message("ping", {"nonce": 1}, worker.sent_seq + 2, worker.told_ack))
-        self.scene.pump.until(lambda: len(self.scene.scheduler.hellos) > known, END_SECONDS)
-        if len(self.scene.scheduler.hellos) == known:
-            raise Breach(f"it did not dial again within {END_SECONDS:g} s after a gap", "SES-9")
-        worker.fence(clause="SES-18")
+        self.worker.resume_after_gap(END_SECONDS)
 
     def _fence(self, *_: int) -> None:
         self.worker.fence()

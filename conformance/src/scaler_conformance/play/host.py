@@ -68,6 +68,30 @@ class Guest(Conversation):
     def may_receive(self) -> frozenset[str]:
         return self.host.may_send(self.role)
 
+    # ------------------------------------------------------------ ends of a session, for cases
+
+    def end(self, code: int, ack: int = 0) -> None:
+        """A fatal Error: for most codes the dialer is to dial again, and may ask for this session."""
+        text = "the suite ends this session"
+        self.send_message(Message("error", {"code": code, "fatal": True, "text": text}, 0, ack))
+
+    def forget(self) -> None:
+        """This session is not resumed any more."""
+        self.is_gone, self.is_open = True, False
+
+    def lose(self, code: int = CODES.LEASE_EXPIRED) -> None:
+        """As a server that has forgotten the session, and says so."""
+        self.forget()
+        self.end(code)
+
+    def resume_after_gap(self, seconds: float) -> None:
+        """A number is left out, so the dialer redials and resumes."""
+        known = len(self.host.hellos)
+        self.send_message(Message("ping", {"nonce": 1}, self.sent_seq + 2, self.told_ack))
+        if not self.pump.until(lambda: len(self.host.hellos) > known, seconds):
+            raise Breach(f"it did not dial again within {seconds:g} s after a gap", "SES-9")
+        self.fence(clause="SES-18")
+
 
 class Host:
     role = ""
@@ -268,7 +292,7 @@ class Host:
         """As if it had been started again: whoever speaks next is told that he has no session."""
         self.server_id = new_id()
         for guest in self.guests:
-            guest.is_gone, guest.is_open = True, False
+            guest.forget()
         self._by_routing_id.clear()
 
     # ------------------------------------------------------------ looking

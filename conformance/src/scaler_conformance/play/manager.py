@@ -103,6 +103,14 @@ class ManagerGuest(Guest):
 
     # ------------------------------------------------------------ what it is told
 
+    def begin_again(self) -> ManagerGuest:
+        """The scheduler has forgotten it; it asks to resume and is given another session."""
+        self.lose()
+        again = self.host.guest("manager", clause="SES-11")
+        assert isinstance(again, ManagerGuest)
+        again.wait(lambda: bool(again.statuses), "no ManagerStatus came after the Welcome", "MGR-3")
+        return again
+
     def target(self, workers: int, stop: Iterable[str] = ()) -> int:
         self.targets += 1
         self.wanted = workers

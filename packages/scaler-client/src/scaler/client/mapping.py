@@ -116,8 +116,7 @@ class Gathering:
                 if status != codes.STATUS_SUCCESS:
                     failed.append((position, one))
                 else:
-                    value = connection.decode_one(one, deserialize, keeps_object=True)
-                    self.values[position] = value
+                    self.values[position] = connection.decode_one(one, deserialize, keeps_object=True)
         finally:
             objects = result_objects(outcomes)
             if objects:
