@@ -66,6 +66,27 @@ def test_map_reads_its_iterable_as_it_goes(client: Client, cluster: FakeCluster,
         assert mapped.result(WAIT) == [-number for number in range(1000)]
 
 
+def test_map_reads_no_more_large_arguments_than_the_storage_is_to_hold(
+    client: Client, cluster: FakeCluster, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("scaler.client.mapping.WINDOW_STORED_BYTES", 40 * 100_000)
+    furthest = 0
+
+    def arrays() -> Any:
+        nonlocal furthest
+        for number in range(100):
+            furthest = number
+            yield bytes(100_000)
+
+    cluster.hold()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        mapped = pool.submit(client.map, len, arrays())
+        eventually(lambda: cluster.held_count() >= 39, "the window is full")
+        assert furthest < 40, "and nothing was read beyond it"
+        cluster.release()
+        assert mapped.result(WAIT) == [100_000] * 100
+
+
 def test_the_first_failing_item_raises_and_the_client_lives(client: Client, cluster: FakeCluster) -> None:
     with pytest.raises(ValueError, match="math domain error"):
         client.map(math.sqrt, [1, 4, -1, 9])

@@ -72,8 +72,8 @@ class Calls:
         collector: Collector,
         pipeline: Pipeline | None = None,
     ) -> int:
-        """Send one call: at once, or when the futures among its arguments have ended. Returns its inline bytes. With a
-        pipeline, what has to be stored first need not be there before this returns."""
+        """Send one call: at once, or when the futures among its arguments have ended. Returns the size of its parts in
+        bytes. With a pipeline, what has to be stored first need not be there before this returns."""
         if self.serializer is None and _is_plain(arguments, keywords):
             part = self._packed(arguments, keywords)
             if part.size <= self.connection.inline_bytes:
@@ -86,11 +86,12 @@ class Calls:
             futures: dict[int, concurrent.futures.Future[Any]] = {}
         else:
             parts, futures = self._with_stand_ins(arguments, keywords)
+        size = sum([part.size for part in parts])
         header = self.header(options, keywords=() if self.serializer is None else tuple(keywords))
         if futures:
             own, objects = self._taken(parts)
             Deferred(self, header, function_id, task_id, own, objects, futures, collector).start()
-            return 0
+            return size
         submission, puts = self._begin(header, function_id, task_id, parts, collector)
         if pipeline is not None:
             pipeline.add(submission, puts)
@@ -98,7 +99,7 @@ class Calls:
             for put in puts:
                 put.finish()
             self.connection.post(Submitted(submission))
-        return len(submission.payload)
+        return size
 
     def pipeline(self) -> Pipeline:
         connection = self.connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 import threading
 import time
 import warnings
@@ -26,7 +27,9 @@ LARGEST_BATCH = 2_048
 """Batches grow from the first, so that workers start at once, to the largest, so that messages cost nothing."""
 WINDOW_TASKS = 16_384
 WINDOW_BYTES = 64 * 1024 * 1024
-"""How much may be on its way: an iterable without end, or slower workers, never fill anybody's memory."""
+WINDOW_STORED_BYTES = 1024 * 1024 * 1024
+"""How much may be on its way: an iterable without end, or slower workers, never fill anybody's memory. What is too
+large to ride along lies in the storage, not in the scheduler."""
 SLOW_SECONDS = 0.002
 """A batch that takes longer than this to come out of its iterable leaves as it is."""
 
@@ -39,7 +42,8 @@ class Gathering:
         self.values: list[Any] = []
         #: task id -> position, of all and only the unfinished tasks
         self.positions: dict[TaskId, int] = {}
-        self.sent_bytes = 0
+        self.inline_bytes = 0
+        self.stored_bytes = 0
         self._arrived: deque[Outcomes] = deque()
         self._condition = threading.Condition(threading.Lock())
         self._is_over = False
@@ -179,7 +183,15 @@ class MapRun:
         """By count, and by bytes as far as the average item tells."""
         gathering = self._gathering
         unfinished = len(gathering.positions)
-        return unfinished < WINDOW_TASKS and unfinished * gathering.sent_bytes <= WINDOW_BYTES * len(gathering.values)
+        by_bytes = unfinished * gathering.inline_bytes <= WINDOW_BYTES * len(gathering.values)
+        return unfinished < min(WINDOW_TASKS, self._most_stored()) and by_bytes
+
+    def _most_stored(self) -> int:
+        """So many may be on their way whose arguments lie in the storage; a batch of the first size always."""
+        gathering = self._gathering
+        if not gathering.stored_bytes:
+            return sys.maxsize
+        return max(FIRST_BATCH, WINDOW_STORED_BYTES * len(gathering.values) // gathering.stored_bytes)
 
     def _send_batch(self) -> bool:
         """False when the iterable has ended."""
@@ -192,11 +204,12 @@ class MapRun:
         return bool(batch)
 
     def _next_items(self) -> list[tuple[Any, ...]]:
+        most = min(self._batch_tasks, self._most_stored() - len(self._gathering.positions))
         if not self._is_slow:
-            return list(islice(self._items, self._batch_tasks))
+            return list(islice(self._items, most))
         batch = []
         leave_at = time.monotonic() + SLOW_SECONDS
-        for item in islice(self._items, self._batch_tasks):
+        for item in islice(self._items, most):
             batch.append(item)
             if time.monotonic() > leave_at:
                 break
@@ -233,7 +246,7 @@ class MapRun:
 
     def _post(self, ids: list[TaskId], payload: bytes, sizes: list[int]) -> None:
         calls = self._calls
-        self._gathering.sent_bytes += len(payload)
+        self._gathering.inline_bytes += len(payload)
         if len(payload) >= LARGE_BYTES:
             calls.warn_large("a batch of arguments", len(payload))
         submission = Submission(
@@ -249,9 +262,12 @@ class MapRun:
 
     def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...], pipeline: Pipeline) -> None:
         """An item with large arguments, references or futures is a call like any other."""
-        self._gathering.sent_bytes += self._calls.submit(
-            self._function_id, arguments, {}, self._options, task_id, self._gathering, pipeline
-        )
+        gathering, calls = self._gathering, self._calls
+        size = calls.submit(self._function_id, arguments, {}, self._options, task_id, gathering, pipeline)
+        if size <= calls.connection.inline_bytes:
+            gathering.inline_bytes += size
+        else:
+            gathering.stored_bytes += size
 
 
 def unpacked(iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:
