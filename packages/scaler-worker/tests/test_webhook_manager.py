@@ -128,6 +128,24 @@ def test_nobody_listens() -> None:
     asyncio.run(scene())
 
 
+def test_a_long_answer_comes_in_pieces() -> None:
+    names = [f"worker {number}" for number in range(50_000)]
+    adapter = FakeAdapter((200, {"worker_group_id": "g1", "worker_ids": names}))
+
+    async def scene(webhook: Webhook) -> None:
+        assert await webhook.start_group("u1") == ("g1", tuple(names))
+
+    play(adapter, scene)
+
+
+def test_an_answer_without_end() -> None:
+    async def scene(webhook: Webhook) -> None:
+        with pytest.raises(WebhookError, match="more than 1048576 bytes"):
+            await webhook.start_group("u1")
+
+    play(FakeAdapter((200, b" " * (webhooks.ANSWER_BYTES + 1))), scene)
+
+
 def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit() -> None:
     """It may have been done all the same: then its group is found, and not left to cost somebody money."""
     adapter = FakeAdapter(None, STARTED)

@@ -109,8 +109,7 @@ class Webhook:
     async def _post(self, action: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         try:
             async with self._session.post(self._url, json=body, allow_redirects=False) as response:
-                data = await response.content.read(ANSWER_BYTES)
-                answer = _decoded(response.status, data)
+                answer = _decoded(response.status, await _read(response))
         except asyncio.TimeoutError:
             raise WebhookError(f"{self._url} did not answer {action} within {ANSWER_SECONDS:g} s") from None
         except (aiohttp.ClientError, ValueError) as error:
@@ -122,7 +121,17 @@ class Webhook:
         return response.status, answer
 
 
-def _decoded(status: int, data: bytes) -> Any:
+async def _read(response: aiohttp.ClientResponse) -> bytearray:
+    """All of it. Raises ValueError when there is no end to it."""
+    data = bytearray()
+    async for piece in response.content.iter_any():
+        data += piece
+        if len(data) > ANSWER_BYTES:
+            raise ValueError(f"it answers with more than {ANSWER_BYTES} bytes")
+    return data
+
+
+def _decoded(status: int, data: bytearray) -> Any:
     """Errors may come from a proxy in between, which speaks no JSON."""
     try:
         return json.loads(data)
