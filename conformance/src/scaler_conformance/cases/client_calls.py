@@ -371,3 +371,15 @@ def a_resumed_session_costs_nothing(scene: Scene) -> None:
     scene.equal(client.submitted(), [], "tasks that were submitted again in a resumed session", "CLI-2")
     answer(client, Result(sent.id, value=b"v"))
     scene.equal(scene.testee.result(task)["value"], b"v".hex(), "the value that the user sees", "CLI-5")
+
+
+@case("CLI-12", fresh=True, seconds=30.0)
+def what_is_unfinished_fails_when_no_session_can_be_had(scene: Scene) -> None:
+    """The scheduler falls silent for good; the user has chosen to wait a second for another."""
+    client = scene.client_under_test(give_up=1.0)
+    task = scene.testee.submit("echo", b"x")
+    client.wait_for_tasks(1)
+    client.fence()
+    scene.scheduler.is_silent = True
+    told = scene.testee.result(task, seconds=12.0, clause="CLI-12")
+    scene.check(told["status"] != CODES.STATUS_SUCCESS, "the user is told of a success that nobody has reported")

@@ -11,6 +11,7 @@ from scaler_conformance.wire import CODES, Message, encode
 case = cases_for("worker", "client", "manager")
 #: of those who are sent columns of ids
 batches = cases_for("worker", "client")
+workers, managers = cases_for("worker"), cases_for("manager")
 REDIAL_SECONDS = 10.0
 
 
@@ -135,6 +136,15 @@ def sequence_gap_and_no_session_make_it_resume(scene: Scene) -> None:
         hello = redials(scene, guest, "SES-6")
         scene.equal(hello["resume"]["sessionId"], guest.session_id, "resume.sessionId")
         guest.fence(clause="SES-18")
+
+
+@case("SES-6", "SES-11", fresh=True)
+def an_expired_lease_makes_it_ask_for_its_session(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    guest.lose(CODES.LEASE_EXPIRED)
+    hello = redials(scene, guest, "SES-11")
+    scene.equal(hello["resume"]["sessionId"], guest.session_id, "resume.sessionId")
 
 
 @case("SES-18", "SES-8", "SES-2")
@@ -332,6 +342,45 @@ def a_session_that_the_server_has_forgotten_begins_anew(scene: Scene) -> None:
         again.expect("bye", seconds=REDIAL_SECONDS)
     else:
         again.fence()
+
+
+@workers("WRK-25", fresh=True)
+def a_worker_that_has_lost_its_session_dials_for_another(scene: Scene) -> None:
+    _dials_or_ends(scene, "WRK-25")
+
+
+@managers("MGR-18", fresh=True)
+def a_manager_that_has_lost_its_session_dials_for_another(scene: Scene) -> None:
+    _dials_or_ends(scene, "MGR-18")
+
+
+def _dials_or_ends(scene: Scene, clause: str) -> None:
+    """The session is over for good: there is nothing to resume."""
+    guest = scene.guest()
+    guest.fence()
+    known, subject = len(scene.scheduler.hellos), scene.arena.subject
+    assert subject is not None
+    scene.pump.watch = lambda: None  # it may end
+    guest.forget()
+    guest.end(CODES.OVERLOADED)
+    is_one = scene.pump.until(lambda: len(scene.scheduler.hellos) > known or not subject.is_running, REDIAL_SECONDS)
+    scene.check(is_one, f"it neither dialed again nor ended within {REDIAL_SECONDS:g} s", clause)
+
+
+@case("HSK-27", fresh=True)
+def a_welcome_of_another_version_opens_no_session(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    host = scene.scheduler
+    host.version = guest.hello["versionMax"] + 1
+    known = len(host.guests)
+    guest.lose(CODES.NO_SESSION)
+    redials(scene, guest, "SES-6")
+    scene.pump.watch = lambda: None  # it may end
+    scene.pump.for_seconds(1.5)
+    said = [message.kind for other in host.guests[known:] for message in other.history]
+    offered = f"what it said after a Welcome of version {host.version}, Error and Bye aside"
+    scene.equal([kind for kind in said if kind not in ("error", "bye")], [], offered)
 
 
 @case("ERR-5", fresh=True)

@@ -171,6 +171,27 @@ def silence_makes_it_redial(scene: Scene) -> None:
     host.is_silent = False
 
 
+@case("SES-20", fresh=True, seconds=40.0)
+def a_session_that_breaks_at_every_resume_is_given_up(scene: Scene) -> None:
+    """Whoever asks for it has it again, and loses it before anything is said. Five times are enough."""
+    guest = scene.guest()
+    guest.fence()
+    host, subject = scene.scheduler, scene.arena.subject
+    assert subject is not None
+    host.breaks_resumes = True
+    scene.pump.watch = lambda: None  # it may end
+    known = len(host.hellos)
+    guest.end(CODES.SEQUENCE_GAP)
+
+    def asked() -> list[bool]:
+        return [hello["resume"]["sessionId"] == guest.session_id for hello in host.hellos[known:]]
+
+    # A sixth Hello may be what shows that the fifth resume has brought nothing.
+    scene.pump.until(lambda: len(asked()) > 6 or not all(asked()) or not subject.is_running, 12.0)
+    scene.check(sum(asked()) >= 1, "it did not dial again", "SES-6")
+    scene.check(sum(asked()) <= 6, f"it asked {sum(asked())} times for a session that broke at every resume")
+
+
 @case("HSK-22", "HSK-21", "HSK-1", "HSK-20", fresh=True, seconds=40.0)
 def a_hello_without_an_answer_is_said_again_with_a_higher_incarnation(scene: Scene) -> None:
     """Its session is over for good: then it begins anew, and nobody answers its Hellos."""

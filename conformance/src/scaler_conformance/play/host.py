@@ -119,6 +119,10 @@ class Host:
         self.routing_ids: list[bytes] = []
         #: for cases: claim at the next resume to have received less than that
         self.forgets = 0
+        #: for cases: every resume succeeds, and ends before anything has come of it
+        self.breaks_resumes = False
+        #: for cases: what its Welcomes name
+        self.version = 1
         #: for cases: what a Hello hears instead of a Welcome, while the host is silent
         self.noise_before_welcome: list[list[bytes]] = []
         #: what came while it was silent
@@ -259,13 +263,17 @@ class Host:
         self.forgets = 0
         guest.told_ack = max(guest.told_ack, guest.received_seq)
         self._welcome(guest, resumed=True)
-        guest.send_again(hello["resume"]["receivedSeq"])
+        if self.breaks_resumes:
+            guest.end(CODES.SEQUENCE_GAP)
+            guest.is_open = False
+        else:
+            guest.send_again(hello["resume"]["receivedSeq"])
 
     def _welcome(self, guest: Guest, *, resumed: bool) -> None:
         hello = guest.hello
         timers = hello["timers"]
         body = {
-            "version": 1,
+            "version": self.version,
             "serverId": self.server_id,
             "incarnation": 1,
             "sessionId": guest.session_id,

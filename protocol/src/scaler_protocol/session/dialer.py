@@ -343,7 +343,7 @@ class SessionDialer:
                 self._refuse(message.code, message.text)
 
     def _receive_welcome(self, welcome: Welcome, now: float) -> None:
-        if not self.hello.version_min <= welcome.version <= self.hello.version_max:
+        if not self.hello.version_min <= welcome.version <= self.hello.version_max:  # HSK-27
             ours = version_range(self.hello.version_min, self.hello.version_max)
             text = f"the {self.server_name} chose protocol {welcome.version} and this side speaks {ours}: upgrade one"
             self._refuse(codes.VERSION_MISMATCH, text)
