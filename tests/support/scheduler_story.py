@@ -85,7 +85,7 @@ class Story:
         credit: int = 10,
         reserve: int = 1,
         capabilities: dict[str, int] | None = None,
-        payload_limit: int = Limits().payload_frame_bytes,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
         unit: tuple[str, str] = ("", ""),
         *,
         features: tuple[str, ...] = (),
@@ -93,7 +93,7 @@ class Story:
         """`unit`: names of the manager that started it, and of the unit."""
         manager_id = peer(unit[0]) if unit[0] else NO_PEER
         offer = WorkerOffer(name, _offered(capabilities), credit, reserve, manager_id, unit[1])
-        welcome = replace(WELCOME, limits=Limits(payload_frame_bytes=payload_limit), features=features)
+        welcome = replace(WELCOME, limits=limits, features=features)
         self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome))
 
     def manager(
@@ -127,6 +127,7 @@ class Story:
     ) -> None:
         """Every task takes the results of those it depends on, and nothing else."""
         edges = [other for others in graph.values() for other in others]
+        without_result = set(unwanted)
         self.receive(
             client,
             Submit(
@@ -139,7 +140,7 @@ class Story:
                 part_sizes=join_u32([16] * len(edges)),
                 dependency_counts=join_u16([len(others) for others in graph.values()]),
                 dependencies=ids(edges),
-                task_flags=bytes(name in set(unwanted) for name in graph),
+                task_flags=bytes(name in without_result for name in graph),
                 is_graph_sealed=sealed,
             ),
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
+from tests.support.scheduler_story import FUNCTION, Story, ids, names, peer, task
 
-from scaler_protocol.codec import decode_task_error, encode_task_error
+from scaler_protocol.codec import decode_task_error, encode, encode_task_error
 from scaler_protocol.codes import (
     BAD_BATCH,
     DEPENDENCY_FAILED,
@@ -19,6 +19,8 @@ from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import result_object_id
 from scaler_protocol.messages import (
     Cancel,
+    Dispatch,
+    Limits,
     Release,
     ReleaseOwner,
     Results,
@@ -34,6 +36,8 @@ from scaler_scheduler.core import (
     StorageReplied,
 )
 from scaler_scheduler.core.results import rows
+
+SMALL_ENVELOPE = Limits(envelope_bytes=64 * 1024)
 
 # ---------------------------------------------------------------- graphs
 
@@ -130,12 +134,34 @@ def test_a_refused_dependent_is_told_the_story_of_its_cause(story: Story) -> Non
 
 
 def test_inputs_too_large_for_one_dispatch_are_refused_with_advice(story: Story) -> None:
-    story.worker("w", payload_limit=100)
+    story.worker("w", limits=Limits(payload_frame_bytes=100))
     story.submit_graph("c", {"a": [], "b": [], "sum": ["a", "b"]}, unwanted=["a", "b"])
     story.settle()
     story.results("w", ["a", "b"], value=b"x" * 60)
     assert story.settle() == ["c <- Results sum refused"]
     assert not story.core.tables.dependencies.kept
+
+
+def test_more_inputs_than_an_envelope_names_are_refused_with_advice(story: Story) -> None:
+    """However small each is: no other cut of a single task is smaller. (PAY-4)"""
+    story.worker("w", credit=5_000, limits=SMALL_ENVELOPE)
+    leaves = [f"leaf{number}" for number in range(4_000)]
+    story.submit_graph("c", {**dict.fromkeys(leaves, ()), "sum": leaves}, unwanted=leaves)
+    story.settle()
+    story.results("w", leaves)
+    assert story.settle() == ["c <- Results sum refused"]
+    assert not story.core.tables.dependencies.kept
+
+
+def test_what_is_sent_ahead_fits_into_an_envelope_with_all_it_awaits(story: Story) -> None:
+    """(LIM-3)"""
+    story.worker("w", credit=5_000, limits=SMALL_ENVELOPE, features=("chains",))
+    sums = {f"sum{number}": [f"leaf{number}.{one}" for one in range(100)] for number in range(40)}
+    story.submit_graph("c", {**{leaf: () for leaves in sums.values() for leaf in leaves}, **sums})
+    sent = [action.message for action in story.actions() if isinstance(action, Send)]
+    dispatches = [message for message in sent if isinstance(message, Dispatch)]
+    assert set(sums) < {name for message in dispatches for name in names(message.ids)}
+    assert max(len(encode(message)[0]) for message in dispatches) <= SMALL_ENVELOPE.envelope_bytes
 
 
 def test_a_client_that_came_back_under_another_id_takes_its_tasks_over(story: Story) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import Tables
@@ -73,34 +73,41 @@ class _Run:
     def __init__(self, tables: Tables, worker: Worker) -> None:
         self._tables = tables
         self._worker = worker
+        self._clear()
+
+    def _clear(self) -> None:
         self._followers: list[Follower] = []
-        self._bytes = 0
+        self._payload_bytes = 0
+        self._column_bytes = 0
 
     def add(self, follower: Follower) -> None:
         """Dispatched from now on, whether the message has left or not. One too large for a message waits its time."""
-        tables, worker = self._tables, self._worker
-        size = follower.chunk.bytes_of((follower.index,))
-        size += tables.dependencies.inputs(follower.chunk, (follower.index,), follower.awaited).payload_bytes
-        if size > worker.payload_limit:
+        tables, worker, chunk, index = self._tables, self._worker, follower.chunk, (follower.index,)
+        inputs = tables.dependencies.inputs(chunk, index, follower.awaited)
+        payload_bytes = chunk.bytes_of(index) + inputs.payload_bytes
+        column_bytes = inputs.envelope_bytes + ID_BYTES * len(follower.awaited)
+        if not worker.takes(payload_bytes, column_bytes):
             return
-        if self._followers and not self._fits(follower.chunk, size):
+        if self._followers and not self._has_room(chunk, payload_bytes, column_bytes):
             self.send()
         self._followers.append(follower)
-        self._bytes += size
+        self._payload_bytes += payload_bytes
+        self._column_bytes += column_bytes
         tables.dependencies.stop_waiting(follower.task_id)
-        tables.give(worker, follower.chunk, (follower.task_id,), State.WAITING)
+        tables.give(worker, chunk, (follower.task_id,), State.WAITING)
 
-    def _fits(self, chunk: Chunk, size: int) -> bool:
+    def _has_room(self, chunk: Chunk, payload_bytes: int, column_bytes: int) -> bool:
         return (
             chunk is self._followers[0].chunk
             and len(self._followers) < self._worker.most_in_a_dispatch(chunk)
-            and self._bytes + size <= self._worker.payload_limit
+            and self._worker.takes(self._payload_bytes + payload_bytes, self._column_bytes + column_bytes)
         )
 
     def send(self) -> None:
-        followers, self._followers, self._bytes = self._followers, [], 0
+        followers = self._followers
         if not followers:
             return
+        self._clear()
         tables, chunk = self._tables, followers[0].chunk
         indexes = [follower.index for follower in followers]
         awaited = [follower.awaited for follower in followers]

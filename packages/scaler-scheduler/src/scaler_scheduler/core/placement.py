@@ -56,21 +56,22 @@ def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) ->
 def _dispatch_by_size(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:
     """Each task may bring the results of thousands of others along, so messages are cut by size too (PAY-4, LIM-3)."""
     inputs = tables.dependencies.inputs(chunk, indexes)
-    size = chunk.bytes_of(indexes) + inputs.payload_bytes
-    is_too_large = size > worker.payload_limit
-    if len(indexes) > 1 and (is_too_large or inputs.envelope_bytes > worker.envelope_limit // 2):
+    payload_bytes = chunk.bytes_of(indexes) + inputs.payload_bytes
+    if worker.takes(payload_bytes, inputs.envelope_bytes):
+        _dispatch_one_message(tables, worker, chunk, indexes, inputs)
+    elif len(indexes) > 1:
         middle = len(indexes) // 2
         _dispatch_by_size(tables, worker, chunk, indexes[:middle])
         _dispatch_by_size(tables, worker, chunk, indexes[middle:])
-    elif not is_too_large:
-        _dispatch_one_message(tables, worker, chunk, indexes, inputs)
     else:
-        endings.refuse_queued(tables, chunk.ids[indexes[0]], chunk, _too_large(size, worker.payload_limit))
+        error = _too_large(worker, len(inputs.ids), payload_bytes)
+        endings.refuse_queued(tables, chunk.ids[indexes[0]], chunk, error)
 
 
-def _too_large(size: int, limit: int) -> TaskError:
+def _too_large(worker: Worker, inputs: int, payload_bytes: int) -> TaskError:
     text = (
-        f"the results it depends on take {size} bytes and a worker accepts {limit} with one task: "
+        f"the {inputs} results it depends on take {payload_bytes} bytes, and with one task a worker accepts "
+        f"{worker.payload_limit} bytes of payload and {worker.envelope_limit} of envelope: "
         "merge them in several steps, or let the tasks return larger values, which travel as objects"
     )
     return TaskError(code=TOO_LARGE, type_name="ValueError", message=text, text=text)

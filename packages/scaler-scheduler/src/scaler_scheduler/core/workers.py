@@ -87,6 +87,10 @@ class Worker:
         for tasks with more parts than others."""
         return max(1, min(self.batch_limit, self.envelope_limit // 2 // chunk.envelope_bytes_per_task))
 
+    def takes(self, payload_bytes: int, input_columns_bytes: int) -> bool:
+        """A Dispatch with so much payload, and so much in its envelope besides the tasks (LIM-3, PAY-4)."""
+        return payload_bytes <= self.payload_limit and input_columns_bytes <= self.envelope_limit // 2
+
     def fits(self, requirement: Requirement) -> int:
         """How many tasks with this requirement its uncommitted amounts allow now; very many if uncounted (SCH-12)."""
         room = 1 << 30
