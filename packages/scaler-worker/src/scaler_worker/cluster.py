@@ -17,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_protocol.process import PARENT_VARIABLE, StartupError, die_with_parent
+from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
-from scaler_worker.service import DRAIN_SIGNAL, EXIT_DONE, EXIT_GIVEN_UP, run_agent
+from scaler_worker.service import DRAIN_SIGNAL, run_agent
 from scaler_worker.zygote import warm_up
 
 logger = logging.getLogger("scaler.cluster")
@@ -97,22 +98,21 @@ class Cluster:
     def _fork(self, name: str) -> int:
         cluster_id = os.getpid()
         process_id = os.fork()
-        if process_id:
-            logger.info("Worker[%s] started", name)  # here, so that the lines come in order
-            return process_id
-        code = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the cluster's to handle
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            # Told to stop, not killed: it may still hand back its queue.
-            die_with_parent(cluster_id, DRAIN_SIGNAL)
-            self._wake_reader.close()
-            self._wake_writer.close()
-            code = self._run_worker(self._config, name)
-        finally:
-            os._exit(code)
+        if process_id == 0:
+            in_child(lambda: self._become_worker(cluster_id, name))
+        logger.info("Worker[%s] started", name)  # here, so that the lines come in order
+        return process_id
+
+    def _become_worker(self, cluster_id: int, name: str) -> int:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the cluster's to handle
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # Told to stop, not killed: it may still hand back its queue.
+        die_with_parent(cluster_id, DRAIN_SIGNAL)
+        self._wake_reader.close()
+        self._wake_writer.close()
+        return self._run_worker(self._config, name)
 
     def _wait(self, now: float) -> None:
         poller = select.poll()

@@ -28,6 +28,7 @@ from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
 from scaler_worker import channel, zygote
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
+from scaler_worker.children import EXIT_BROKEN, EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events
@@ -40,10 +41,6 @@ from scaler_worker.zygote import ZygoteClient, fork_zygote
 
 logger = logging.getLogger("scaler.worker")
 
-EXIT_DONE = 0
-EXIT_GIVEN_UP = 1  # no scheduler, or one that will not have us: starting again would change nothing
-EXIT_BROKEN = 70  # anything else: worth another start
-
 DRAIN_SIGNAL = signal.SIGUSR1
 """From the cluster to its workers. Whoever ends a service may send SIGTERM to all its processes, and a worker that gets
 that from two sides must not take the second one for impatience."""
@@ -53,7 +50,7 @@ REST_SHARE = 0.6
 that leave several, or hundreds, at a time. What is left then is less than half a slice, so it is filled up at once."""
 REST_FROM_SECONDS = 0.002
 """How much work the slice must still hold for that."""
-SHORT_SECONDS = 0.003
+SHORT_SECONDS = 0.01
 """A result that leaves alone costs the agent, the scheduler and the client nearly a millisecond together, which on a
 machine they share with the processors is taken from the tasks themselves. (decision 0007)"""
 

@@ -18,10 +18,11 @@ import socket
 import time
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.process import die_with_parent
+from scaler_worker.children import EXIT_DONE, in_child
 
 # Orders to the zygote.
 SPAWN = 1  # with one file descriptor: the processor's end of its channel
@@ -132,21 +133,9 @@ def fork_zygote(run_processor: RunProcessor) -> ZygoteClient:
     process_id = os.fork()
     if process_id == 0:
         agent_end.close()
-        _in_child(lambda: _Zygote(zygote_end, run_processor).run(parent_id))
+        in_child(lambda: _Zygote(zygote_end, run_processor).run(parent_id))
     zygote_end.close()
     return ZygoteClient(process_id, agent_end)
-
-
-def _in_child(run: Callable[[], None]) -> NoReturn:
-    """Run in a forked child, and never return into the parent's stack, whatever happens."""
-    code = 1
-    try:
-        run()
-        code = 0
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    finally:
-        os._exit(code)
 
 
 class _Zygote:
@@ -156,7 +145,7 @@ class _Zygote:
         self._processors: dict[int, int] = {}  #: process id of each that has not been buried
         self._wake_reader, self._wake_writer = socket.socketpair()
 
-    def run(self, agent_id: int) -> None:
+    def run(self, agent_id: int) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         die_with_parent(agent_id)
@@ -172,11 +161,14 @@ class _Zygote:
         try:
             while self._serve({descriptor for descriptor, _ in poller.poll()}):
                 pass
+        except ConnectionError:
+            pass  # the agent has gone before it had read all that we told
         finally:
             # Nobody reads these wake-ups any more, and the deaths that follow would be written to a closed socket.
             signal.set_wakeup_fd(-1)
             for processor in list(self._processors):
                 self._kill(processor)
+        return EXIT_DONE
 
     def _serve(self, ready: set[int]) -> bool:
         if self._wake_reader.fileno() in ready:
@@ -206,12 +198,12 @@ class _Zygote:
             self._notify(EXITED, processor, error.errno or 1, 0)
             return
         if process_id == 0:
-            _in_child(lambda: self._become_processor(zygote_id, channel, slot))
+            in_child(lambda: self._become_processor(zygote_id, channel, slot))
         channel.close()
         self._processors[processor] = process_id
         self._notify(FORKED, processor, process_id, 0)
 
-    def _become_processor(self, zygote_id: int, channel: socket.socket, slot: int) -> None:
+    def _become_processor(self, zygote_id: int, channel: socket.socket, slot: int) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # A group of its own: the terminal's Ctrl-C does not reach it, and killing it takes what its task has started.
@@ -220,6 +212,7 @@ class _Zygote:
         for inherited in (self._control, self._wake_reader, self._wake_writer):
             inherited.close()
         self._run_processor(channel, slot)
+        return EXIT_DONE
 
     def _kill(self, processor: int) -> None:
         process_id = self._processors.get(processor)
