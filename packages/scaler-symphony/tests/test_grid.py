@@ -116,6 +116,35 @@ def test_a_send_that_is_refused(scene: Any) -> None:
     assert it.next() == events.SendFailed(1, 1, "the message was refused")
 
 
+@pytest.mark.parametrize("name", ["set_session_type", "set_session_callback"])
+def test_an_attribute_of_a_session_that_is_refused(scene: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    it, soamapi = scene(), import_soamapi()
+    with monkeypatch.context() as patch:
+        patch.setattr(soamapi.SessionCreationAttributes, name, refusing(soamapi))
+        it.grid.open_session(1)
+        failed = it.next()
+    assert isinstance(failed, events.SessionFailed) and "it is not taken" in failed.text
+    it.open(2)
+
+
+def test_an_attribute_of_a_task_that_is_refused(scene: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, soamapi = scene(), import_soamapi()
+    it.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(soamapi.TaskSubmissionAttributes, "set_task_input", refusing(soamapi))
+        it.grid.send(1, 1, reply())
+        assert it.next() == events.SendFailed(1, 1, "it is not taken")
+    it.grid.send(1, 2, reply())
+    assert {type(it.next()), type(it.next())} == {events.TaskSent, events.Responded}
+
+
+def refusing(soamapi: Any) -> Any:
+    def refuse(_self: object, _value: object) -> None:
+        raise soamapi.SoamException("it is not taken")
+
+    return refuse
+
+
 def test_a_session_that_is_lost_is_closed_by_our_own_thread(scene: Any) -> None:
     it = scene(lose_session_after=1)
     it.open()

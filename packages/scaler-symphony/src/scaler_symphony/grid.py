@@ -4,6 +4,7 @@ All calls are made by one thread of ours, in the order of the orders: several of
 and a session must never be closed by one of the library's own threads, which call `on_response` and `on_exception`:
 that is a deadlock. Those threads only read what they are given and pass it on. There is no lock here, so none is ever
 held over a call that blocks. That a response overtakes the return of the call that sent its task, the core knows.
+Whatever a call raises is an event too: if the thread ended by it, nobody would ever hear of its orders again.
 """
 
 from __future__ import annotations
@@ -101,19 +102,23 @@ class Grid:
             self._report(SessionFailed(number, f"application {options.application!r}: {describe(error)}"))
             return
         callback = self._callback(number)
-        attributes = soamapi.SessionCreationAttributes()
-        attributes.set_session_type(options.session_type)
-        attributes.set_session_name(options.session_name)
-        attributes.set_session_flags(soamapi.SessionFlags.PARTIAL_ASYNC)
-        attributes.set_session_callback(callback)
         try:
-            session = connection.create_session(attributes)
+            session = connection.create_session(self._attributes(callback))
+            session_id = str(session.get_id())
         except Exception as error:  # noqa: BLE001
             self._report(SessionFailed(number, f"session type {options.session_type!r}: {describe(error)}"))
             _try("closing the connection", connection.close)
             return
         self._sessions[number] = (connection, session, (callback, security))
-        self._report(SessionOpened(number, str(session.get_id())))
+        self._report(SessionOpened(number, session_id))
+
+    def _attributes(self, callback: Any) -> Any:
+        attributes = self._soamapi.SessionCreationAttributes()
+        attributes.set_session_type(self._options.session_type)
+        attributes.set_session_name(self._options.session_name)
+        attributes.set_session_flags(self._soamapi.SessionFlags.PARTIAL_ASYNC)
+        attributes.set_session_callback(callback)
+        return attributes
 
     def _close(self, number: int) -> None:
         connection, session, _ = self._sessions.pop(number, (None, None, None))
@@ -124,9 +129,9 @@ class Grid:
     def _send(self, number: int, run: int, content: bytes) -> None:
         if number not in self._sessions or self._is_stopping:
             return  # it was closed before this order came, and the core has seen to the task
-        attributes = self._soamapi.TaskSubmissionAttributes()
-        attributes.set_task_input(self._payload(content))
         try:
+            attributes = self._soamapi.TaskSubmissionAttributes()
+            attributes.set_task_input(self._payload(content))
             handle = self._sessions[number][1].send_task_input(attributes)
             self._report(TaskSent(number, run, str(handle.get_id())))
         except Exception as error:  # noqa: BLE001
