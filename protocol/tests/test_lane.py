@@ -377,20 +377,29 @@ def test_a_crowd_of_strangers_is_bounded(
     bench.ask(bystander, 1)
 
 
+class Full:
+    """The listener of a process that has descriptors left for so many connections."""
+
+    def __init__(self, listener: socket.socket, room: int) -> None:
+        self.fileno = listener.fileno
+        self._listener = listener
+        self._room = room
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self._room == 0:
+            raise OSError(24, "Too many open files")
+        self._room -= 1
+        return self._listener.accept()
+
+
 def test_a_server_without_descriptors_accepts_later(
     bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint
 ) -> None:
     lanes = server._lanes
     assert lanes is not None
 
-    class Full:
-        def fileno(self) -> int:
-            return listener.fileno()
-
-        def accept(self) -> None:
-            raise OSError(24, "Too many open files")
-
-    listener, lanes._listener = lanes._listener, Full()  # type: ignore[assignment]
+    listener = lanes._listener
+    lanes._listener = Full(listener, room=0)  # type: ignore[assignment]
     raw = Raw(server.address)
     bench.until(lambda: not lanes._is_listening, "the pause")
     bench.ask(bystander, 1)
@@ -400,6 +409,27 @@ def test_a_server_without_descriptors_accepts_later(
     raw.send(*map(bytes, encode(Hello(1, 1, role=codes.ROLE_CLIENT, peer_id=new_peer_id()))))
     assert isinstance(raw.answer(bench), Welcome)
     raw.socket.close()
+
+
+def test_a_stranger_is_sent_away_for_the_last_one_there_is_a_descriptor_for(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What he has said meanwhile is no reason to look for another one."""
+    lanes = server._lanes
+    assert lanes is not None
+    first = Raw(server.address)
+    bench.until(lambda: len(lanes._by_routing) == 2, "the first stranger")
+    monkeypatch.setattr(lane_server, "MOST_STRANGERS", 1)
+    monkeypatch.setattr(lane_server, "STRANGER_SECONDS", 0.0)
+    listener = lanes._listener
+    lanes._listener = Full(listener, room=1)  # type: ignore[assignment]
+    second = Raw(server.address)
+    first.socket.send(b"what comes behind the other's connection")
+    bench.until(lambda: not lanes._is_listening, "the pause")
+    bench.ask(bystander, 1)
+    lanes._listener = listener
+    first.socket.close()
+    second.socket.close()
 
 
 def test_a_slow_reader_holds_up_nobody_and_loses_nothing(

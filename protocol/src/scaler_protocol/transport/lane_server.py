@@ -67,8 +67,8 @@ class LaneServer:
         self.is_drained = len(self._ready) < _READY_MOST
         for descriptor, events in self._ready.items():
             routing_id = self._by_descriptor.get(descriptor)
-            if routing_id is None:
-                if descriptor != self._zeromq_descriptor:
+            if routing_id is None:  # the ZeroMQ socket, the listener, or one that was closed in this turn
+                if descriptor == self._listener.fileno():
                     self._accept(now)
                 continue
             connection = self._by_routing[routing_id]
