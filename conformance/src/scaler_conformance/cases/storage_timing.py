@@ -7,6 +7,8 @@ from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES
 
 case = cases_for("storage", layer="timing")
+#: The bound of SES-14, and something for what is on its way.
+KEPT_BYTES = 576 << 20
 
 
 @case("STO-7")
@@ -51,3 +53,25 @@ def nothing_is_given_up_after_a_moment(scene: Scene) -> None:
     scene.equal(reader.reply(got, "STO-7").kind, "value", "the answer to the Get that waited", "STO-7")
     reader.expect_done(copied, clause="STO-7")
     scene.check(reader.fetch(copy) == b"a" * 10 + b"b" * 10, "the object came back changed")
+
+
+@case("SES-14", fresh=True, seconds=60.0)
+def who_acknowledges_nothing_loses_its_session(scene: Scene) -> None:
+    """It asks 80 times for an object of 8 MiB."""
+    peer = scene.requester()
+    identifier = peer.new_object()
+    peer.store(identifier, bytes(8 << 20))
+    peer.acknowledges = peer.answers_pings = peer.shows_life = False
+    for _ in range(80):
+        peer.get(identifier)
+    came = 0
+
+    def is_over() -> bool:
+        nonlocal came
+        came += sum(len(message.payload[0]) for message in peer.take("value"))
+        return not peer.is_open or came > KEPT_BYTES
+
+    scene.pump.until(is_over, 20.0)
+    scene.check(came <= KEPT_BYTES, f"{came >> 20} MiB were sent to {peer.name}, which has acknowledged nothing of it")
+    if not peer.is_open:  # a storage may also hold back before it comes to that
+        peer.expect_error(CODES.OVERLOADED, fatal=True)
