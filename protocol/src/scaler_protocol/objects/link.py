@@ -69,7 +69,6 @@ class Link:
         self._is_closed = False
         self._wake = Wake()
         self._poller = zmq.Poller()
-        self._poller.register(self._wake.fileno(), zmq.POLLIN)
         #: the descriptor of the endpoint that the poller knows, and its generation
         self._polled: tuple[int, int] | None = None
         self._keeper: threading.Thread | None = None
@@ -120,7 +119,8 @@ class Link:
                 self._wake.set()
                 self._driver_left.wait(_SLICE_SECONDS)
             self._dispose()
-        if self._keeper is not None:
+        # One that has not begun, because whoever started it was interrupted, finds that it is to stop.
+        if self._keeper is not None and self._keeper.is_alive():
             self._keeper.join(_SLICE_SECONDS)
 
     # ------------------------------------------------------------ driving, under the lock
@@ -219,11 +219,13 @@ class Link:
         assert self._endpoint is not None
         polled = self._endpoint.fileno(), self._endpoint.generation
         if self._polled != polled:
-            self._forget_polled()
-            self._polled = polled
-            self._poller.register(polled[0], zmq.POLLIN)
-        self._lock.release()
+            # A new one, complete before it is ours: an interrupt leaves none behind that knows half of what it should.
+            poller = zmq.Poller()
+            for descriptor in (self._wake.fileno(), polled[0]):
+                poller.register(descriptor, zmq.POLLIN)
+            self._poller, self._polled = poller, polled
         try:
+            self._lock.release()  # in here, since an interrupt comes when a call returns
             # A millisecond more, so that the deadline has passed and not nearly passed.
             self._poller.poll(int(seconds * 1000) + 1)
         finally:
@@ -274,14 +276,9 @@ class Link:
                 pass  # a Hello without it gets a Welcome without the feature
         return MemoryFile() if self._proof is None else self._proof.reference()
 
-    def _forget_polled(self) -> None:
-        if self._polled is not None:
-            self._poller.unregister(self._polled[0])
-            self._polled = None
-
     def _drop_endpoint(self, reason: str) -> None:
         if self._endpoint is not None:
-            self._forget_polled()
+            self._polled = None
             self._endpoint.close()
             self._endpoint = None
             self._share(None)
