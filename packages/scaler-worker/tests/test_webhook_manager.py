@@ -146,9 +146,11 @@ def test_an_answer_without_end() -> None:
     play(FakeAdapter((200, b" " * (webhooks.ANSWER_BYTES + 1))), scene)
 
 
-def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit() -> None:
-    """It may have been done all the same: then its group is found, and not left to cost somebody money."""
-    adapter = FakeAdapter(None, STARTED)
+@pytest.mark.parametrize("answer", [None, (502, b"<html>bad gateway</html>"), (504, b"")], ids=str)
+def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit(answer: Answer | None) -> None:
+    """It may have been done all the same: then its group is found, and not left to cost somebody money. A proxy that
+    had no answer is none either."""
+    adapter = FakeAdapter(answer, STARTED)
 
     async def scene(webhook: Webhook) -> None:
         backend, reports = WebhookBackend(webhook), Reports()

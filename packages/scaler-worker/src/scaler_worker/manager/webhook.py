@@ -35,11 +35,13 @@ ANSWER_BYTES = 1 << 20
 
 OK, ACCEPTED, BAD_REQUEST, UNAUTHORIZED, NOT_FOUND, TOO_MANY = 200, 202, 400, 401, 404, 429
 NEVER_AGAIN = (BAD_REQUEST, UNAUTHORIZED)
+UNANSWERED = (502, 504)
+"""What a proxy says that had no answer of the adapter: whether it has done what it was asked for, nobody knows."""
 MANY_WORKERS = 1_000_000
 
 
 class WebhookError(ScalerError):
-    """`status` is that of the answer, 0 when there was none."""
+    """`status` is that of the adapter's answer, 0 when there was none."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -101,7 +103,8 @@ class Webhook:
                 return answer
             if status != ACCEPTED:
                 reason = answer.get("error") or answer.get("status") or "it gives no reason"
-                raise WebhookError(f"{self._url} answered {action} with {status}: {str(reason)[:200]}", status)
+                text = f"{self._url} answered {action} with {status}: {str(reason)[:200]}"
+                raise WebhookError(text, 0 if status in UNANSWERED else status)
             if asyncio.get_running_loop().time() > end_at:
                 raise WebhookError(f"{self._url} accepted {action} and has not done it within {ACCEPTED_SECONDS:g} s")
             await asyncio.sleep(PAUSE_SECONDS)
