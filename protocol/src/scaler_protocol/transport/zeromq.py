@@ -7,6 +7,7 @@ that this is so, and that there was none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 import zmq
 
@@ -22,6 +23,10 @@ _BUDGET_MESSAGES = 512
 _BUDGET_BYTES = 64 * 1024 * 1024
 _SKIP_FRAMES = 4096
 
+_NOBODY = RoutingId(b"")
+
+_parts_of = itemgetter(1)
+
 
 class _ZeroMq:
     def __init__(self, socket: sockets.Socket, limits: Limits) -> None:
@@ -32,6 +37,25 @@ class _ZeroMq:
         self.is_quiet = False
         self._envelope_limit = limits.envelope_bytes
         self._is_skipping = False  # in the middle of a message with far too many frames
+
+    def _received(self, *, is_routed: bool) -> Iterator[tuple[RoutingId, Parts]]:
+        """What is there, within a budget: behind the routing id of its sender, or nothing in its place."""
+        recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
+        budget_bytes = _BUDGET_BYTES
+        self.is_drained = self.is_quiet = False
+        if self._is_skipping and not self._skip():
+            return
+        for _ in range(_BUDGET_MESSAGES):
+            # Asking first is a tenth of the cost of the exception that ends every round otherwise.
+            if not has_input(self.socket):
+                self.is_drained = self.is_quiet = True
+                return
+            routing_id: RoutingId = recv(sockets.NOBLOCK) if is_routed else _NOBODY  # type: ignore[assignment]
+            parts = read(recv, self._envelope_limit)
+            yield routing_id, parts
+            budget_bytes -= parts[2]
+            if (parts[3] and not self._skip()) or budget_bytes < 0:
+                return
 
     def has_input(self) -> bool:
         if not self.is_quiet:
@@ -50,22 +74,7 @@ class _ZeroMq:
 class ZeroMqRouter(_ZeroMq):
     def messages(self) -> Iterator[tuple[RoutingId, Parts]]:
         """What is there, within a budget."""
-        recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
-        budget_bytes = _BUDGET_BYTES
-        self.is_drained = self.is_quiet = False
-        if self._is_skipping and not self._skip():
-            return
-        for _ in range(_BUDGET_MESSAGES):
-            # Asking first is a tenth of the cost of the exception that ends every round otherwise.
-            if not has_input(self.socket):
-                self.is_drained = self.is_quiet = True
-                return
-            routing_id = RoutingId(recv(sockets.NOBLOCK))
-            parts = read(recv, self._envelope_limit)
-            yield routing_id, parts
-            budget_bytes -= parts[2]
-            if (parts[3] and not self._skip()) or budget_bytes < 0:
-                return
+        return self._received(is_routed=True)
 
     def send(self, routing_id: RoutingId, frames: Frames) -> None:
         """Raises zmq.ZMQError when there is nobody at that routing id."""
@@ -83,20 +92,7 @@ class ZeroMqDealer(_ZeroMq):
 
     def messages(self) -> Iterator[Parts]:
         """What is there, within a budget."""
-        recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
-        budget_bytes = _BUDGET_BYTES
-        self.is_drained = self.is_quiet = False
-        if self._is_skipping and not self._skip():
-            return
-        for _ in range(_BUDGET_MESSAGES):
-            if not has_input(self.socket):
-                self.is_drained = self.is_quiet = True
-                return
-            parts = read(recv, self._envelope_limit)
-            yield parts
-            budget_bytes -= parts[2]
-            if (parts[3] and not self._skip()) or budget_bytes < 0:
-                return
+        return map(_parts_of, self._received(is_routed=False))
 
     def send(self, messages: Iterable[Frames]) -> None:
         self.is_quiet = False
