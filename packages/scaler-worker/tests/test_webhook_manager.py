@@ -10,7 +10,9 @@ import pytest
 from aiohttp import web
 
 from scaler_protocol.messages import Capability
+from scaler_protocol.process import LoggingOptions
 from scaler_worker.manager import webhook as webhooks
+from scaler_worker.manager.config import WebhookConfig
 from scaler_worker.manager.core import Event, UnitEnded, UnitRuns
 from scaler_worker.manager.webhook import AdapterInfo, Webhook, WebhookBackend, WebhookError
 
@@ -32,10 +34,12 @@ class FakeAdapter:
     def __init__(self, *answers: Answer | None) -> None:
         self._answers = list(answers)
         self.requests: list[dict[str, Any]] = []
+        self.is_asked = asyncio.Event()
         self.is_over = asyncio.Event()
 
     async def handle(self, request: web.Request) -> web.Response:
         self.requests.append(await request.json())
+        self.is_asked.set()
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if answer is None:
             await self.is_over.wait()  # the one that never answers
@@ -226,3 +230,18 @@ def test_nonsense_about_itself(wrong: dict[str, Any]) -> None:
             await webhook.info()
 
     play(FakeAdapter((200, wrong)), scene)
+
+
+def test_a_manager_told_to_end_does_not_wait_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "ANSWER_SECONDS", 10 * WAIT)
+    adapter = FakeAdapter(None)
+
+    async def scene(webhook: Webhook) -> None:
+        stop = asyncio.Event()
+        config = WebhookConfig("tcp://127.0.0.1:1", "m", webhook._url, "", "builtin", LoggingOptions())
+        manager = asyncio.ensure_future(webhooks.serve(config, stop))
+        await adapter.is_asked.wait()
+        stop.set()
+        await manager
+
+    play(adapter, scene)

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -126,7 +126,7 @@ class ManagerService:
             for found in await self._backend.find_units():
                 self._report(found)
             self._driver.start()
-            await _first_of(stop, self._has_failed)
+            await first_of(stop.wait(), self._has_failed.wait())
             self._report(Leaving())
             await asyncio.wait_for(self._is_done.wait(), self._config.stop_seconds)
         except asyncio.TimeoutError:
@@ -193,10 +193,12 @@ class ManagerService:
             self._is_done.set()
 
 
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Until one of them is over; the others are canceled."""
+    futures = [asyncio.ensure_future(wait) for wait in waits]
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for wait in waits:
-            wait.cancel()
+        for future in futures:
+            future.cancel()
+        await asyncio.gather(*futures, return_exceptions=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -19,9 +21,11 @@ from scaler_protocol.messages import Capability
 from scaler_protocol.process import StartupError
 from scaler_worker.manager.config import WebhookConfig
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
-from scaler_worker.manager.service import ManagerConfig, ManagerService, Report
+from scaler_worker.manager.service import ManagerConfig, ManagerService, Report, first_of
 
 logger = logging.getLogger("scaler.manager")
+
+Answer = TypeVar("Answer")
 
 ANSWER_SECONDS = 60.0
 """An adapter answers when the work is done, which may be the start of a machine."""
@@ -186,7 +190,6 @@ class WebhookBackend:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        await self._webhook.close()
 
     async def _run(self, unit_id: str) -> None:
         request_id = self._unanswered.pop() if self._unanswered else unit_id
@@ -202,24 +205,10 @@ class WebhookBackend:
         self._groups[unit_id] = group_id
         self._report(UnitRuns(unit_id, f"worker group {group_id}", names))
         await self._stops[unit_id].wait()
-        await self._shut_down(group_id)
+        # A group that is not shut down costs somebody money.
+        await _insist(lambda: self._webhook.shut_down_group(group_id))
         del self._groups[unit_id]
         self._end(UnitEnded(unit_id))
-
-    async def _shut_down(self, group_id: str) -> None:
-        """Again and again: a group that is not shut down costs somebody money."""
-        pause = PAUSE_SECONDS
-        said = ""
-        while True:
-            try:
-                await self._webhook.shut_down_group(group_id)
-                return
-            except WebhookError as error:
-                if str(error) != said:
-                    said = str(error)
-                    logger.warning("WorkerManager: %s", said)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_LIMIT_SECONDS)
 
     def _end(self, event: UnitEnded) -> None:
         del self._tasks[event.unit_id]
@@ -228,34 +217,41 @@ class WebhookBackend:
 
 
 async def serve(config: WebhookConfig, stop: asyncio.Event) -> None:
-    """A manager of what the adapter can have, which it is asked first."""
+    """A manager of what the adapter can have, which it is asked first. Raises StartupError when it will not say."""
     webhook = Webhook(config.url, config.token)
-    info = await _asked_until(stop, webhook)
-    if info is None:
+    try:
+        asking = asyncio.ensure_future(_insist(partial(_info_of, webhook)))
+        await first_of(asking, stop.wait())
+        if asking.cancelled():
+            return
+        info = asking.result()
+        manager = ManagerConfig(
+            config.address, config.name, info.max_workers, info.workers_per_group, info.capabilities, SHUT_DOWN_SECONDS
+        )
+        await ManagerService(manager, WebhookBackend(webhook)).run(stop)
+    finally:
         await webhook.close()
-        return
-    manager = ManagerConfig(
-        config.address, config.name, info.max_workers, info.workers_per_group, info.capabilities, SHUT_DOWN_SECONDS
-    )
-    await ManagerService(manager, WebhookBackend(webhook)).run(stop)
 
 
-async def _asked_until(stop: asyncio.Event, webhook: Webhook) -> AdapterInfo | None:
-    """What the adapter can have; None when an end was wanted before it told."""
+async def _info_of(webhook: Webhook) -> AdapterInfo:
+    try:
+        return await webhook.info()
+    except WebhookError as error:
+        if error.status in NEVER_AGAIN:
+            raise StartupError(str(error)) from None
+        raise
+
+
+async def _insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask again and again, until there is an answer."""
     pause = PAUSE_SECONDS
     said = ""
-    while not stop.is_set():
+    while True:
         try:
-            return await webhook.info()
+            return await ask()
         except WebhookError as error:
-            if error.status in NEVER_AGAIN:
-                await webhook.close()
-                raise StartupError(str(error)) from None
             if str(error) != said:
                 said = str(error)
                 logger.warning("WorkerManager: %s; asking again until it answers", said)
-        try:
-            await asyncio.wait_for(stop.wait(), pause)
-        except asyncio.TimeoutError:
-            pause = min(2 * pause, PAUSE_LIMIT_SECONDS)
-    return None
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_LIMIT_SECONDS)
