@@ -113,33 +113,38 @@ class ReadyClass:
 
 def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
     """Of one chunk: what has waited, and what follows it in the same message, or each would make the next smaller."""
+    chunk, _ = runs[0]
     taken = _take_run(runs, limit)
-    while taken is not None and len(taken[1]) < limit and runs and runs[0][0] is taken[0]:
-        more = _take_run(runs, limit - len(taken[1]))
-        if more is not None:
-            taken = (taken[0], [*taken[1], *more[1]])
-    return taken
+    if len(taken) < limit and runs and runs[0][0] is chunk:
+        taken = list(taken)
+        while len(taken) < limit and runs and runs[0][0] is chunk:
+            taken += _take_run(runs, limit - len(taken))
+    return (chunk, taken) if taken else None
 
 
-def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
+def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
+    """Of the first run. Empty when nothing is left in it but what was dropped."""
     chunk, run = runs[0]
     if isinstance(run, range) and not chunk.dropped:
         if len(run) <= limit:
             runs.popleft()
         else:
             runs[0] = (chunk, run[limit:])
-        return chunk, run[:limit]
+        return run[:limit]
     if isinstance(run, range):
         run = deque(run)
         runs[0] = (chunk, run)
-    taken = [] if chunk.dropped else [run.popleft() for _ in range(min(limit, len(run)))]
-    while chunk.dropped and run and len(taken) < limit:
-        index = run.popleft()
-        if index not in chunk.dropped:
-            taken.append(index)
+    if not chunk.dropped:
+        taken = [run.popleft() for _ in range(min(limit, len(run)))]
+    else:
+        taken = []
+        while run and len(taken) < limit:
+            index = run.popleft()
+            if index not in chunk.dropped:
+                taken.append(index)
     if not run:
         runs.popleft()
-    return (chunk, taken) if taken else None
+    return taken
 
 
 class ReadyQueue:
