@@ -38,19 +38,6 @@ def cancel(tables: Tables, client: Client, message: Cancel) -> None:
         tables.tell(client.peer_id, reply)
 
 
-def abandon_all(tables: Tables, client: Client) -> None:
-    """The client is gone: what no worker has is forgotten, what some worker has is cancelled there (SCH-22)."""
-    running: dict[Worker, list[TaskId]] = {}
-    for task_id in list(unfinished_ids(tables, client)):
-        place = tables.where.get(task_id)
-        if isinstance(place, Worker):
-            endings.abandon(tables, task_id, place)
-            running.setdefault(place, []).append(task_id)
-        elif place is not None:
-            endings.end_unstarted(tables, task_id, place)
-    endings.tell_workers(tables, running, endings.DEFAULT_GRACE_SECONDS)
-
-
 def unfinished_ids(tables: Tables, client: Client) -> Iterable[TaskId]:
     for chunk in client.chunks:
         for task_id in chunk.ids:

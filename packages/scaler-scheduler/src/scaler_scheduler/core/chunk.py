@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING
 
-from scaler_protocol.codes import KIND_TASK
+from scaler_protocol.codes import KIND_TASK, TASK_UNWANTED
 from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Buffer, Dispatch, Submit, TaskBatch, TaskHeader
@@ -73,6 +73,7 @@ class Chunk:
         return _starts(split_u16(self.batch.dependency_counts))
 
     def dependencies(self, index: int) -> tuple[TaskId, ...]:
+        """Each once, however often it was named."""
         if not self.has_dependencies:
             return ()
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
@@ -126,8 +127,10 @@ class Chunk:
         position = int.from_bytes(indexes[2 * index : 2 * index + 2], "little") if indexes else 0
         return self.batch.functions[ID_BYTES * position : ID_BYTES * (position + 1)]
 
-    def flags(self, index: int) -> int:
-        return self.batch.task_flags[index] if self.batch.task_flags else 0
+    def is_wanted(self, index: int) -> bool:
+        """Whether its client is to be told of its success (SCH-14)."""
+        flags = self.batch.task_flags
+        return not flags or not flags[index] & TASK_UNWANTED
 
     def cut(
         self, indexes: Indexes, attempts: bytes, inputs: Inputs, awaited: Sequence[tuple[TaskId, ...]] = ()
@@ -257,7 +260,7 @@ class Inputs:
 
 
 def contiguous(indexes: Sequence[int]) -> list[range]:
-    """Rising indexes as the fewest ranges, in the same order."""
+    """At least one index, as the fewest ranges that name the same in the same order."""
     if isinstance(indexes, range):
         return [indexes]
     runs: list[range] = []

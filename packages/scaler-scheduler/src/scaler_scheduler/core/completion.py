@@ -63,8 +63,8 @@ def _without_credit(message: Results) -> Results:
 def _client_of_successes(
     tables: Tables, message: Results, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]
 ) -> Client | None:
-    """The one client all of this is for, when every task has succeeded at its first attempt and none was tampered
-    with."""
+    """The one client all of this is for, when every task has succeeded at its first attempt, and nothing happened to
+    any of them before: no lost worker, no Cancel, no child."""
     if message.statuses or message.attempts:
         return None
     client = None
@@ -92,7 +92,7 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
     worker.completed_count += len(ids)
     tables.move(State.DISPATCHED, Move.SUCCEED, len(ids))
     for chunk, tasks in owners.items():
-        assert chunk is not None, "only plain results come here"
+        assert chunk is not None, "who ends in bulk is held by this worker"
         worker.commit(chunk.header.capabilities, -tasks)
         tables.unfinish(chunk, tasks)
 

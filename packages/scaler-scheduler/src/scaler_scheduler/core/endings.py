@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS, TASK_UNWANTED
+from collections.abc import Iterable
+
+from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Cancel, CancelReply, TaskError
@@ -63,7 +65,7 @@ def requeue(tables: Tables, task_id: TaskId, chunk: Chunk, move: Move) -> None:
 
 
 def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
-    is_wanted = not chunk.flags(chunk.index_of[row.task_id]) & TASK_UNWANTED
+    is_wanted = chunk.is_wanted(chunk.index_of[row.task_id])
     if is_wanted or row.status != STATUS_SUCCESS:
         tables.deliver(chunk.client, row)
     if row.status == STATUS_SUCCESS:
@@ -118,13 +120,13 @@ def _keep_failure(tables: Tables, chunk: Chunk, row: Row) -> None:
 
 
 def fail_dependents_of(tables: Tables, task_id: TaskId) -> None:
-    """Of a task that ended earlier without success, and is kept because its graph is open."""
+    """Of a task that ended earlier without success, and is kept for those that depend on it."""
     kept = tables.dependencies.kept[task_id]
     _fail_dependents(tables, kept.chunk, Row(task_id, 1, kept.status, kept.kind, kept.value, b""))
 
 
 def _kept(chunk: Chunk, row: Row) -> Kept:
-    is_wanted = not chunk.flags(chunk.index_of[row.task_id]) & TASK_UNWANTED
+    is_wanted = chunk.is_wanted(chunk.index_of[row.task_id])
     return Kept(chunk, row.kind, bytes(row.value), is_wanted, row.status)
 
 
@@ -141,8 +143,8 @@ def cancel_children(tables: Tables, parent_task: TaskId) -> None:
     tell_workers(tables, running, DEFAULT_GRACE_SECONDS)
 
 
-def abandon(tables: Tables, task_id: TaskId, worker: Worker) -> None:
-    """Its client went, or took it over under another id: only its worker still knows of it (SCH-8, SCH-22)."""
+def _abandon(tables: Tables, task_id: TaskId, worker: Worker) -> None:
+    """From here on only its worker knows of it."""
     chunk = worker.held[task_id]
     if tables.canceling.pop(task_id, None) is None:
         tables.move(State.DISPATCHED, Move.CANCEL)
@@ -150,6 +152,20 @@ def abandon(tables: Tables, task_id: TaskId, worker: Worker) -> None:
     _fail_dependents(tables, chunk, canceled_row(task_id, 1))
     tables.forget(task_id, chunk)
     cancel_children(tables, task_id)
+
+
+def abandon_all(tables: Tables, ids: Iterable[TaskId]) -> None:
+    """Their client went, or took them over under another id: what no worker has is forgotten, what some worker has is
+    cancelled there (SCH-8, SCH-22)."""
+    running: dict[Worker, list[TaskId]] = {}
+    for task_id in ids:
+        place = tables.where.get(task_id)  # none: a dependent of one before it has ended with that
+        if isinstance(place, Worker):
+            _abandon(tables, task_id, place)
+            running.setdefault(place, []).append(task_id)
+        elif place is not None:
+            end_unstarted(tables, task_id, place)
+    tell_workers(tables, running, DEFAULT_GRACE_SECONDS)
 
 
 def end_abandoned(tables: Tables, task_id: TaskId) -> None:

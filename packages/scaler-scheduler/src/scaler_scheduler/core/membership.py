@@ -24,7 +24,7 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     """By Bye or by silence: its tasks end, its objects go (SCH-22, OWN-9). A replaced session's pass to the next."""
     client.is_gone = True
     del tables.clients[client.peer_id]
-    cancellation.abandon_all(tables, client)
+    endings.abandon_all(tables, list(cancellation.unfinished_ids(tables, client)))
     for graph_id in client.graphs:
         tables.release(tables.dependencies.seal(graph_id))
     tables.forget_peer(client.peer_id)

@@ -84,11 +84,12 @@ def _is_known_to(tables: Tables, client: Client, task_id: TaskId) -> bool:
 def _has_cycle(chunk: Chunk) -> bool:
     """Kahn's count: in an acyclic batch, taking tasks without dependencies away in turn leaves none."""
     own = chunk.index_of
-    missing = [sum(other in own for other in chunk.dependencies(index)) for index in range(len(chunk.ids))]
+    missing = [0] * len(chunk.ids)
     dependents: dict[TaskId, list[int]] = {}
-    for index in range(len(chunk.ids)):
-        for other in chunk.dependencies(index):
+    for index, needs in enumerate(chunk.every_dependency()):
+        for other in needs:
             if other in own:
+                missing[index] += 1
                 dependents.setdefault(other, []).append(index)
     free = [index for index, count in enumerate(missing) if not count]
     done = 0
@@ -103,15 +104,7 @@ def _has_cycle(chunk: Chunk) -> bool:
 
 def _take_over(tables: Tables, chunk: Chunk) -> None:
     """Tasks of a client that came back under a new id before its former self was given up (SCH-8): they end there."""
-    running: dict[Worker, list[TaskId]] = {}
-    for task_id in _known(tables, chunk):
-        place = tables.where.get(task_id)
-        if isinstance(place, Worker):
-            endings.abandon(tables, task_id, place)
-            running.setdefault(place, []).append(task_id)
-        elif place is not None:
-            endings.end_unstarted(tables, task_id, place)
-    endings.tell_workers(tables, running, endings.DEFAULT_GRACE_SECONDS)
+    endings.abandon_all(tables, _known(tables, chunk))
 
 
 def _register(tables: Tables, chunk: Chunk) -> None:

@@ -24,7 +24,7 @@ def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Seq
     columns = zip(ids, chunks, message.kinds or bytes(len(ids)), _values(message), strict=True)
     for row, (task_id, chunk, kind, value) in enumerate(columns):
         index = chunk.index_of[task_id]
-        flags = chunk.batch.task_flags
+        flags = chunk.batch.task_flags  # as `Chunk.is_wanted`, which would be one more call for each
         is_wanted = not flags or not flags[index] & TASK_UNWANTED
         if is_wanted:
             wanted.append(row)
