@@ -3,7 +3,8 @@
 Signals. The agent interrupts a task, or reclaims what has not begun, by writing what it wants into our slot of the
 signal page and sending one signal. The handler may run between any two bytecodes, so it acts only while user code runs
 (`_running` is its task's number, else 0) and never inside a half-written frame or while we read an order: there it only
-leaves `_is_signalled` set, and whoever was in the way attends to it when done.
+leaves `_is_signalled` set, and whoever was in the way attends to it when done. An interrupt is raised once in a task,
+but not in the middle of an import, and once more when it was raised in a destructor, where it is lost.
 
 Void orders. A blocked task has told the agent that it dropped everything handed to it after that task. Slices that were
 already on their way are therefore dropped too, up to the order to resume; likewise up to the mark of a reclaim. The
@@ -17,6 +18,7 @@ import pickle
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -37,6 +39,7 @@ from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.code import LARGEST_BYTES
 from scaler_worker.core.events import INTERRUPTED
+from scaler_worker.processor.again import is_importing, signal_again
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.zygote import SIGNAL_NUMBER
@@ -89,7 +92,7 @@ class ProcessorLoop:
         self._uses: dict[int, int] = {}
         self._last_result: tuple[int, int, bytes] = (0, KIND_INLINE, b"")
         self._ended_ns = 0  #: when the task before ended: what we do between two tasks counts as the second's
-        self._interrupted = 0  #: the last task number we raised in: once per task
+        self._interrupted = 0  #: the last task number we raised in: once per task, unless it was lost
         self._answered_serial = 0  #: the last reclaim that was answered
         self._void_serial = 0  #: slices are void until the mark of this reclaim
         self._read_serial = 0  #: the last reclaim's mark that was read
@@ -106,6 +109,7 @@ class ProcessorLoop:
     def run(self) -> None:
         """Until the agent closes its end."""
         signal.signal(SIGNAL_NUMBER, self._on_signal)
+        sys.unraisablehook = partial(self._on_unraisable, sys.unraisablehook)
         os.register_at_fork(after_in_child=self._leave_in_fork)
         task_context.set_current(self._task)
         self._write(pack_report(channel.READY, os.getpid()))
@@ -266,7 +270,7 @@ class ProcessorLoop:
         if self._answered_serial != answered_serial:
             return False
         self._running = number
-        self._raise_if_interrupted()
+        self._raise_if_interrupted(None)
         return True
 
     def _failure(self, error: BaseException) -> tuple[int, int, bytes]:
@@ -299,10 +303,11 @@ class ProcessorLoop:
 
     # ------------------------------------------------------------ signals and writing
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, frame: FrameType | None) -> None:
         self._is_signalled = True
-        if self._running and not self._is_reading and self._attend():
-            self._raise_if_interrupted()
+        # Again when there was another signal while we attended to this one.
+        while self._is_signalled and self._running and not self._is_reading and self._attend():
+            self._raise_if_interrupted(frame)
 
     def _attend(self) -> bool:
         """Answer a reclaim. False while a frame is being written: its writer will see that we were signalled."""
@@ -319,11 +324,20 @@ class ProcessorLoop:
             self._write_lock.release()
         return True
 
-    def _raise_if_interrupted(self) -> None:
+    def _raise_if_interrupted(self, frame: FrameType | None) -> None:
         number, _ = self._page.read(self._slot)
         if number and number == self._running and number != self._interrupted:
+            if is_importing(frame):
+                return signal_again()
             self._interrupted = number
             raise TaskInterrupted("the task was canceled, or ran longer than its timeout")
+
+    def _on_unraisable(self, report: Callable[[Any], object], unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, TaskInterrupted):
+            self._interrupted = 0
+            signal_again()
+        else:
+            report(unraisable)
 
     def _write(self, frame: bytes) -> None:
         with self._write_lock:
