@@ -101,9 +101,13 @@ class SlurmBackend:
                 self._spawn(self._end(job))
 
     async def close(self) -> None:
-        for job in self._jobs.values():
-            if job.job_id:
-                await self._cancel(job)
+        """One command for all jobs, and behind no other: a controller that is silent is waited for once."""
+        job_ids = [job.job_id for job in self._jobs.values() if job.job_id]
+        if job_ids:
+            try:
+                await _output_of("scancel", *job_ids)
+            except SlurmError as error:
+                logger.warning("WorkerManager: %s", error)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -152,33 +156,17 @@ class SlurmBackend:
         text = await self._run("squeue", "--me", "--noheader", "--format", LISTING_FORMAT)
         listed = {}
         for line in text.splitlines():
+            if line.count("|") < LISTING_FORMAT.count("|"):
+                raise SlurmError(f"squeue printed what is no job: {line[:200]!r}")
             job_id, state, node, name = line.split("|", 3)
             if name.startswith(self._prefix) and state in RUNNING | WAITING:
                 listed[name.removeprefix(self._prefix)] = _Line(job_id, state, node)
         return listed
 
     async def _run(self, *command: str, stdin: str = "") -> str:
-        """What it printed. Raises SlurmError."""
+        """What it printed, when it is its turn. Raises SlurmError."""
         async with self._places:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                )
-            except OSError as error:
-                raise SlurmError(f"cannot run {command[0]}: {error.strerror}; is Slurm installed here?") from None
-            try:
-                out, err = await asyncio.wait_for(process.communicate(stdin.encode()), COMMAND_SECONDS)
-            except asyncio.TimeoutError:
-                process.kill()
-                await process.wait()
-                raise SlurmError(f"{command[0]} did not end within {COMMAND_SECONDS:g} s") from None
-        if process.returncode:
-            reason = " ".join(err.decode(errors="replace").split())[:300]
-            raise SlurmError(f"{command[0]} ended with code {process.returncode}: {reason}")
-        return out.decode(errors="replace")
+            return await _output_of(*command, stdin=stdin)
 
     # ------------------------------------------------------------ what has become of the jobs
 
@@ -221,3 +209,26 @@ class SlurmBackend:
 
 def _place(line: _Line) -> str:
     return f"job {line.job_id}" + (f" on {line.node}" if line.node else "")
+
+
+async def _output_of(*command: str, stdin: str = "") -> str:
+    """What the command printed. Raises SlurmError when it fails, or takes longer than COMMAND_SECONDS."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise SlurmError(f"cannot run {command[0]}: {error.strerror}; is Slurm installed here?") from None
+    try:
+        out, err = await asyncio.wait_for(process.communicate(stdin.encode()), COMMAND_SECONDS)
+    except asyncio.TimeoutError:
+        process.kill()
+        await process.wait()
+        raise SlurmError(f"{command[0]} did not end within {COMMAND_SECONDS:g} s") from None
+    if process.returncode:
+        reason = " ".join(err.decode(errors="replace").split())[:300]
+        raise SlurmError(f"{command[0]} ended with code {process.returncode}: {reason}")
+    return out.decode(errors="replace")
