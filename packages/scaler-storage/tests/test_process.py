@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import zmq
 from tests.support.storage_server import START_SECONDS, Server, until
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_SCHEDULER
@@ -245,6 +247,20 @@ def test_no_storage_at_all():
             with pytest.raises(StorageUnavailable, match="is scaler_object_storage_server running"):
                 client.get(new_object_id(), wait_seconds=60.0)
             assert 0.5 <= time.monotonic() - started < 10
+
+
+def test_the_keeper_outlives_a_dial_for_which_there_was_no_socket(monkeypatch):
+    """Or nobody would look after the session any more."""
+    with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_CLIENT, "test")) as client:
+        client.release(OWNER, [new_object_id()], wait=False)
+        link = client._link()
+        endpoint = link._endpoint
+
+        def poll(now: float) -> None:
+            raise zmq.ZMQError(errno.EMFILE)
+
+        monkeypatch.setattr(endpoint, "poll", poll)
+        until(lambda: link._endpoint not in (None, endpoint), "another dial")
 
 
 def test_the_storage_says_goodbye_while_a_client_waits(server):

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import zmq
 
 from scaler_protocol import codes
-from scaler_protocol.addresses import check_resolvable
+from scaler_protocol.addresses import AddressError, check_resolvable
 from scaler_protocol.errors import ScalerError, StorageUnavailable
 from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.messages import Hello, MemoryFile, Welcome
@@ -242,7 +242,7 @@ class Link:
                     continue
                 try:
                     pause = max(self._turn(), _KEEPER_SHORTEST_SECONDS)
-                except (ScalerError, OSError) as error:
+                except (ScalerError, AddressError, OSError, zmq.ZMQError) as error:  # such as: no descriptor is left
                     _logger.warning("the connection to the object storage: %s", error)
         with self._lock:
             if not self._is_driven:
