@@ -183,9 +183,8 @@ class Templates:
             self._read.clear()
             self.read_count = 0
         template = Template(message, self._build, self._maker_of)
-        if (
-            template.size == len(envelope) and template.read(envelope, message.payload) is not None
-        ):  # else another encoder lays it out in another way
+        # Another encoder may lay it out in another way.
+        if template.size == len(envelope) and template.read(envelope, message.payload) is not None:
             known = self._read.setdefault(len(envelope), [])
             known.insert(0, template)
             if len(known) > SAME_LENGTH:

@@ -197,9 +197,11 @@ class Link:
 
     def _share(self, welcome: Welcome | None) -> None:
         """What a session's Welcome says of shared memory; without a session nothing is known."""
-        self.directory = None
-        self.shares_memory = None if welcome is None else memory_files.FEATURE in welcome.features
-        if self.shares_memory and welcome is not None and welcome.directory.name:
+        self.shares_memory = self.directory = None
+        if welcome is None:
+            return
+        self.shares_memory = memory_files.FEATURE in welcome.features
+        if self.shares_memory and welcome.directory.name:
             try:
                 self.directory = DirectoryReader(welcome.directory)
             except (memory_files.Unreadable, OSError) as error:

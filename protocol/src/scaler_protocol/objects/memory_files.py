@@ -97,15 +97,10 @@ class OpenedFile:
 
 def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:
     """A new file of these pieces, one after another. Raises OSError where there is no room, or no more descriptors."""
-    descriptor = _create(_PREFIX + name.hex())
-    try:
-        size = _write(descriptor, pieces)
-        os.fchmod(descriptor, stat.S_IRUSR)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return OpenedFile(descriptor, name, size)
+    opened = OpenedFile(_create(_PREFIX + name.hex()), name, 0)
+    opened.size = _write(opened.descriptor, pieces)
+    _seal(opened.descriptor, _SEALS)
+    return opened
 
 
 def create_table(size: int) -> OpenedFile:
@@ -113,8 +108,7 @@ def create_table(size: int) -> OpenedFile:
     name = os.urandom(NAME_BYTES)
     opened = OpenedFile(_create(_PREFIX + name.hex()), name, size)
     os.ftruncate(opened.descriptor, size)
-    os.fchmod(opened.descriptor, stat.S_IRUSR)
-    fcntl.fcntl(opened.descriptor, fcntl.F_ADD_SEALS, _TABLE_SEALS)
+    _seal(opened.descriptor, _TABLE_SEALS)
     return opened
 
 
@@ -173,6 +167,11 @@ def _create(name: str) -> int:
         return os.memfd_create(name, _FLAGS | _MFD_NOEXEC_SEAL)
     except OSError:
         return os.memfd_create(name, _FLAGS)
+
+
+def _seal(descriptor: int, seals: int) -> None:
+    os.fchmod(descriptor, stat.S_IRUSR)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
 
 
 def _write(descriptor: int, pieces: Sequence[Buffer]) -> int:

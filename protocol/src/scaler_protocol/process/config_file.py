@@ -75,8 +75,8 @@ def check_key(key: str, known: Iterable[str], place: str) -> None:
 
 
 def _or_nearest(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    import difflib
+    import difflib  # here, as few commands have anything to say of a wrong name
 
+    known = list(known)
     found = difflib.get_close_matches(plain(name), known, 1, cutoff=0.5)
     return f"; did you mean {found[0]}?" if found else f"; there are: {', '.join(sorted(known))}"
