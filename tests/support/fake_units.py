@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from scaler_worker.manager.core import UnitEnded, UnitRuns
+from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import Report
 
 
 class FakeBackend:
     """Units that run at once, or not at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self.started: list[str] = []
         self.failure = ""
 
-    def open(self, report: Report) -> None:
-        self._report = report
+    async def find_units(self) -> list[UnitFound]:
+        return []
 
     def start(self, unit_id: str) -> None:
         self.started.append(unit_id)
@@ -25,3 +26,6 @@ class FakeBackend:
 
     def stop(self, unit_id: str) -> None:
         asyncio.get_running_loop().call_soon(self._report, UnitEnded(unit_id))
+
+    async def close(self) -> None:
+        pass

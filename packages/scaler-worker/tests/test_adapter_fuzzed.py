@@ -31,7 +31,7 @@ def url() -> Iterator[str]:
     found: list[str] = []
 
     async def serve() -> None:
-        server = AdapterServer(Groups(FakeBackend(), -1), (), "")  # type: ignore[arg-type]
+        server = AdapterServer(Groups(FakeBackend, -1), (), "")
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

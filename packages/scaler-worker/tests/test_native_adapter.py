@@ -16,6 +16,7 @@ from scaler_protocol.messages import Capability
 from scaler_worker.adapter.config import parse_arguments
 from scaler_worker.adapter.groups import Groups
 from scaler_worker.adapter.server import AdapterServer
+from scaler_worker.manager.service import Report
 
 WAIT = 10.0
 
@@ -41,16 +42,20 @@ class Caller:
 
 def play(scene: Callable[[Caller], Awaitable[None]], *, token: str = "") -> None:
     async def run() -> None:
-        backend = FakeBackend()
-        groups = Groups(backend, 2)  # type: ignore[arg-type]
-        server = AdapterServer(groups, (Capability("gpu", 2),), token)
+        backends: list[FakeBackend] = []
+
+        def new_backend(report: Report) -> FakeBackend:
+            backends.append(FakeBackend(report))
+            return backends[0]
+
+        server = AdapterServer(Groups(new_backend, 2), (Capability("gpu", 2),), token)
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
         try:
             async with aiohttp.ClientSession() as session:
-                await asyncio.wait_for(scene(Caller(f"http://{host}:{port}/", session, backend)), WAIT)
+                await asyncio.wait_for(scene(Caller(f"http://{host}:{port}/", session, backends[0])), WAIT)
         finally:
             await runner.cleanup()
 

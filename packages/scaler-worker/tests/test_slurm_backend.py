@@ -34,8 +34,8 @@ class Scene:
             command.chmod(0o755)
         self.list()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self.backend = SlurmBackend(MANAGER, SlurmOptions(log_directory=str(directory)), lambda unit_id: [])
-        self.backend.open(self._events.put_nowait)
+        options = SlurmOptions(log_directory=str(directory))
+        self.backend = SlurmBackend(self._events.put_nowait, MANAGER, options, lambda unit_id: [])
 
     def list(self, *units: str, text: str = "") -> None:
         """They run. Renamed into its place: `squeue` may be reading."""
@@ -62,6 +62,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
     def play(tell: Callable[[Scene], Awaitable[None]]) -> None:
         async def run() -> None:
             scene = Scene(tmp_path)
+            assert await scene.backend.find_units() == []
             try:
                 await tell(scene)
             finally:

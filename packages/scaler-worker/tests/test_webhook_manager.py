@@ -81,8 +81,8 @@ def test_a_group_lives_and_ends() -> None:
     adapter = FakeAdapter(STARTED, STOPPED)
 
     async def scene(webhook: Webhook) -> None:
-        backend, reports = WebhookBackend(webhook), Reports()
-        backend.open(reports)
+        reports = Reports()
+        backend = WebhookBackend(reports, webhook)
         backend.start("u1")
         assert await reports.events.get() == UnitRuns("u1", "worker group g1", ("w1", "w2"))
         backend.stop("u1")
@@ -113,8 +113,8 @@ def test_a_group_lives_and_ends() -> None:
 )
 def test_a_group_that_cannot_be_started(answer: Answer | None, text: str, is_final: bool) -> None:
     async def scene(webhook: Webhook) -> None:
-        backend, reports = WebhookBackend(webhook), Reports()
-        backend.open(reports)
+        reports = Reports()
+        backend = WebhookBackend(reports, webhook)
         backend.start("u1")
         ended = await reports.events.get()
         assert isinstance(ended, UnitEnded) and text in ended.text and ended.is_final == is_final
@@ -157,8 +157,8 @@ def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit(answer: A
     adapter = FakeAdapter(answer, STARTED)
 
     async def scene(webhook: Webhook) -> None:
-        backend, reports = WebhookBackend(webhook), Reports()
-        backend.open(reports)
+        reports = Reports()
+        backend = WebhookBackend(reports, webhook)
         for unit_id in ("u1", "u2"):
             backend.start(unit_id)
             last = await reports.events.get()
@@ -170,8 +170,8 @@ def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit(answer: A
 
 def test_one_group_for_two_requests() -> None:
     async def scene(webhook: Webhook) -> None:
-        backend, reports = WebhookBackend(webhook), Reports()
-        backend.open(reports)
+        reports = Reports()
+        backend = WebhookBackend(reports, webhook)
         for unit_id in ("u1", "u2"):
             backend.start(unit_id)
             last = await reports.events.get()
@@ -194,8 +194,8 @@ def test_a_group_is_shut_down_until_it_is_gone() -> None:
     adapter = FakeAdapter(STARTED, (500, {}), (429, {}), (404, {"error": "no such group"}))
 
     async def scene(webhook: Webhook) -> None:
-        backend, reports = WebhookBackend(webhook), Reports()
-        backend.open(reports)
+        reports = Reports()
+        backend = WebhookBackend(reports, webhook)
         backend.start("u1")
         await reports.events.get()
         backend.stop("u1")

@@ -35,11 +35,12 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
     from scaler_worker.adapter.groups import Groups
     from scaler_worker.adapter.server import AdapterServer
 
-    backend = NativeBackend(
-        lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))),
-        config.cluster.grace_seconds + STOP_MARGIN_SECONDS,
+    new_backend = partial(
+        NativeBackend,
+        arguments_of=lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))),
+        stop_seconds=config.cluster.grace_seconds + STOP_MARGIN_SECONDS,
     )
-    groups = Groups(backend, config.max_groups)
+    groups = Groups(new_backend, config.max_groups)
     server = AdapterServer(groups, config.cluster.capabilities, config.token)
     runner = web.AppRunner(server.application(), access_log=None, handle_signals=False)
     await runner.setup()
@@ -55,8 +56,7 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
     try:
         await stop.wait()
     finally:
-        await groups.shut_down_all()
-        await backend.close()
+        await groups.close()
         await runner.cleanup()
 
 

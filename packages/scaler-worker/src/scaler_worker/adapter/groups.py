@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from scaler_worker.manager.core import Event, UnitEnded, UnitRuns
-from scaler_worker.manager.native import NativeBackend
+from scaler_worker.manager.service import NewBackend
 
 
 class AtCapacity(Exception):
@@ -33,12 +33,11 @@ class Group:
 class Groups:
     """`max_groups` below zero: any number."""
 
-    def __init__(self, backend: NativeBackend, max_groups: int) -> None:
+    def __init__(self, new_backend: NewBackend, max_groups: int) -> None:
         self.max_groups = max_groups
-        self._backend = backend
+        self._backend = new_backend(self._on_event)
         #: all and only the groups that have not ended
         self._groups: dict[str, Group] = {}
-        backend.open(self._on_event)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -67,8 +66,9 @@ class Groups:
         self._backend.stop(group_id)
         await group.has_ended.wait()
 
-    async def shut_down_all(self) -> None:
+    async def close(self) -> None:
         await asyncio.gather(*[self.shut_down(group_id) for group_id in list(self._groups)])
+        await self._backend.close()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, UnitRuns):

@@ -15,7 +15,7 @@ from scaler_worker.config import ClusterConfig
 from scaler_worker.manager.arguments import unit_arguments
 from scaler_worker.manager.config import PROGRAM, WebhookConfig, parse_native, parse_slurm, parse_webhook
 from scaler_worker.manager.native import NativeBackend
-from scaler_worker.manager.service import Backend, ManagerConfig, ManagerService
+from scaler_worker.manager.service import ManagerConfig, ManagerService, NewBackend
 from scaler_worker.manager.slurm import SlurmBackend
 from scaler_worker.manager.symphony import parse_symphony
 
@@ -54,20 +54,22 @@ def run_native(arguments: Sequence[str]) -> int:
         return Cluster(config.cluster).run()
 
     arguments_of = partial(_unit_arguments, config.manager, config.cluster)
-    backend = NativeBackend(arguments_of, config.manager.stop_seconds)
-    return _serve(config.manager, backend, config.cluster.logging, config.cluster.event_loop)
+    new_backend = partial(NativeBackend, arguments_of=arguments_of, stop_seconds=config.manager.stop_seconds)
+    return _serve(config.manager, new_backend, config.cluster.logging, config.cluster.event_loop)
 
 
 def run_slurm(arguments: Sequence[str]) -> int:
     config = parse_slurm(arguments)
     arguments_of = partial(_unit_arguments, config.manager, config.cluster)
-    backend = SlurmBackend(config.manager.manager_id, config.slurm, arguments_of)
-    return _serve(config.manager, backend, config.cluster.logging, config.cluster.event_loop)
+    new_backend = partial(
+        SlurmBackend, manager_id=config.manager.manager_id, options=config.slurm, arguments_of=arguments_of
+    )
+    return _serve(config.manager, new_backend, config.cluster.logging, config.cluster.event_loop)
 
 
-def _serve(manager: ManagerConfig, backend: Backend, logging: LoggingOptions, event_loop: str) -> int:
+def _serve(manager: ManagerConfig, new_backend: NewBackend, logging: LoggingOptions, event_loop: str) -> int:
     async def serve(stop: asyncio.Event) -> None:
-        await ManagerService(manager, backend).run(stop)
+        await ManagerService(manager, new_backend).run(stop)
 
     return run_server(serve, logging, event_loop)
 
@@ -87,7 +89,7 @@ def run_webhook(arguments: Sequence[str]) -> int:
 
 def run_symphony(arguments: Sequence[str]) -> int:
     units = parse_symphony(arguments)
-    return _serve(units.manager, units.backend(), units.logging, units.event_loop)
+    return _serve(units.manager, units.new_backend(), units.logging, units.event_loop)
 
 
 async def _serve_webhook(config: WebhookConfig, stop: asyncio.Event) -> None:

@@ -26,20 +26,18 @@ class NativeBackend:
 
     def __init__(
         self,
+        report: Report,
         arguments_of: Callable[[str], Sequence[str]],
         stop_seconds: float,
         command: Sequence[str] = SCALER_CLUSTER,
     ) -> None:
+        self._report = report
         self._arguments_of = arguments_of
         self._stop_seconds = stop_seconds
         self._command = command
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[str] = set()
-        self._report: Report = lambda event: None
-
-    def open(self, report: Report) -> None:
-        self._report = report
 
     async def find_units(self) -> list[UnitFound]:
         """None: workers of a manager on this machine end when it does."""

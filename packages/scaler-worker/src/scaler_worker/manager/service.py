@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import secrets
 import time
@@ -59,15 +60,13 @@ Report = Callable[[Event], None]
 
 
 class Backend(Protocol):
-    """A way to start and stop units. Nothing here waits; what comes of it is told to `report`, in the loop's thread.
+    """A way to start and stop units, from when it is made in a running loop. Only `find_units` and `close` wait.
 
-    For every unit that was started a UnitRuns may come, and exactly one UnitEnded comes.
+    For every unit that was started a UnitRuns may be reported, and exactly one UnitEnded is.
     """
 
-    def open(self, report: Report) -> None: ...
-
     async def find_units(self) -> list[UnitFound]:
-        """Those of a former life of this manager."""
+        """Those of a former life of this manager. Asked for once, before anything is started."""
         ...
 
     def start(self, unit_id: str) -> None: ...
@@ -79,19 +78,19 @@ class Backend(Protocol):
         ...
 
 
+NewBackend = Callable[[Report], Backend]
+"""A backend that tells the report, in the loop's thread, what comes of its units."""
+
+
 class ManagerService:
-    def __init__(self, config: ManagerConfig, backend: Backend) -> None:
+    def __init__(self, config: ManagerConfig, new_backend: NewBackend) -> None:
         self._config = config
-        self._backend = backend
-        life = secrets.token_hex(3)
-        self._started_count = 0
-
-        def new_unit_id() -> str:
-            self._started_count += 1
-            return f"{life}-{self._started_count}"
-
+        self._backend = new_backend(self._report)
+        life, numbers = secrets.token_hex(3), itertools.count(1)
         self._core = ManagerCore(
-            max_workers=config.max_workers, workers_per_unit=config.workers_per_unit, new_unit_id=new_unit_id
+            max_workers=config.max_workers,
+            workers_per_unit=config.workers_per_unit,
+            new_unit_id=lambda: f"{life}-{next(numbers)}",
         )
         self._endpoint = self._dial()
         self._driver = AsyncioDriver(self._endpoint, self._on_session, next_deadline=self._core.next_deadline)
@@ -121,7 +120,6 @@ class ManagerService:
             self._config.max_workers,
             self._config.address,
         )
-        self._backend.open(self._report)
         try:
             for found in await self._backend.find_units():
                 self._report(found)

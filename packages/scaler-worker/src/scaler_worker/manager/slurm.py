@@ -67,7 +67,10 @@ class _Line:
 class SlurmBackend:
     """`arguments_of` gives the arguments of `scaler_cluster` for a unit."""
 
-    def __init__(self, manager_id: PeerId, options: SlurmOptions, arguments_of: Callable[[str], Sequence[str]]) -> None:
+    def __init__(
+        self, report: Report, manager_id: PeerId, options: SlurmOptions, arguments_of: Callable[[str], Sequence[str]]
+    ) -> None:
+        self._report = report
         self._prefix = f"scaler-{manager_id.hex()}-"
         self._options = options
         self._arguments_of = arguments_of
@@ -75,18 +78,14 @@ class SlurmBackend:
         self._tasks: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._said = ""
-        self._report: Report = lambda event: None
-
-    def open(self, report: Report) -> None:
-        self._report = report
-        self._spawn(self._poll())
 
     async def find_units(self) -> list[UnitFound]:
-        """Raises SlurmError."""
+        """From now on it is looked what has become of them. Raises SlurmError."""
         found = []
         for unit_id, line in (await self._listed()).items():
             self._jobs[unit_id] = _Job(line.job_id, line.state in RUNNING, has_run=True)
             found.append(UnitFound(unit_id, _place(line)))
+        self._spawn(self._poll())
         return found
 
     def start(self, unit_id: str) -> None:

@@ -23,7 +23,7 @@ from scaler_protocol.process.worker_arguments import add_capabilities, add_grace
 from scaler_worker.manager.arguments import capabilities_text
 from scaler_worker.manager.config import PROGRAM, SECTION, add_manager_name
 from scaler_worker.manager.native import NativeBackend
-from scaler_worker.manager.service import ManagerConfig
+from scaler_worker.manager.service import ManagerConfig, NewBackend
 
 COMMAND = "scaler_symphony_cluster"
 CLOSE_SECONDS = 30.0
@@ -42,8 +42,14 @@ class SymphonyUnits:
     event_loop: str
     logging: LoggingOptions
 
-    def backend(self) -> NativeBackend:
-        return NativeBackend(partial(_arguments, self), self.manager.stop_seconds, (_command(),))
+    def new_backend(self) -> NewBackend:
+        """Raises UsageError when the command is not installed."""
+        return partial(
+            NativeBackend,
+            arguments_of=partial(_arguments, self),
+            stop_seconds=self.manager.stop_seconds,
+            command=(_command(),),
+        )
 
 
 def parse_symphony(arguments: Sequence[str]) -> SymphonyUnits:

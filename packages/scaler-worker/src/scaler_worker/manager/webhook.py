@@ -159,17 +159,14 @@ def _info(answer: dict[str, Any]) -> AdapterInfo:
 class WebhookBackend:
     """Groups by unit. A group that has vanished by itself is noticed by the scheduler, which misses its workers."""
 
-    def __init__(self, webhook: Webhook) -> None:
+    def __init__(self, report: Report, webhook: Webhook) -> None:
+        self._report = report
         self._webhook = webhook
         self._groups: dict[str, str] = {}
         #: ids of requests that were not answered: what they asked for may have been done all the same
         self._unanswered: list[str] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Event] = {}
-        self._report: Report = lambda event: None
-
-    def open(self, report: Report) -> None:
-        self._report = report
 
     async def find_units(self) -> list[UnitFound]:
         """None: the standard has no question for it."""
@@ -228,7 +225,7 @@ async def serve(config: WebhookConfig, stop: asyncio.Event) -> None:
         manager = ManagerConfig(
             config.address, config.name, info.max_workers, info.workers_per_group, info.capabilities, SHUT_DOWN_SECONDS
         )
-        await ManagerService(manager, WebhookBackend(webhook)).run(stop)
+        await ManagerService(manager, lambda report: WebhookBackend(report, webhook)).run(stop)
     finally:
         await webhook.close()
 
