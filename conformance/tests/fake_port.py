@@ -65,6 +65,12 @@ def liar(_: str) -> None:
         print(json.dumps({"id": command["id"], **answer}), flush=True)
 
 
+def shy(_: str) -> None:
+    """Says yes to everything, and dials nobody."""
+    for line in sys.stdin:
+        print(json.dumps({"id": json.loads(line)["id"], "ok": {}}), flush=True)
+
+
 def chatty(_: str) -> None:
     """Logs to stdout between the answers."""
     for line in sys.stdin:

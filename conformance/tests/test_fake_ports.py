@@ -93,7 +93,8 @@ def test_a_testee_that_does_nothing_passes_nothing(behaviour: str) -> None:
     assert outcomes and not {PASS, ERROR} & {outcome.verdict for outcome in outcomes}, [each.text for each in outcomes]
 
 
-def test_a_worker_that_never_dials_ends_the_run_at_once() -> None:
-    outcomes, runner = play("worker", "deaf")
-    assert [outcome.verdict for outcome in outcomes] == [FAIL] and "not ready" in outcomes[0].text
-    assert runner.gave_up
+@pytest.mark.parametrize(("role", "behaviour"), [("worker", "deaf"), ("client", "shy")])
+def test_a_dialer_that_never_dials_ends_the_run_at_once(role: str, behaviour: str) -> None:
+    outcomes, runner = play(role, behaviour)
+    assert [(outcome.verdict, outcome.clause) for outcome in outcomes] == [(FAIL, "HSK-1")]
+    assert "Hello" in outcomes[0].text and "does not dial" in runner.gave_up

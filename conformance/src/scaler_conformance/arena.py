@@ -102,8 +102,9 @@ class Arena:
         except Breach as breach:
             raise NotReady(f"the process under test was not ready: {breach.text}", breach.clause) from None
         if isinstance(guest, WorkerGuest):
-            worker = guest
-            self.pump.until(lambda: worker.credit > 0, self.entry.ready_seconds)
+            worker, seconds = guest, self.entry.ready_seconds
+            if not self.pump.until(lambda: worker.credit > 0, seconds):
+                raise NotReady(f"it said Hello, and had no place for a task within {seconds:g} s (ready_seconds)")
 
     def _until_ready(self) -> None:
         """A server is ready when it answers a Hello."""

@@ -22,9 +22,9 @@ from .wire import Unreadable
 #: How often a failure is played again before it counts, each time with a fresh process.
 AGAIN = 2
 #: Whoever breaks a lot is told soon: beyond so many seconds spent on failures, they are not played again …
-PATIENCE_SECONDS = 40.0
-#: … and beyond so many the role is given up. `--full` has no such bound.
-GIVE_UP_SECONDS = 150.0
+PATIENCE_SECONDS = 25.0
+#: … and beyond so many the role is given up, within two minutes of its begin. `--full` has no such bound.
+GIVE_UP_SECONDS = 65.0
 #: Nor is a client played any longer whose testee so often did not keep to its JSON lines.
 UNUSABLE_TRIES = 3
 #: A disturbed measurement is repeated so often.
@@ -74,7 +74,7 @@ class Runner:
     def _is_over(self, outcomes: Sequence[Outcome]) -> bool:
         failures = sum(each.verdict == verdicts.FAIL for each in outcomes)
         if self._is_hopeless:
-            said = "the testee cannot be talked to" if self._unusable_count else "it does not start"
+            said = "the testee cannot be talked to" if self._unusable_count else "it does not start, or does not dial"
             self.gave_up = f"{said}, so nothing else can be played"
         elif self.settings.stop_at and failures >= self.settings.stop_at:
             self.gave_up = f"stopped after {failures} failures, as asked"
@@ -158,7 +158,7 @@ class Runner:
             log=() if is_good else self._arena.log,
             steps=tuple(scene.run.failing) if scene is not None and scene.run is not None else (),
         )
-        self._clear(case, scene)
+        self._clear(scene, is_spoiled=case.is_fresh or not is_good)
         return outcome
 
     def _prepare(self, case: Case) -> None:
@@ -168,10 +168,9 @@ class Runner:
             self._arena.start(case.variant)
             self._is_clean = True
 
-    def _clear(self, case: Case, scene: Scene | None) -> None:
+    def _clear(self, scene: Scene | None, *, is_spoiled: bool) -> None:
         if scene is not None:
-            is_left_well = scene.close(is_spoiled=case.is_fresh)
-            self._is_clean = self._is_clean and is_left_well and not case.is_fresh
+            self._is_clean = scene.close(is_spoiled=is_spoiled) and self._is_clean
 
 
 def _stumbled(case: Case, surprise: Exception) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler_conformance.launch import Subject
 from scaler_conformance.transcript import Transcript
-from scaler_conformance.verdicts import Breach, Ended, Unsupported, Unusable
+from scaler_conformance.verdicts import Breach, Ended, NotReady, Unsupported, Unusable
 
 from .pump import Pump
 from .scheduler import ClientGuest
@@ -213,8 +213,12 @@ def connect(scene: Scene, **options: Any) -> ClientGuest:
         scene.testee.take_lines()
         return len(scene.scheduler.guests) > known
 
-    if not scene.pump.until(is_there, ANSWER_SECONDS):
-        raise Breach(f"the client was told to connect and did not say Hello within {ANSWER_SECONDS:g} s", "HSK-1")
+    seconds = ANSWER_SECONDS if scene.scheduler.hellos else scene.arena.entry.ready_seconds
+    if not scene.pump.until(is_there, seconds):
+        text = f"the client was told to connect and did not say Hello within {seconds:g} s"
+        if not scene.scheduler.hellos:  # nor will it in the next case
+            raise NotReady(f"{text} (ready_seconds)", "HSK-1")
+        raise Breach(text, "HSK-1")
     guest = scene.scheduler.guest("client")
     assert isinstance(guest, ClientGuest)
     return guest
