@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORKER
-from scaler_protocol.errors import ObjectNotFound, ScalerError
+from scaler_protocol.errors import ObjectNotFound
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.calls import OBJECT_WAIT_SECONDS
@@ -47,8 +47,9 @@ class Fetcher:
         except ObjectNotFound:
             text = f"object {object_id.hex()} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             self._report(FetchFailed(object_id, NO_SUCH_OBJECT, f"the task's function or serializer, {text}"))
-        except ScalerError as error:
-            text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {error}"
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it, and its tasks would wait for ever
+            reason = str(error) or type(error).__name__
+            text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {reason}"
             self._report(FetchFailed(object_id, FUNCTION_UNREADABLE, text))
         else:
             self._report(Fetched(object_id, content if len(content) <= BROUGHT_BYTES else None))

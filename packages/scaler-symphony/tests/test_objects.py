@@ -1,0 +1,35 @@
+"""Fetching beside the loop: whatever comes of it is told."""
+
+from __future__ import annotations
+
+import queue
+
+import pytest
+
+from scaler_protocol.codes import FUNCTION_UNREADABLE
+from scaler_protocol.errors import StorageUnavailable
+from scaler_protocol.ids import ObjectId
+from scaler_protocol.objects import ObjectClient
+from scaler_symphony.core.events import Event, FetchFailed
+from scaler_symphony.objects import Fetcher
+
+WAIT = 10.0
+FUNCTION = ObjectId(b"f" * 16)
+
+
+@pytest.mark.parametrize(
+    "error, text", [(StorageUnavailable("it is away"), "it is away"), (MemoryError(), "MemoryError")]
+)
+def test_whatever_a_fetch_raises_is_told(monkeypatch: pytest.MonkeyPatch, error: Exception, text: str) -> None:
+    def get(_client: ObjectClient, _object_id: ObjectId, _wait_seconds: float) -> bytes:
+        raise error
+
+    monkeypatch.setattr(ObjectClient, "get", get)
+    told: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    fetcher = Fetcher(told.put)
+    fetcher.use_storage("tcp://127.0.0.1:1")
+    fetcher.fetch(FUNCTION)
+    failed = told.get(timeout=WAIT)
+    fetcher.close()
+    assert isinstance(failed, FetchFailed) and (failed.object_id, failed.code) == (FUNCTION, FUNCTION_UNREADABLE)
+    assert failed.text.endswith(f"cannot be fetched: {text}")
