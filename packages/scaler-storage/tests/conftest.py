@@ -37,6 +37,10 @@ def oid(name: str) -> ObjectId:
     return ObjectId(name.encode().ljust(16, b"."))
 
 
+def name_of(identifier: PeerId | ObjectId) -> str:
+    return identifier.rstrip(b".").decode()
+
+
 class Story:
     """Peers, owners and objects by name; requests are numbered from 1 over the whole story."""
 
@@ -44,21 +48,21 @@ class Story:
         self.core = StorageCore(limits)
         self.now = 1000.0
         self.last_request = 0
-        #: what the core has entered and not struck
-        self.directory: dict[bytes, object] = {}
+        #: what the core has entered and not struck, by name
+        self.directory: dict[str, object] = {}
 
     def handle(self, event: Event) -> list[tuple[str, object]]:
         """What is sent to whom. What was sent before this returns leaves after it."""
         actions = []
         for action in self.core.handle(event, self.now):
             if isinstance(action, Enter):
-                self.directory[action.object_id] = action.file
+                self.directory[name_of(action.object_id)] = action.file
             elif isinstance(action, Strike):
-                self.directory.pop(action.object_id, None)
+                self.directory.pop(name_of(action.object_id), None)
             else:
                 actions.append(action)
         invariants.check(self.core)
-        return [(action.peer_id.rstrip(b".").decode(), readable(action.message)) for action in actions]
+        return [(name_of(action.peer_id), readable(action.message)) for action in actions]
 
     def later(self, seconds: float) -> list[tuple[str, object]]:
         self.now += seconds
