@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK
 from scaler_protocol.holding.tasks import Task
@@ -65,7 +65,7 @@ class ProcessorLink:
     def has_unsent(self) -> bool:
         return bool(self._unsent)
 
-    def hand_over(self, tasks: Iterable[Task], numbers: Mapping[TaskId, int]) -> None:
+    def hand_over(self, tasks: Sequence[Task], numbers: Mapping[TaskId, int]) -> None:
         rows = [
             (
                 task.number, task.id, task.attempt, self._context(task.header), task.function,
@@ -80,6 +80,7 @@ class ProcessorLink:
         self.send(pack_order(channel.RUN, rows, dict(uses)))
 
     def _tell(self, functions: Iterable[ObjectId]) -> None:
+        """Also of serializers: it is about to need them, and has to fetch what no other processor has brought here."""
         if len(self._told) > REMEMBERED_FUNCTIONS:
             self._told.clear()
         self._told.update(functions)

@@ -17,7 +17,7 @@ from typing import Any
 
 from scaler_protocol.codes import CANCEL_TOO_LATE, KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids, split_ids
-from scaler_protocol.holding.credit import credit_limit, nested_reserve
+from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task, tasks_of
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import (
@@ -80,7 +80,10 @@ class AgentCore:
 
     def credit(self, now: float) -> Credit:
         load = self.tables.load(now)
-        return Credit(0 if self.tables.is_draining else credit_limit(load), nested_reserve(load.places))
+        return Credit(self._limit(load), nested_reserve(load.places))
+
+    def _limit(self, load: Load) -> int:
+        return 0 if self.tables.is_draining else credit_limit(load)
 
     def _do(self, action: Action) -> None:
         self.tables.actions.append(action)
@@ -375,7 +378,7 @@ class AgentCore:
     def _send_ends(self, now: float) -> None:
         tables = self.tables
         load = tables.load(now)
-        limit = 0 if tables.drain_until is not None else credit_limit(load)
+        limit = self._limit(load)
         if tables.ahead.waiting and limit <= load.places + load.lent_places:
             # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
             tables.give_back_waiting()
