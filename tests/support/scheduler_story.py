@@ -76,8 +76,8 @@ class Story:
         self._actions += self.core.handle(event, self.now)
         invariants.check(self.core)
 
-    def client(self, name: str) -> None:
-        self.handle(Opened(peer(name), Hello(1, 1, ROLE_CLIENT, peer(name)), WELCOME))
+    def client(self, name: str, limits: Limits = Limits()) -> None:  # noqa: B008 (frozen)
+        self.handle(Opened(peer(name), Hello(1, 1, ROLE_CLIENT, peer(name)), replace(WELCOME, limits=limits)))
 
     def worker(
         self,

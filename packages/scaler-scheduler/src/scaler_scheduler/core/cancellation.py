@@ -33,8 +33,11 @@ def cancel(tables: Tables, client: Client, message: Cancel) -> None:
             endings.end_unstarted(tables, task_id, chunk)
             outcomes.append((task_id, CANCEL_CANCELED))
     endings.tell_workers(tables, running, message.grace_seconds)
-    if outcomes or not ids:
-        reply = CancelReply(ids=b"".join([task_id for task_id, _ in outcomes]), outcomes=bytes(o for _, o in outcomes))
+    if not ids:
+        tables.tell(client.peer_id, CancelReply(ids=b""))
+    for begin in range(0, len(outcomes), client.rows_limit):
+        part = outcomes[begin : begin + client.rows_limit]
+        reply = CancelReply(ids=b"".join([task_id for task_id, _ in part]), outcomes=bytes(o for _, o in part))
         tables.tell(client.peer_id, reply)
 
 

@@ -161,7 +161,7 @@ class SchedulerCore:
 
     def _opened(self, event: Opened, now: float) -> None:
         if event.hello.role == ROLE_CLIENT:
-            membership.client_joined(self.tables, event.peer_id, event.hello)
+            membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
         elif event.hello.role == ROLE_WORKER:
             worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features

@@ -16,8 +16,8 @@ from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 
-def client_joined(tables: Tables, peer_id: PeerId, hello: Hello) -> None:
-    tables.clients[peer_id] = Client(peer_id, hello.software)
+def client_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits) -> None:
+    tables.clients[peer_id] = Client(peer_id, hello.software, limits)
 
 
 def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:

@@ -9,10 +9,14 @@ from typing import NamedTuple
 from scaler_protocol.codec import CodecError, decode_task_error, encode_task_error
 from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, KIND_NONE, STATUS_CANCELED, STATUS_REFUSED
 from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
-from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Buffer, Results, TaskError
+from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.messages import Buffer, Limits, Results, TaskError
 
 PROFILE_BYTES = 24
+#: An id, an attempt, a status, a kind, a size and a profile: what a row adds to the envelope at most.
+_ROW_BYTES = ID_BYTES + 2 + 1 + 1 + 4 + PROFILE_BYTES
+#: What else an envelope of results has.
+_FRAME_BYTES = 1024
 #: One message to a client is not made larger than this by joining; a single worker's message may be.
 MERGE_BYTES = 4 * 1024 * 1024
 
@@ -84,17 +88,40 @@ def picked(message: Results, wanted: Sequence[int]) -> Results:
     return pack([every[row] for row in wanted])
 
 
-def merge(messages: Sequence[Results]) -> list[Results]:
-    """The same rows in the same order in as few messages as `MERGE_BYTES` allows."""
+def most_rows(limits: Limits) -> int:
+    """So many results fit into one message, by their number and by its envelope."""
+    return min(limits.batch_tasks, (limits.envelope_bytes - _FRAME_BYTES) // _ROW_BYTES)
+
+
+def merge(messages: Sequence[Results], rows_limit: int, payload_limit: int) -> list[Results]:
+    """The same rows in the same order in few messages. None has more rows or bytes than these, but for a row that is
+    larger by itself; and none is made larger than `MERGE_BYTES` by joining."""
     groups: list[list[Results]] = []
-    size = 0
+    rows_left = bytes_left = 0
     for message in messages:
-        if not groups or size + len(message.payload) > MERGE_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(message)
-        size += len(message.payload)
+        for piece in _pieces(message, rows_limit, payload_limit):
+            rows_left -= len(piece.ids) // ID_BYTES
+            bytes_left -= len(piece.payload)
+            if not groups or rows_left < 0 or bytes_left < 0:
+                groups.append([])
+                rows_left = rows_limit - len(piece.ids) // ID_BYTES
+                bytes_left = min(MERGE_BYTES, payload_limit) - len(piece.payload)
+            groups[-1].append(piece)
     return [group[0] if len(group) == 1 else _join(group) for group in groups]
+
+
+def _pieces(message: Results, rows_limit: int, payload_limit: int) -> Sequence[Results]:
+    if len(message.ids) <= ID_BYTES * rows_limit and len(message.payload) <= payload_limit:
+        return (message,)
+    groups: list[list[Row]] = []
+    bytes_left = 0
+    for row in rows(message):
+        bytes_left -= len(row.value)
+        if not groups or len(groups[-1]) == rows_limit or bytes_left < 0:
+            groups.append([])
+            bytes_left = payload_limit - len(row.value)
+        groups[-1].append(row)
+    return [pack(group) for group in groups]
 
 
 def _join(group: Sequence[Results]) -> Results:

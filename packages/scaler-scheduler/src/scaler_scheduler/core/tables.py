@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
-from scaler_protocol.messages import Message, Release, Results, Software, TaskHeader
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Limits, Message, Release, Results, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
-from scaler_scheduler.core.results import Row, merge, pack
+from scaler_scheduler.core.results import Row, merge, most_rows, pack
 from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
@@ -50,14 +50,19 @@ class Client:
         "chunks",
         "graphs",
         "is_gone",
+        "payload_limit",
         "peer_id",
+        "rows_limit",
         "software",
         "unfinished_count",
     )
 
-    def __init__(self, peer_id: PeerId, software: Software) -> None:
+    def __init__(self, peer_id: PeerId, software: Software, limits: Limits) -> None:
         self.peer_id = peer_id
         self.software = software
+        #: results in one message to it, and bytes of one payload frame (LIM-3)
+        self.rows_limit = most_rows(limits)
+        self.payload_limit = limits.payload_frame_bytes
         #: chunks with unfinished tasks, oldest first
         self.chunks: dict[Chunk, None] = {}
         #: graphs that this client has not sealed
@@ -231,7 +236,10 @@ class Tables:
         actions, self._actions = self._actions, []
         # Workers first: they can begin while the clients' results are still being written.
         for peer_id in sorted(self._out, key=self.clients.__contains__):
-            actions += [Send(peer_id, message) for message in _merged(self._out[peer_id])]
+            client, messages = self.clients.get(peer_id), self._out[peer_id]
+            if client is not None:
+                messages = _merged(client, messages)
+            actions += [Send(peer_id, message) for message in messages]
         actions += self._last_actions
         self._out, self._last_actions = {}, []
         return actions
@@ -259,9 +267,10 @@ class Tables:
             worker.indexes.clear()
 
 
-def _merged(messages: list[Message]) -> Iterable[Message]:
-    """Neighbouring results become one message."""
-    if len(messages) == 1:
+def _merged(client: Client, messages: list[Message]) -> list[Message]:
+    """Neighbouring results become one message, and what is too large for this client several."""
+    first = messages[0]
+    if len(messages) == 1 and (type(first) is not Results or len(first.ids) == ID_BYTES):
         return messages
     merged: list[Message] = []
     run: list[Results] = []
@@ -269,7 +278,7 @@ def _merged(messages: list[Message]) -> Iterable[Message]:
         if type(message) is Results:
             run.append(message)
             continue
-        merged += merge(run)
+        merged += merge(run, client.rows_limit, client.payload_limit)
         run = []
         merged.append(message)
-    return merged + merge(run)
+    return merged + merge(run, client.rows_limit, client.payload_limit)

@@ -1,0 +1,74 @@
+"""What a client is told, in messages that its session takes (LIM-3)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.scheduler_story import Story, names, task
+
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.codes import STATUS_FAILED
+from scaler_protocol.messages import Cancel, CancelReply, Limits, Results
+from scaler_scheduler.core import Send
+
+TASKS = [f"t{number}" for number in range(4_000)]
+
+
+def told(story: Story, limits: Limits, kind: type) -> list[str]:
+    """The tasks that messages of this kind are about, in order, when a client with such limits has read them all."""
+    found = []
+    for action in story.actions():
+        assert isinstance(action, Send)
+        envelope, *payload = encode(action.message)
+        message = decode(bytes(envelope), payload, limits).message
+        if isinstance(message, kind):
+            assert isinstance(message, (Results, CancelReply))
+            found += names(message.ids)
+    return found
+
+
+@pytest.mark.parametrize(
+    "limits",
+    (Limits(batch_tasks=7), Limits(envelope_bytes=64 * 1024), Limits(payload_frame_bytes=100)),
+    ids=("tasks", "envelope", "payload"),
+)
+def test_results_of_one_message_are_cut(story: Story, limits: Limits) -> None:
+    story.client("c", limits)
+    story.worker("w", credit=len(TASKS))
+    story.submit("c", TASKS)
+    story.settle()
+    story.results("w", TASKS, status=STATUS_FAILED)
+    assert told(story, limits, Results) == TASKS
+
+
+def test_results_that_come_together_are_joined_no_further_than_that(story: Story) -> None:
+    limits = Limits(batch_tasks=50)
+    story.client("c", limits)
+    story.worker("w", credit=100)
+    story.submit("c", TASKS[:100])
+    story.settle()
+    for number in range(0, 100, 20):
+        story.results("w", TASKS[number : number + 20])
+    assert told(story, limits, Results) == TASKS[:100]
+
+
+def test_what_is_canceled_at_once_is_told_in_parts(story: Story) -> None:
+    limits = Limits(envelope_bytes=64 * 1024)
+    story.client("c", limits)
+    story.submit("c", TASKS)
+    story.receive("c", Cancel(is_all=True))
+    assert told(story, limits, Results) == TASKS
+    story.submit("c", TASKS)
+    story.receive("c", Cancel(is_all=True))
+    assert told(story, limits, CancelReply) == TASKS
+
+
+def test_a_failure_that_ends_very_many(story: Story) -> None:
+    """However few a client submits at a time, what waits for one task may be more."""
+    limits = Limits(batch_tasks=7)
+    story.client("c", limits)
+    story.worker("w")
+    story.submit_graph("c", {"root": (), **dict.fromkeys(TASKS[:20], ("root",))})
+    story.settle()
+    story.results("w", ["root"], status=STATUS_FAILED)
+    assert sorted(told(story, limits, Results)) == sorted(["root", *TASKS[:20]])
+    assert task("root") not in story.core.tables.where
