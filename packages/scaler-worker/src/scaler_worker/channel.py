@@ -44,10 +44,6 @@ _LENGTH = Struct("<I")
 _pack_length = _LENGTH.pack
 
 
-class ChannelError(Exception):
-    """The other end wrote what it never should."""
-
-
 def pack_order(*order: Any) -> bytes:
     """One frame to a processor."""
     body = marshal.dumps(order)
@@ -82,6 +78,14 @@ Report = tuple[int, int, int, int, int, bytes, bytes]
 profile, value."""
 
 
+class ChannelError(Exception):
+    """The processor wrote what it never should. `reports` are those that came before."""
+
+    def __init__(self, text: str, reports: list[Report]) -> None:
+        super().__init__(text)
+        self.reports = reports
+
+
 class ReportReader:
     """Cuts what an agent reads from a processor into reports."""
 
@@ -89,6 +93,7 @@ class ReportReader:
         self._kept = b""
 
     def feed(self, data: bytes) -> list[Report]:
+        """Raises ChannelError."""
         if self._kept:
             data = self._kept + data
         reports: list[Report] = []
@@ -99,7 +104,7 @@ class ReportReader:
             begin = position + head_bytes
             end = begin + length
             if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= FETCHED:
-                raise ChannelError(f"a frame of kind {kind} and {length} bytes")
+                raise ChannelError(f"a frame of kind {kind} and {length} bytes", reports)
             if end > size:
                 break
             value_at = begin + profile_bytes

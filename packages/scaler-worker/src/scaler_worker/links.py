@@ -152,6 +152,7 @@ class ProcessorLink:
             try:
                 events += self._events(self._reader.feed(data))
             except ChannelError as error:
+                events += self._events(error.reports)
                 events.append(ProcessorBroken(self.number, f"wrote {error}"))
                 self.is_closed = True
             if len(data) < channel.RECEIVE_BYTES and not until_empty:
