@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
+import zmq
 from tests.support.worker_tasks import begin, hold
 
-from scaler_protocol.codes import STATUS_CANCELED
+from scaler_protocol.codes import ROLE_WORKER, STATUS_CANCELED
+from scaler_protocol.errors import StorageUnavailable
+from scaler_protocol.ids import new_object_id
+from scaler_protocol.objects import ObjectClient
+from scaler_protocol.objects.link import Link
+from scaler_protocol.objects.wake import Wake
+from scaler_protocol.process.ports import free_ports
 from scaler_worker.channel import GAVE_BACK, RECEIVE_BYTES, ReportReader, SignalPage, channel_pair
 from scaler_worker.processor import ProcessorLoop
 from scaler_worker.processor.housekeeping import Housekeeping
+from scaler_worker.processor.interrupts import can_interrupt
 from scaler_worker.zygote import SIGNAL_NUMBER
 
 #: After this the processor is killed instead, which the tests notice.
@@ -93,6 +103,25 @@ def test_an_interrupt_does_not_cut_an_import_off(
     cancel(begin(cluster, import_and_wait, running_path))
     assert cluster.run(import_again).loaded == "once_imported"
     assert cluster.run(os.getpid).loaded == processor_id
+
+
+def test_a_connection_to_the_storage_is_interrupted_only_where_it_waits() -> None:
+    functions = {one.__code__: one for one in (Link.finish, Link._turn, zmq.Poller.poll, Wake.clear)}
+    found: dict[Any, bool] = {}
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code in functions:
+            found[functions[frame.f_code]] = can_interrupt(frame)
+
+    client = ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_WORKER, "test", timeout_seconds=0.1)
+    sys.setprofile(note)
+    try:
+        with pytest.raises(StorageUnavailable):
+            client.get(new_object_id())
+    finally:
+        sys.setprofile(None)
+        client.close()
+    assert found == {Link.finish: False, Link._turn: False, zmq.Poller.poll: True, Wake.clear: False}
 
 
 class PageOfTwoSignals(SignalPage):

@@ -4,7 +4,7 @@ Signals. The agent interrupts a task, or reclaims what has not begun, by writing
 signal page and sending one signal. The handler may run between any two bytecodes, so it acts only while user code runs
 (`_running` is its task's number, else 0) and never inside a half-written frame or while we read an order: there it only
 leaves `_is_signalled` set, and whoever was in the way attends to it when done. An interrupt is raised once in a task,
-but not in the middle of an import, and once more when it was raised in a destructor, where it is lost.
+but not in the middle of what cannot be cut off, and once more when it was raised in a destructor, where it is lost.
 
 Void orders. A blocked task has told the agent that it dropped everything handed to it after that task. Slices that were
 already on their way are therefore dropped too, up to the order to resume; likewise up to the mark of a reclaim. The
@@ -39,9 +39,9 @@ from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.code import LARGEST_BYTES
 from scaler_worker.core.events import INTERRUPTED
-from scaler_worker.processor.again import is_importing, signal_again
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
+from scaler_worker.processor.interrupts import can_interrupt, signal_again
 from scaler_worker.zygote import SIGNAL_NUMBER
 
 dumps_plain = pickle.dumps
@@ -327,7 +327,7 @@ class ProcessorLoop:
     def _raise_if_interrupted(self, frame: FrameType | None) -> None:
         number, _ = self._page.read(self._slot)
         if number and number == self._running and number != self._interrupted:
-            if is_importing(frame):
+            if not can_interrupt(frame):
                 return signal_again()
             self._interrupted = number
             raise TaskInterrupted("the task was canceled, or ran longer than its timeout")

@@ -1,0 +1,39 @@
+"""When an interrupt must not be raised yet, or was lost: the same signal once more, a moment later."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import time
+from types import FrameType
+
+import zmq
+
+from scaler_protocol.objects import link
+from scaler_worker.zygote import SIGNAL_NUMBER
+
+AGAIN_SECONDS = 0.02
+
+_WHOLE = frozenset(("<frozen importlib._bootstrap>", link.__file__))
+"""Code that is not cut off. An import cannot always be repeated: extension modules such as numpy's refuse, and the
+processor would be of no more use to tasks that need them. A connection to the storage would be left in disorder."""
+
+
+def can_interrupt(frame: FrameType | None) -> bool:
+    if frame is not None and frame.f_code is zmq.Poller.poll.__code__:
+        return True  # where `link` waits: its only place that takes long
+    while frame is not None:
+        if frame.f_code.co_filename in _WHOLE:
+            return False
+        frame = frame.f_back
+    return True
+
+
+def signal_again() -> None:
+    """Safe in a destructor, where `threading.Thread` might wait for a lock that the code around it holds."""
+    _thread.start_new_thread(_signal_later, ())
+
+
+def _signal_later() -> None:
+    time.sleep(AGAIN_SECONDS)
+    os.kill(os.getpid(), SIGNAL_NUMBER)
