@@ -11,6 +11,13 @@ from itertools import accumulate
 from struct import Struct
 
 from scaler_protocol.ids import ID_BYTES
+from scaler_protocol.messages import Limits
+
+PROFILE_BYTES = 24
+#: An id, an attempt, a status, a kind, a size and a profile: what one result adds to an envelope at most.
+_RESULT_BYTES = ID_BYTES + 2 + 1 + 1 + 4 + PROFILE_BYTES
+#: What else an envelope of results has.
+_FRAME_BYTES = 1024
 
 
 @lru_cache(maxsize=4096)
@@ -49,6 +56,11 @@ def join_u16(values: Sequence[int]) -> bytes:
 
 def join_u32(values: Sequence[int]) -> bytes:
     return _struct("I", len(values)).pack(*values)
+
+
+def most_results(limits: Limits) -> int:
+    """So many results fit into one message of a session with these limits, by number and by envelope (LIM-1)."""
+    return min(limits.batch_tasks, (limits.envelope_bytes - _FRAME_BYTES) // _RESULT_BYTES)
 
 
 def offsets(sizes: Iterable[int]) -> list[int]:

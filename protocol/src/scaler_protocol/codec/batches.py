@@ -13,12 +13,11 @@ from typing import NoReturn
 
 from scaler_protocol import codes
 from scaler_protocol.codec.errors import CodecError
-from scaler_protocol.columns import offsets, split_ids, split_u16, split_u32
+from scaler_protocol.columns import PROFILE_BYTES, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import Dispatch, Limits, Results, Submit, TaskBatch
 
 FUNCTIONS_MAX = 65_535
-PROFILE_BYTES = 24
 PART_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_TASK))
 INPUT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT))
 RESULT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_NONE))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaler_protocol.codes import KIND_NONE
-from scaler_protocol.columns import join_ids, join_u16, join_u32
+from scaler_protocol.columns import PROFILE_BYTES, join_ids, join_u16, join_u32, most_results
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Results
+from scaler_protocol.messages import Limits, Results
 
-PROFILE_BYTES = 24
 MESSAGE_BYTES = 16 * 1024 * 1024
-"""Where a message is cut: well below the limit of a payload frame (FRM-5)."""
+"""Where a message is cut: well below the usual limit of a payload frame (FRM-5)."""
 MESSAGE_TASKS = 16_384
-
 
 Row = tuple[TaskId, int, int, int, bytes, bytes]
 """Task, attempt, status, kind, value, profile or nothing."""
@@ -21,6 +19,8 @@ Row = tuple[TaskId, int, int, int, bytes, bytes]
 
 class ResultCollector:
     def __init__(self) -> None:
+        #: of the present session (LIM-1)
+        self.limits = Limits()
         self._rows: list[Row] = []
         self.append = self._rows.append
         """Add one row: bound once, because it is called for every task."""
@@ -41,26 +41,28 @@ class ResultCollector:
         self._rows.clear()
 
     def take(self, credit: int) -> Iterator[Results]:
-        """Everything gathered so far, as few messages as the limits allow."""
+        """Everything gathered so far, in as few messages as the session takes."""
         rows = self._rows[:]
         self._rows.clear()
         if len(rows) == 1:
             yield _message_of_one(rows[0], credit)
             return
+        tasks = min(MESSAGE_TASKS, most_results(self.limits))
+        payload_bytes = min(MESSAGE_BYTES, self.limits.payload_frame_bytes)
         start = 0
-        for end in _ends(rows):
+        for end in _ends(rows, tasks, payload_bytes):
             yield _message(rows[start:end], credit)
             start = end
 
 
-def _ends(rows: list[Row]) -> Iterator[int]:
+def _ends(rows: list[Row], most_tasks: int, most_bytes: int) -> Iterator[int]:
     """Where to cut."""
-    if len(rows) <= MESSAGE_TASKS and sum(len(row[4]) for row in rows) <= MESSAGE_BYTES:
+    if len(rows) <= most_tasks and sum(len(row[4]) for row in rows) <= most_bytes:
         yield from (len(rows),) if rows else ()
         return
     start = size = 0
     for position, row in enumerate(rows):
-        if position > start and (size + len(row[4]) > MESSAGE_BYTES or position - start == MESSAGE_TASKS):
+        if position > start and (size + len(row[4]) > most_bytes or position - start == most_tasks):
             yield position
             start, size = position, 0
         size += len(row[4])

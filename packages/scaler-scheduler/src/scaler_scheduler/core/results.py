@@ -8,15 +8,10 @@ from typing import NamedTuple
 
 from scaler_protocol.codec import CodecError, decode_task_error, encode_task_error
 from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, KIND_NONE, STATUS_CANCELED, STATUS_REFUSED
-from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
+from scaler_protocol.columns import PROFILE_BYTES, join_u16, join_u32, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, TaskId
-from scaler_protocol.messages import Buffer, Limits, Results, TaskError
+from scaler_protocol.messages import Buffer, Results, TaskError
 
-PROFILE_BYTES = 24
-#: An id, an attempt, a status, a kind, a size and a profile: what a row adds to the envelope at most.
-_ROW_BYTES = ID_BYTES + 2 + 1 + 1 + 4 + PROFILE_BYTES
-#: What else an envelope of results has.
-_FRAME_BYTES = 1024
 #: One message to a client is not made larger than this by joining; a single worker's message may be.
 MERGE_BYTES = 4 * 1024 * 1024
 
@@ -86,11 +81,6 @@ def picked(message: Results, wanted: Sequence[int]) -> Results:
     """These rows of a message without failures."""
     every = tuple(rows(message))
     return pack([every[row] for row in wanted])
-
-
-def most_rows(limits: Limits) -> int:
-    """So many results fit into one message, by their number and by its envelope."""
-    return min(limits.batch_tasks, (limits.envelope_bytes - _FRAME_BYTES) // _ROW_BYTES)
 
 
 def merge(messages: Sequence[Results], rows_limit: int, payload_limit: int) -> list[Results]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scaler_protocol.codes import KIND_OBJECT
-from scaler_protocol.columns import join_ids, join_u16
+from scaler_protocol.columns import join_ids, join_u16, most_results
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import Limits, Message, Release, Results, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
@@ -24,7 +24,7 @@ from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
-from scaler_scheduler.core.results import Row, merge, most_rows, pack
+from scaler_scheduler.core.results import Row, merge, pack
 from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
@@ -61,7 +61,7 @@ class Client:
         self.peer_id = peer_id
         self.software = software
         #: results in one message to it, and bytes of one payload frame (LIM-3)
-        self.rows_limit = most_rows(limits)
+        self.rows_limit = most_results(limits)
         self.payload_limit = limits.payload_frame_bytes
         #: chunks with unfinished tasks, oldest first
         self.chunks: dict[Chunk, None] = {}
