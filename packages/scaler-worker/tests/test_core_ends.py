@@ -221,7 +221,7 @@ def test_a_lost_session_drops_everything_and_kills_what_runs(story: Story) -> No
 def test_draining_hands_back_the_queue_and_finishes_what_runs(story: Story, is_operators: bool) -> None:
     story.dispatch(1, 2)
     actions = story.step(DrainRequested(5.0)) if is_operators else story.receive(Shutdown(5.0))
-    assert Send(Credit(0, 2)) in actions and Send(Returned(ids(2), is_recall_answer=False)) in actions
+    assert Send(Credit(0, 0)) in actions and Send(Returned(ids(2), is_recall_answer=False)) in actions
     actions = story.end(1, 1)
     assert results(actions) == {1: STATUS_SUCCESS} and isinstance(actions[-1], Finish)
 

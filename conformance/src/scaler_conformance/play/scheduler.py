@@ -56,6 +56,12 @@ class WorkerGuest(Guest):
                 limit = message["credit"]
         return limit
 
+    @property
+    def nested_reserve(self) -> int:
+        """The last one that it told."""
+        told = [message["nestedReserve"] for message in self.history if message.kind == "credit"]
+        return int(told[-1] if told else self.hello["worker"]["nestedReserve"])
+
     def dispatch(self, tasks: Sequence[Task], client: bytes, **header: Any) -> int:
         full = {"callFormat": RAW, "client": client, **header}
         return self.send_batch("dispatch", write_tasks(tasks, full))

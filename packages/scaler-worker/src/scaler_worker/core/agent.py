@@ -80,7 +80,7 @@ class AgentCore:
 
     def credit(self, now: float) -> Credit:
         load = self.tables.load(now)
-        return Credit(self._limit(load), nested_reserve(load.places))
+        return Credit(self._limit(load), 0 if self.tables.is_draining else nested_reserve(load.places))
 
     def _limit(self, load: Load) -> int:
         return 0 if self.tables.is_draining else credit_limit(load)
@@ -98,6 +98,7 @@ class AgentCore:
 
     def _on_opened(self, event: Opened, now: float) -> None:
         self.tables.is_connected = True
+        self.tables.results.limits = event.welcome.limits
         self._send_credit(now)
 
     def _on_lost(self, event: Lost, now: float) -> None:
