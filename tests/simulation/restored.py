@@ -109,16 +109,24 @@ class Restored:
             worker.limit, worker.nested_reserve = self._credit[worker.peer_id] = line["credit"], line["nested_reserve"]
             worker.is_retired = line["is_retired"]
             worker.load_changed()
+        for line in self._by_kind.get("kept", []):
+            task_id = TaskId(_id(line["id"]))
+            if task_id in tables.dependencies.kept:
+                tables.dependencies.kept[task_id] = tables.dependencies.kept[task_id]._replace(status=line["status"])
 
     def _restore_kept(self) -> None:
-        """Results that unfinished tasks take in; their batches have ended, so one that stands for them is made."""
+        """Results that unfinished tasks take in; their batches have ended, so one that stands for them is made.
+
+        For now all have succeeded: else tasks that were sent ahead of a failure, and are being canceled, would end at
+        once when they are submitted. (SCH-36)
+        """
         tables = self.core.tables
         for line in self._by_kind.get("kept", []):
             client = tables.clients.get(PeerId(_id(line["client"])))
             if client is not None:
                 header = TaskHeader(client=client.peer_id, graph_id=GraphId(_id(line["graph"])))
                 ended = Chunk(client, header, Submit(header, bytes(ID_BYTES), _id(line["id"]), b"", join_u32([0])))
-                kept = Kept(ended, line["value_kind"], bytes(line["bytes"]), line["is_wanted"], line["status"])
+                kept = Kept(ended, line["value_kind"], bytes(line["bytes"]), line["is_wanted"])
                 task_id = TaskId(_id(line["id"]))
                 tables.dependencies.kept[task_id] = kept
                 if header.graph_id in tables.dependencies.open_graphs:

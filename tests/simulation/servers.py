@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Results
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
@@ -79,7 +80,8 @@ class SchedulerNode(ServerNode):
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)
         self._storage = Port(self, self._storage_node, hello, "object storage server")
         #: the latest attempt of each task that was dispatched in this life
-        self._attempts: dict[TaskId, int] = {}
+        #: by client: one that begins anew is another, and the scheduler may know nothing of its tasks any more
+        self._attempts: dict[tuple[PeerId, TaskId], int] = {}
         self.wake()
 
     def crash(self) -> None:
@@ -114,16 +116,13 @@ class SchedulerNode(ServerNode):
         if isinstance(message, Dispatch):
             worker = self.core.tables.workers[action.peer_id]
             self._check_credit(worker, message, held_before[action.peer_id])
-            ids = split_ids(message.ids)
-            for task_id, attempt in zip(ids, split_u16(message.attempts) or (1,) * len(ids), strict=True):
-                self.world.law(
-                    attempt >= self._attempts.get(TaskId(task_id), 0), f"attempt {attempt} of {task_id.hex()} again"
-                )
-                self._attempts[TaskId(task_id)] = attempt
+            for task_id, attempt in _attempts(message):
+                key = message.header.client, task_id
+                self.world.law(attempt >= self._attempts.get(key, 0), f"attempt {attempt} of {task_id.hex()} again")
+                self._attempts[key] = attempt
         elif isinstance(message, Results):
-            ids = split_ids(message.ids)
-            for task_id, attempt in zip(ids, split_u16(message.attempts) or (1,) * len(ids), strict=True):
-                latest = self._attempts.get(TaskId(task_id), attempt)
+            for task_id, attempt in _attempts(message):
+                latest = self._attempts.get((action.peer_id, task_id), attempt)
                 self.world.law(attempt >= latest, f"attempt {attempt} of {task_id.hex()} delivered, not {latest}")
 
     def _check_credit(self, worker: Worker, message: Dispatch, held_before: int) -> None:
@@ -137,3 +136,8 @@ class SchedulerNode(ServerNode):
 
     def check(self) -> None:
         scheduler_invariants.check(self.core)
+
+
+def _attempts(message: Dispatch | Results) -> Iterator[tuple[TaskId, int]]:
+    ids = [TaskId(one) for one in split_ids(message.ids)]
+    return zip(ids, split_u16(message.attempts) or (1,) * len(ids), strict=True)

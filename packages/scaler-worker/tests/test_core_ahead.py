@@ -19,6 +19,7 @@ from scaler_protocol.columns import join_u16, join_u32, split_ids
 from scaler_protocol.messages import Cancel, CancelReply, Dispatch, Recall, Returned, TaskHeader
 from scaler_worker.core.actions import Action, HandOver
 from scaler_worker.core.events import DrainRequested, GaveBack, ProcessorExited, TaskBlocked
+from scaler_worker.core.handing import STUCK_SECONDS
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_nothing_waits_behind_a_task_that_takes_long(story: Story) -> None:
     """A more urgent task could not be dispatched while they are held (CRD-1)."""
     story.learn(seconds=0.001)
     dispatch(story, 1, 2, 3)
-    story.step(after=0.03)
+    story.step(after=STUCK_SECONDS)
     assert story.processor(1).is_reclaiming
     assert story.step(GaveBack(1, 1, story.number())) == []
     assert waiting(story) == [2, 3]

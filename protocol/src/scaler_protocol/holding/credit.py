@@ -8,7 +8,7 @@ from typing import NamedTuple
 LONG_SECONDS = 0.1
 """Above this a queued task gains nothing: fetching the next one costs well under 1 % of running it."""
 
-COVER_SECONDS = 0.02
+COVER_SECONDS = 0.06
 """How much work is queued behind the running task: several round trips to a busy scheduler."""
 
 

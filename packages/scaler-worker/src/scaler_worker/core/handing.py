@@ -21,12 +21,12 @@ from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
 
 _IDLE, _RESUMING = State.IDLE, State.RESUMING
 
-SLICE_SECONDS = 0.01
+SLICE_SECONDS = 0.03
 """Short tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
 SLICE_TASKS = 2000
 SLICE_BYTES = 128 * 1024
 """Fits the channel's buffer, so that handing over rarely has to wait for the processor to read."""
-STUCK_SECONDS = 0.02
+STUCK_SECONDS = 2 * SLICE_SECONDS
 """A first task that runs this long was not tiny after all: what waits behind it is taken back."""
 FALLBACK_SECONDS = 0.1
 """How long a deeper task waits behind a running shallower one that has not said it is blocked."""
