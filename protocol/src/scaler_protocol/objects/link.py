@@ -228,11 +228,15 @@ class Link:
             self._poller, self._polled = poller, polled
         try:
             self._lock.release()  # in here, since an interrupt comes when a call returns
-            # A millisecond more, so that the deadline has passed and not nearly passed.
-            self._poller.poll(int(seconds * 1000) + 1)
+            self.sleep(seconds)
         finally:
             self._lock.acquire()
         self._wake.clear()
+
+    def sleep(self, seconds: float) -> None:
+        """Who can choose when to interrupt the thread that drives does so here: nothing is half done."""
+        # A millisecond more, so that the deadline has passed and not nearly passed.
+        self._poller.poll(int(seconds * 1000) + 1)
 
     def _keep(self) -> None:
         """The keeper: looks after the session while nobody drives."""

@@ -7,8 +7,6 @@ import os
 import time
 from types import FrameType
 
-import zmq
-
 from scaler_protocol.objects import link
 from scaler_worker.zygote import SIGNAL_NUMBER
 
@@ -16,13 +14,12 @@ AGAIN_SECONDS = 0.02
 
 _WHOLE = frozenset(("<frozen importlib._bootstrap>", link.__file__))
 """Code that is not cut off. An import cannot always be repeated: extension modules such as numpy's refuse, and the
-processor would be of no more use to tasks that need them. A connection to the storage would be left in disorder."""
+processor would be of no more use to tasks that need them. A connection to the storage is left in order where it sleeps,
+which is all that takes long there."""
 
 
 def can_interrupt(frame: FrameType | None) -> bool:
-    if frame is not None and frame.f_code is zmq.Poller.poll.__code__:
-        return True  # where `link` waits: its only place that takes long
-    while frame is not None:
+    while frame is not None and frame.f_code is not link.Link.sleep.__code__:
         if frame.f_code.co_filename in _WHOLE:
             return False
         frame = frame.f_back
