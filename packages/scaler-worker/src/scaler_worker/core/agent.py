@@ -99,7 +99,6 @@ class AgentCore:
     def _on_opened(self, event: Opened, now: float) -> None:
         self.tables.is_connected = True
         self.tables.results.limits = event.welcome.limits
-        self.tables.results.limits = event.welcome.limits
         self._send_credit(now)
 
     def _on_lost(self, event: Lost, now: float) -> None:
