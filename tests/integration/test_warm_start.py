@@ -72,7 +72,7 @@ def test_an_end_in_order_is_known_as_such() -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_killed_part_takes_nobody_along(combo: SchedulerClusterCombo, name: str) -> None:
-    os.kill(part(combo, name).pid or 0, signal.SIGKILL)
+    part(combo, name).kill()
     part(combo, name).join(WAIT)
     assert part(combo, name).exitcode == -signal.SIGKILL
     assert [other for other in PARTS if not part(combo, other).is_alive()] == [name]
