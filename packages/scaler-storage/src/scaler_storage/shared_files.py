@@ -55,6 +55,7 @@ class SharedFiles:
     # ------------------------------------------------------------ the directory (STO-25)
 
     def directory(self) -> MemoryFile:
+        """What a Welcome names: none while there is no room for one, then readers have to ask."""
         if self._directory is None:
             try:
                 self._directory = Directory()
