@@ -19,6 +19,7 @@ from .play.testee import Testee, TesteeError
 from .transcript import Transcript
 from .verdicts import FAIL, PASS, Breach, Ended, NotReady, Outcome, Unsupported
 from .wire import CODES
+from .wire.codes import STATUSES
 
 LAYER = "interop"
 RESULT_SECONDS = 20.0
@@ -127,7 +128,8 @@ class Stage:
 def _expect(testee: Testee, task: bytes, status: int, value: bytes | None = None) -> None:
     event = testee.result(task, RESULT_SECONDS)
     if event.get("status") != status:
-        raise Breach(f"the result has status {event.get('status')} and must have {status}: {str(event)[:200]}")
+        said = STATUSES.get(event["status"], event["status"])
+        raise Breach(f"the result has status {said} and must have {STATUSES[status]}: {str(event)[:200]}")
     if value is not None and event.get("value") != value.hex():
         raise Breach(f"the value is {str(event.get('value'))[:80]} and must be {value.hex()[:80]}")
 

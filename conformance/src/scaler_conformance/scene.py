@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from .arena import Arena
@@ -23,6 +24,7 @@ from .play.testee import Testee, connect
 from .transcript import Transcript
 from .verdicts import Breach, Unsupported
 from .wire import CODES
+from .wire.codes import Named
 
 Peer = TypeVar("Peer", bound=Dialer)
 ID_BYTES = 16
@@ -225,18 +227,21 @@ class Scene:
 
     def equal(self, found: Any, expected: Any, what: str, clause: str = "") -> None:
         if found != expected:
-            raise Breach(f"{what} is {self._shown(found)} and must be {self._shown(expected)}", clause)
+            told = f"{what} is {self._shown(found, expected)} and must be {self._shown(expected, expected)}"
+            raise Breach(told, clause)
 
-    def _shown(self, value: Any) -> str:
-        """Ids by the names that the transcript has for them."""
+    def _shown(self, value: Any, like: Any) -> str:
+        """Ids by the names that the transcript has for them, and numbers by those of the constant in their place."""
         if isinstance(value, bytes):
             return self.transcript.known(value) if len(value) == ID_BYTES else _text(value)
-        if isinstance(value, dict):
-            return "{" + ", ".join(f"{self._shown(key)}: {self._shown(item)}" for key, item in value.items()) + "}"
-        if isinstance(value, (list, tuple, set, frozenset)):
-            inner = ", ".join(map(self._shown, value))
-            return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
-        return str(value)
+        if isinstance(value, (dict, list, tuple, set, frozenset)):
+            items = value.values() if isinstance(value, dict) else value
+            shown = [self._shown(each, at) for each, at in zip(items, _places(like, value), strict=False)]
+            if isinstance(value, dict):
+                keys = (self._shown(key, None) for key in value)
+                return "{" + ", ".join(map("{}: {}".format, keys, shown)) + "}"
+            return f"({', '.join(shown)})" if isinstance(value, tuple) else f"[{', '.join(shown)}]"
+        return like.name_of(value) if isinstance(like, Named) and isinstance(value, int) else str(value)
 
     def fail(self, text: str, clause: str = "") -> None:
         raise Breach(text, clause)
@@ -270,6 +275,14 @@ class Scene:
             for peer in self.peers:
                 peer.close()
         return True
+
+
+def _places(like: Any, value: Any) -> Iterable[Any]:
+    """For each item of what was found what was expected in its place; where there is none, what was in the first."""
+    if isinstance(like, dict) and isinstance(value, dict):
+        return [like.get(key, next(iter(like.values()), None)) for key in value]
+    expected = list(like) if isinstance(like, (list, tuple, set, frozenset)) else []
+    return chain(expected, repeat(expected[0] if expected else None))
 
 
 def _text(value: bytes) -> str:

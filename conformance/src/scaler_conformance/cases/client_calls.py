@@ -41,7 +41,10 @@ def a_call_by_name_is_submitted(scene: Scene) -> None:
     answer(client, Result(sent.id, value=b"the value"))
     told = scene.testee.result(task, clause="CLI-5")
     scene.equal(
-        (told["status"], told["value"]), (0, b"the value".hex()), "status and value that the user sees", "CLI-5"
+        (told["status"], told["value"]),
+        (CODES.STATUS_SUCCESS, b"the value".hex()),
+        "what the user sees",
+        "CLI-5",
     )
 
 
@@ -227,7 +230,11 @@ def a_cancel_that_came_too_late_changes_nothing(scene: Scene) -> None:
     client.fence()
     answer(client, Result(task, value=b"in time"))
     told = scene.testee.result(task, clause="CLI-5")
-    scene.equal((told["status"], told.get("value")), (0, b"in time".hex()), "status and value that the user sees")
+    scene.equal(
+        (told["status"], told.get("value")),
+        (CODES.STATUS_SUCCESS, b"in time".hex()),
+        "what the user sees",
+    )
 
 
 @case("CAN-10")
@@ -249,7 +256,7 @@ def an_error_about_something_else_ends_no_task(scene: Scene) -> None:
     client.fence()
     answer(client, Result(sent.id, value=b"v"))
     told = scene.testee.result(task, clause="CLI-5")
-    scene.equal((told["status"], told.get("value")), (0, b"v".hex()), "status and value that the user sees")
+    scene.equal((told["status"], told.get("value")), (CODES.STATUS_SUCCESS, b"v".hex()), "what the user sees")
 
 
 @case("LIM-1", "CLI-4", "CLI-8", fresh=True, seconds=60.0)

@@ -92,7 +92,7 @@ def tasks_that_a_client_takes_over_under_a_new_id_run_once_more(scene: Scene) ->
     scene.equal({task.header["client"] for task in given}, {successor.peer_id}, "whose tasks they are", "SCH-3")
     worker.finish(*given)
     scene.settle(worker, successor)
-    scene.equal([row.status for row in successor.results()], [0, 0], "the statuses of both results", "SCH-8")
+    scene.equal([row.status for row in successor.results()], [CODES.STATUS_SUCCESS] * 2, "the statuses", "SCH-8")
 
 
 @case("SCH-8", "SCH-5")

@@ -436,4 +436,4 @@ def a_reply_is_sent_again_after_a_resume(scene: Scene) -> None:
     peer.reply(request)
     peer.received_seq = had
     peer.resume()
-    scene.equal(peer.reply(request, "SES-18")["code"], 0, "the code of the reply that is sent again", "SES-18")
+    scene.equal(peer.reply(request, "SES-18")["code"], CODES.OK, "the code of the reply that is sent again", "SES-18")

@@ -8,7 +8,6 @@ from scaler_conformance.play.roles import outcomes_of
 from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Task
-from scaler_conformance.wire.codes import STATUSES
 
 from .worker_running import call, run, warm
 
@@ -53,7 +52,7 @@ def every_cancel_of_a_running_task_is_answered(scene: Scene) -> None:
     worker.cancel(task, grace=0.5)
     worker.cancel(task, grace=0.5)
     (result,) = worker.wait_for_results(task, seconds=15.0, clause="CAN-4")
-    scene.equal(STATUSES.get(result.status), "CANCELED", "the status", "CAN-2")
+    scene.equal(result.status, CODES.STATUS_CANCELED, "the status", "CAN-2")
     first, _ = outcomes(scene, worker, task, 2)
     scene.equal(first, CODES.CANCEL_CANCELED, "the first outcome")
 
@@ -70,7 +69,7 @@ def what_ends_by_itself_within_the_grace_was_not_canceled(scene: Scene) -> None:
             break
     else:
         scene.fail("a task that yields to nothing, and had less to do than its grace, was killed before that", "CAN-4")
-    scene.equal(STATUSES.get(result.status), "SUCCESS", "the status", "WRK-2")
+    scene.equal(result.status, CODES.STATUS_SUCCESS, "the status", "WRK-2")
     scene.check(told != CODES.CANCEL_CANCELED, "it was answered CANCELED, and its result is a SUCCESS", "CAN-2")
     scene.equal(told, CODES.CANCEL_TOO_LATE, "the outcome of a task that has ended in another way", "CAN-1")
 
@@ -98,6 +97,6 @@ def who_is_killed_takes_no_other_task_along(scene: Scene) -> None:
     worker.dispatch([first, *others], new_id())
     worker.cancel(first, grace=0.0)
     ended = worker.wait_for_results(first, *others, seconds=20.0, clause="WRK-8")
-    scene.equal(STATUSES.get(ended[0].status), "CANCELED", "the status of the canceled task", "CAN-2")
+    scene.equal(ended[0].status, CODES.STATUS_CANCELED, "the status of the canceled task", "CAN-2")
     for result in ended[1:]:
-        scene.equal(STATUSES.get(result.status), "SUCCESS", "the status of a task that stood behind it")
+        scene.equal(result.status, CODES.STATUS_SUCCESS, "the status of a task that stood behind it")

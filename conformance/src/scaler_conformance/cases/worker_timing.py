@@ -26,7 +26,7 @@ def a_task_that_runs_too_long_is_ended(scene: Scene) -> None:
         worker.dispatch([task], new_id(), timeoutSeconds=0.5)
         (result,) = worker.wait_for_results(task, seconds=12.0, clause="WRK-14")
         watch.not_before(0.5, "the task was ended", "WRK-14")
-        scene.equal(STATUSES.get(result.status), "TIMED_OUT", "the status")
+        scene.equal(result.status, CODES.STATUS_TIMED_OUT, "the status")
         scene.equal(error_of(result)["code"], CODES.TASK_TIMED_OUT, "the code of its TaskError")
         if watch.seconds > watch.latest(6.0):
             watch.must_be_undisturbed()
@@ -61,7 +61,7 @@ def _canceled_while_it_runs(scene: Scene, worker: WorkerGuest, task: Task, grace
     watch = scene.stopwatch()
     worker.cancel(task, grace=grace)
     (result,) = worker.wait_for_results(task, seconds=grace + 12.0, clause="CAN-4")
-    scene.equal(STATUSES.get(result.status), "CANCELED", "the status")
+    scene.equal(result.status, CODES.STATUS_CANCELED, "the status")
     return watch
 
 
@@ -236,6 +236,7 @@ def it_drains_when_told_to(scene: Scene) -> None:
     scene.equal(back & ended.keys(), set(), "the tasks that were both given back and reported", "WRK-15")
     scene.check(set(ended.values()) <= {CODES.STATUS_SUCCESS}, "a task within its grace did not end by itself")
     scene.equal(worker.credit, 0, "the last limit that it told")
+    scene.equal(worker.nested_reserve, 0, "the last nestedReserve that it told")
 
 
 @case("WRK-11", "CRD-2", "WRK-15", fresh=True, seconds=40.0)

@@ -194,8 +194,8 @@ class ClientPlayer:
         self.told.add(task)
         is_success = promised.status == CODES.STATUS_SUCCESS
         if (event.get("status") == CODES.STATUS_SUCCESS) != is_success:
-            raise Breach(
-                f"the user was told status {event.get('status')} of {name}, which has {promised.status}", "CLI-7"
-            )
+            said = CODES.STATUS_SUCCESS.name_of(event["status"])
+            due = CODES.STATUS_SUCCESS.name_of(promised.status)
+            raise Breach(f"the user was told status {said} of {name}, which has {due}", "CLI-7")
         if is_success and event.get("value") != promised.value.hex():
             raise Breach(f"the user was told another value of {name}", "CLI-5")

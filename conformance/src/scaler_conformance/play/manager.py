@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scaler_conformance.verdicts import Breach
-from scaler_conformance.wire import Message
+from scaler_conformance.wire import CODES, Message
 
 from .conversation import ANSWER_SECONDS
 from .host import Guest
 
-STARTING, RUNNING, STOPPING, ABSENT = 1, 2, 3, 0
+ABSENT, STARTING, RUNNING, STOPPING = 0, CODES.UNIT_STARTING, CODES.UNIT_RUNNING, CODES.UNIT_STOPPING
 _NAMES = {ABSENT: "absent", STARTING: "starting", RUNNING: "running", STOPPING: "stopping"}
 #: Which state may follow which from one ManagerStatus to the next; between them a unit may have gone through several.
 _FOLLOWS = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .codes import Named
 from .schema import load
 
 PAYLOAD_KINDS = frozenset({"submit", "dispatch", "results", "put", "value"})
@@ -69,11 +70,20 @@ def encode_task_error(body: Mapping[str, Any]) -> bytes:
 
 def _bytes_of(file: str, struct: str, content: Mapping[str, Any]) -> bytes:
     builder = getattr(load(file), struct).new_message()
-    builder.from_dict(content)
+    builder.from_dict(_plain(content))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         encoded: bytes = builder.to_bytes()
     return encoded
+
+
+def _plain(value: Any) -> Any:
+    """Without names: pycapnp takes no number that is more than one."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, Named) else value
 
 
 def decode(frames: Sequence[bytes], *, is_lenient: bool = False) -> Message:
