@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.support.scheduler_story import FUNCTION, Story, ids, names, peer, task
 
 from scaler_protocol.codec import decode_task_error, encode, encode_task_error
@@ -34,6 +35,7 @@ from scaler_scheduler.core import (
     SendToStorage,
     StorageOpened,
     StorageReplied,
+    tables,
 )
 from scaler_scheduler.core.results import rows
 
@@ -96,6 +98,22 @@ def test_a_large_intermediate_is_released_with_its_last_user(story: Story) -> No
     story.results("w", ["b"])
     actions = story.actions()
     assert SendToStorage(Release(0, peer("c"), result_object_id(task("a"), 1))) in actions
+
+
+def test_very_many_intermediates_are_released_in_parts(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of several batches may keep more than an envelope names. (LIM-1)"""
+    monkeypatch.setattr(tables, "RELEASED_IDS", 2)
+    story.worker("w")
+    story.submit_graph("c", {"a": [], "b": [], "e": [], "sum": ["a", "b", "e"]}, unwanted=["a", "b", "e"])
+    story.settle()
+    for name in "abe":
+        story.results("w", [name], kind=KIND_OBJECT, value=result_object_id(task(name), 1))
+    story.settle()
+    story.results("w", ["sum"])
+    assert [line for line in story.settle() if line.startswith("storage")] == [
+        "storage <- Release of c 2 objects",
+        "storage <- Release of c 1 objects",
+    ]
 
 
 def test_an_unsealed_graph_keeps_results_for_the_batches_to_come(story: Story) -> None:

@@ -29,6 +29,9 @@ from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
 
+#: So many in one Release: a storage's envelope has room for some more (LIM-1).
+RELEASED_IDS = 65_536
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -218,7 +221,9 @@ class Tables:
             if not chunk.client.is_gone:
                 by_owner.setdefault(chunk.client.peer_id, []).append(object_id)
         for owner, ids in by_owner.items():
-            self.act(SendToStorage(Release(request_id=0, owner=owner, ids=join_ids(ids))))
+            for begin in range(0, len(ids), RELEASED_IDS):
+                part = join_ids(ids[begin : begin + RELEASED_IDS])
+                self.act(SendToStorage(Release(request_id=0, owner=owner, ids=part)))
 
     def release_unused(self, chunk: Chunk, row: Row) -> None:
         """A result that nobody will be told of: a large value would stay in storage (OWN-6)."""
