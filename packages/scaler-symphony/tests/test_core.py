@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.symphony_story import (
-    GOOD,
-    OPENED,
-    SCHEDULER,
-    Story,
-    begun,
-    cancel_outcomes,
-    messages,
-    names,
-    results,
-    task_id,
-)
+from tests.support.holder_story import OPENED, SCHEDULER, cancel_outcomes, names, results, sent, task_id
+from tests.support.symphony_story import GOOD, Story, begun
 
 from scaler_protocol import codec
 from scaler_protocol.codes import (
@@ -73,7 +63,7 @@ def test_more_than_the_queue_holds_is_given_back() -> None:
     story = Story(1, queue_size=4).start()
     actions = story.dispatch(1, 2, 3, 4, 5, 6, depth=1)
     assert begun(actions) == [1]
-    assert [names(message.ids) for message in messages(actions, Returned)] == [[5, 6]]
+    assert [names(message.ids) for message in sent(actions, Returned)] == [[5, 6]]
 
 
 def test_a_function_is_fetched_once_and_goes_with_its_tasks() -> None:
@@ -138,7 +128,7 @@ def test_symphony_cannot_run_a_task() -> None:
     story.sent(1)
     actions = story.respond(1, outcome="the service failed: ImportError: libx.so")
     assert results(actions) == {1: STATUS_PROCESSOR_DIED}
-    (message,) = messages(actions, Results)
+    (message,) = sent(actions, Results)
     assert "libx.so" in codec.decode_task_error(bytes(message.payload)).message
 
 
@@ -151,7 +141,7 @@ def test_a_lost_session_is_replaced_and_its_tasks_run_again() -> None:
     story.sent(1)
     actions = story.step(events.SessionLost(1, "aborted"))
     assert CloseSession(1) in actions and OpenSession(2) in actions
-    assert messages(actions, Credit)[-1] == Credit(0, 0), "others are the better place meanwhile"
+    assert sent(actions, Credit)[-1] == Credit(0, 0), "others are the better place meanwhile"
     assert story.queued() == [1, 2, 3]
     assert results(story.step(events.Responded(1, "h1", GOOD))) == {}, "it speaks of a former session"
     assert begun(story.step(events.SessionOpened(2, "102"))) == [1, 2]
@@ -174,7 +164,7 @@ def test_without_a_session_others_get_what_has_not_begun() -> None:
     story.sent(1)
     story.step(events.SessionLost(1, "aborted"))
     actions = story.step(events.SessionFailed(2, "no cluster"))
-    assert [names(message.ids) for message in messages(actions, Returned)] == [[2]]
+    assert [names(message.ids) for message in sent(actions, Returned)] == [[2]]
     assert story.queued() == [1], "it may have begun"
     assert OpenSession(3) in story.step(after=1.0)
     assert OpenSession(4) not in story.step(events.SessionFailed(3, "no cluster"), after=1.9)
@@ -281,10 +271,10 @@ def test_a_task_that_is_given_back_has_not_begun() -> None:
     story = Story(1).start()
     story.dispatch(1, 2)
     story.sent(1)
-    (returned,) = messages(story.receive(Recall(join_ids([task_id(1), task_id(2), task_id(9)]))), Returned)
+    (returned,) = sent(story.receive(Recall(join_ids([task_id(1), task_id(2), task_id(9)]))), Returned)
     assert names(returned.ids) == [2] and returned.is_recall_answer
     story.step(events.SessionLost(1, "aborted"))
-    (returned,) = messages(story.receive(Recall(join_ids([task_id(1)]))), Returned)
+    (returned,) = sent(story.receive(Recall(join_ids([task_id(1)]))), Returned)
     assert names(returned.ids) == [], "it may have begun in the session that was lost"
 
 
@@ -297,7 +287,7 @@ def test_a_lost_scheduler_ends_everything() -> None:
     actions = story.step(Lost(SCHEDULER, 0, "gone", False))
     assert CloseSession(1) in actions and OpenSession(2) in actions
     story.step(events.SessionOpened(2, "102"))
-    assert messages(story.step(OPENED), Credit)[0].limit > 0
+    assert sent(story.step(OPENED), Credit)[0].limit > 0
     assert begun(story.dispatch(1)) == [1]
 
 
@@ -311,9 +301,9 @@ def test_draining() -> None:
     story.dispatch(1, 2)
     story.sent(1)
     actions = story.step(events.DrainRequested(10.0))
-    assert messages(actions, Credit) == [Credit(0, 0)]
-    assert [names(message.ids) for message in messages(actions, Returned)] == [[2]]
-    (returned,) = messages(story.dispatch(3), Returned)
+    assert sent(actions, Credit) == [Credit(0, 0)]
+    assert [names(message.ids) for message in sent(actions, Returned)] == [[2]]
+    (returned,) = sent(story.dispatch(3), Returned)
     assert names(returned.ids) == [3]
     actions = story.respond(1)
     assert results(actions) == {1: STATUS_SUCCESS} and Finish("drained, 0 tasks given up") in actions

@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.support.symphony_story import GOOD, OPENED, SCHEDULER, Story, cancel_outcomes, messages, names
+from tests.support.holder_story import OPENED, SCHEDULER, cancel_outcomes, names, sent
+from tests.support.symphony_story import GOOD, Story
 
 from scaler_protocol.messages import Results, Returned
 from scaler_protocol.session import Lost
@@ -50,7 +51,7 @@ class Adapter(RuleBasedStateMachine):
             elif isinstance(action, Fetch):
                 self.fetching.append(action.object_id)
             assert not isinstance(action, Finish)
-        for message in messages(actions, Results) + messages(actions, Returned):
+        for message in sent(actions, Results) + sent(actions, Returned):
             ended = names(message.ids)
             assert set(ended) <= self.held and len(set(ended)) == len(ended), "each ends once"
             self.held -= set(ended)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.worker_story import CLIENT, TINY, Story, handed, ids, results, sent, task_id
+from tests.support.holder_story import CLIENT, ids, results, sent, task_id
+from tests.support.worker_story import TINY, Story, handed
 
 from scaler_protocol.codes import (
     CANCEL_CANCELED,

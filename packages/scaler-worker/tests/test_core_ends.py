@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.worker_story import LONG, OPENED, SCHEDULER, Story, handed, ids, results, sent
+from tests.support.holder_story import OPENED, SCHEDULER, ids, results, sent
+from tests.support.worker_story import LONG, Story, handed
 
 from scaler_protocol import codec
 from scaler_protocol.codes import (

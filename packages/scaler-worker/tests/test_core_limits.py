@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.worker_story import OPENED, Story, ids, sent
+from tests.support.holder_story import OPENED, ids, sent
+from tests.support.worker_story import Story
 
 from scaler_protocol.messages import Limits, Results
 from scaler_protocol.session import Lost

@@ -7,7 +7,8 @@ from collections import deque
 from itertools import pairwise
 
 import pytest
-from tests.support.worker_story import OPENED, SCHEDULER, TINY, Story, task_id
+from tests.support.holder_story import OPENED, SCHEDULER, task_id
+from tests.support.worker_story import TINY, Story
 
 from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
 from scaler_protocol.holding.tasks import Task
