@@ -352,6 +352,41 @@ def test_a_socket_that_is_gone_shortens_the_lease_to_a_grace() -> None:  # LIV-6
     assert [type(event) for event in server.round()] == [Lost]
 
 
+def test_what_was_said_before_the_socket_was_found_gone_counts() -> None:  # LIV-6, LIV-8
+    server = Server()
+    server.opened()
+    server.core.unreachable(ONE, server.now)
+    server.say(ONE, CANCEL, seq=1)
+    server.say(ONE, Bye(0, "done"), seq=2)
+    assert [type(event) for event in server.round()] == [Received, Lost]
+
+
+def test_who_goes_on_on_a_socket_that_was_found_gone_is_told_to_dial() -> None:  # LIV-6, HSK-9
+    server = Server()
+    welcome = server.opened()
+    server.core.unreachable(ONE, server.now)
+    server.core.send(PEER, REPLY)
+    server.say(ONE, Ping(7), seq=1)
+    server.round()
+    server.core.settle(server.now)
+    ((where, told),) = server.sent()
+    assert where == ONE and isinstance(told.message, Error) and told.message.code == codes.NO_SESSION
+    server.say(TWO, replace(HELLO, resume=Resume(welcome.session_id, 0)))
+    answers = [envelope.message for where, envelope in server.sent() if where == TWO]
+    assert isinstance(answers[0], Welcome) and answers[0].received_seq == 1
+    assert answers[1:] == [REPLY, Pong(7)]
+
+
+def test_a_gap_on_a_socket_that_was_found_gone_ends_its_use() -> None:  # SES-5
+    server = Server()
+    server.opened()
+    server.core.unreachable(ONE, server.now)
+    server.say(ONE, CANCEL, seq=2)
+    assert server.round() == []
+    server.say(ONE, CANCEL, seq=1)
+    assert server.round() == [], "it carries no session any more"
+
+
 def test_a_bye_ends_the_session_in_order() -> None:  # LIV-8
     server = Server()
     server.opened()

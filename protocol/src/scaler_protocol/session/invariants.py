@@ -9,14 +9,15 @@ from scaler_protocol.session.server import SessionServer
 
 def check_server(server: SessionServer) -> None:
     by_peer, by_routing = server._by_peer, server._by_routing
-    attached = {session.routing_id: session for session in by_peer.values() if session.routing_id is not None}
-    assert by_routing == attached, "the routing table holds all and only the attached sessions"
+    carried = {session.carrier: session for session in by_peer.values() if session.carrier is not None}
+    assert by_routing == carried, "the routing table holds all and only the sessions that a socket carries"
     watched: dict[int, float] = {}
     for at, session in server._deadlines.watched():
         watched[session.session_id] = min(at, watched.get(session.session_id, at))
     for peer_id, session in by_peer.items():
         assert session.peer_id == peer_id and not session.is_over
         assert session.session_id != 0, "zero names no session (SES-19)"
+        assert session.routing_id in (None, session.carrier), "what can be sent to can be heard"
         assert watched[session.session_id] <= session.checks_at(), "every session is watched in time"
         if session.pings:
             assert session in server._unsettled, "every Ping is answered at the next settle"

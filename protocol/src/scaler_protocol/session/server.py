@@ -1,9 +1,9 @@
 """All sessions of one server: messages and time in, events for the role and frames for the socket out (HSK, SES, LIV).
 
 Theory of operation. A session belongs to a peer; a routing id is only the socket that carries it at present. The two
-tables, `_by_peer` and `_by_routing`, say so: every session is in the first, and in the second only while it is
-attached. Nothing is done here: what came of a call waits in `take_events()` for the role and in `take_transmissions()`
-for the socket.
+tables, `_by_peer` and `_by_routing`, say so: every session is in the first, and in the second only while a socket may
+have something from it. Nothing is done here: what came of a call waits in `take_events()` for the role and in
+`take_transmissions()` for the socket.
 
 One round of the shell is: `begin(now)`, `receive`/`reject` for each message, `expire(now)` if nothing is left to
 read, hand `take_events()` to the role, which calls `send`; then `settle(now)`. Frames may be taken whenever it suits.
@@ -100,7 +100,7 @@ class SessionServer:
         self._last_session_id = int.from_bytes(server_id[:7], "little") << 8
         #: every session that is not over
         self._by_peer: dict[PeerId, ServerSession] = {}
-        #: all and only the attached ones
+        #: by carrier: all and only those that have one
         self._by_routing: dict[RoutingId, ServerSession] = {}
         #: those that may owe a Pong or an Acknowledge; a dict because its order is that of arrival
         self._unsettled: dict[ServerSession, None] = {}
@@ -162,6 +162,8 @@ class SessionServer:
             self._receive_outside(routing_id, envelope, now)
             return
         session.heard_at = now
+        if session.routing_id is None:
+            self._turn_away(routing_id, envelope, now)  # it is somebody who has not noticed, or was said before
         channel = session.channel
         if ack > channel.acknowledged_seq and not channel.forget(ack):
             self.rejected_count += 1
@@ -206,10 +208,14 @@ class SessionServer:
             self._complain(session, code, ref_seq, text, clause, now)
 
     def unreachable(self, routing_id: RoutingId, now: float) -> None:
-        """The socket is gone. Its peer may be back on another within the grace; what we send waits for it. (LIV-6)"""
+        """The socket is gone. Its peer may be back on another within the grace; what we send waits for it. (LIV-6)
+
+        What it had received before that may not be read yet, and counts: a worker's last Results and its Bye, say.
+        """
         session = self._by_routing.get(routing_id)
-        if session is not None:
-            self._detach(session, now)
+        if session is not None and session.routing_id is not None:
+            session.detach(self._grace(session), now)
+            self._deadlines.watch(session)
 
     def expire(self, now: float) -> None:
         """Call only when nothing is left to read: what waits in the socket is a sign of life too."""
@@ -286,10 +292,13 @@ class SessionServer:
     def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
         """From a socket that carries no session: only a Hello means anything (HSK-9)."""
         message = envelope.message
-        kind = type(message)
-        if kind is Hello:
-            self._receive_hello(routing_id, message, now)  # type: ignore[arg-type]
-        elif kind is not Error and kind is not Bye:  # these end something: there is nothing to answer
+        if isinstance(message, Hello):
+            self._receive_hello(routing_id, message, now)
+        else:
+            self._turn_away(routing_id, envelope, now)
+
+    def _turn_away(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
+        if type(envelope.message) not in (Error, Bye):  # these end something: there is nothing to answer
             self.rejected_count += 1
             text = "this socket has no session: say Hello on a new socket, with resume if there was one"
             self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-9"), now)
@@ -362,8 +371,8 @@ class SessionServer:
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float
     ) -> None:
         """The session goes on, on this socket; what its peer lacks follows the Welcome (SES-18)."""
-        if session.routing_id is not None:
-            del self._by_routing[session.routing_id]
+        if session.carrier is not None:
+            del self._by_routing[session.carrier]
         channel = session.channel
         if verdict is Verdict.RESUME:
             channel.forget(hello.resume.received_seq)
@@ -415,29 +424,25 @@ class SessionServer:
 
     def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
         """This socket can no longer carry the session; another one can (SES-5)."""
-        assert session.routing_id is not None, "only an attached session receives"
+        assert session.carrier is not None, "it was received on some socket"
         self.rejected_count += 1
         text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
         error = Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5")
-        self.transmissions.append((session.routing_id, self._encode(error, 0, session.channel.received_seq)))
-        self._detach(session, now)
+        self.transmissions.append((session.carrier, self._encode(error, 0, session.channel.received_seq)))
+        self.unreachable(session.carrier, now)
+        del self._by_routing[session.carrier]
+        session.carrier = None
 
     def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
         """A message is refused and the session goes on. The Error has its place in the sequence, so that no broken
         connection can lose it (ERR-9); a peer that sends little but nonsense loses the session instead (ERR-3)."""
-        assert session.routing_id is not None, "only an attached session receives"
-        if self._peer_errors.admits(session.routing_id, now):
+        assert session.carrier is not None, "it was received on some socket"
+        if self._peer_errors.admits(session.carrier, now):
             self.send(session.peer_id, Error(code, seq, False, text, clause))
         else:
             self._part(session, code, f"too many bad messages, the last one: {text}", clause)
 
     # ------------------------------------------------------------ parting
-
-    def _detach(self, session: ServerSession, now: float) -> None:
-        assert session.routing_id is not None, "a detached session has nothing to detach from"
-        del self._by_routing[session.routing_id]
-        session.detach(self._grace(session), now)
-        self._deadlines.watch(session)
 
     def _probe(self, session: ServerSession, now: float) -> None:
         """Only sending shows that a socket is gone. Without this the death of a peer that nobody sends anything to,
@@ -467,8 +472,8 @@ class SessionServer:
     def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
         session.is_over = True
         del self._by_peer[session.peer_id]
-        if session.routing_id is not None:
-            del self._by_routing[session.routing_id]
+        if session.carrier is not None:
+            del self._by_routing[session.carrier]
         self._events.append(Lost(session.peer_id, code, text, is_orderly))
 
     # ------------------------------------------------------------ answers to nonsense

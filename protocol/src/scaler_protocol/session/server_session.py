@@ -11,10 +11,12 @@ _PROBE_HEARTBEATS = 1.5
 
 
 class ServerSession:
-    """Attached while it has a routing id, detached while its peer is expected on another socket."""
+    """Attached while it has a routing id, detached while its peer is expected on another socket. What came to its last
+    socket before that was found closed still counts (`carrier`)."""
 
     __slots__ = (
         "allowed",
+        "carrier",
         "channel",
         "heard_at",
         "hello",
@@ -41,7 +43,8 @@ class ServerSession:
         self.session_id = welcome.session_id
         self.channel = channel
         self.allowed = allowed  # what a peer of this role may send; None: anything
-        self.routing_id: RoutingId | None = routing_id
+        self.routing_id: RoutingId | None = routing_id  # where to send
+        self.carrier: RoutingId | None = routing_id  # where messages of this session come from
         self.heard_at = now
         self.patience_seconds = welcome.timers.lease_seconds  # of silence, from heard_at on
         self.probed_at = now
@@ -63,7 +66,7 @@ class ServerSession:
         return min(self.expires_at(), max(self.heard_at, self.probed_at) + probe_seconds)
 
     def attach(self, routing_id: RoutingId, now: float) -> None:
-        self.routing_id = routing_id
+        self.routing_id = self.carrier = routing_id
         self.heard_at = now
         self.patience_seconds = self.welcome.timers.lease_seconds
 
