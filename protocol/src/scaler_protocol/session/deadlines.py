@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,36 +14,43 @@ class Deadlines:
     """Every living session has an entry no later than its `checks_at()`. When an entry comes up and the session was
     heard meanwhile, it goes back with its new time: one heap operation per session and heartbeat, not per message."""
 
-    __slots__ = ("_heap", "_order")
+    __slots__ = ("_earliest", "_heap", "_order")
 
     def __init__(self) -> None:
+        #: a session whose check was put forward, when it lost its socket, has a later entry too, which means nothing
         self._heap: list[tuple[float, int, ServerSession]] = []
+        #: the one that counts
+        self._earliest: dict[ServerSession, float] = {}
         self._order = 0  # ties are broken by age: a session itself has no order
 
     def watch(self, session: ServerSession) -> None:
-        self._order += 1
-        heapq.heappush(self._heap, (session.checks_at(), self._order, session))
+        at = session.checks_at()
+        if at < self._earliest.get(session, math.inf):
+            self._earliest[session] = at
+            self._order += 1
+            heapq.heappush(self._heap, (at, self._order, session))
 
     def take_due(self, now: float) -> list[ServerSession]:
         """Sessions that were silent until their check. They are watched no longer."""
+        due: list[ServerSession] = []
         heap = self._heap
-        if not heap or heap[0][0] > now:
-            return []
-        due: dict[ServerSession, None] = {}
         while heap and heap[0][0] <= now:
-            session = heapq.heappop(heap)[2]
+            at, _, session = heapq.heappop(heap)
+            if self._earliest.get(session) != at:
+                continue
+            del self._earliest[session]
             if session.is_over:
                 continue
             if session.checks_at() > now:
                 self.watch(session)
             else:
-                due[session] = None
-        return list(due)
+                due.append(session)
+        return due
 
     def next_deadline(self) -> float | None:
         heap = self._heap
         while heap and heap[0][2].is_over:
-            heapq.heappop(heap)
+            self._earliest.pop(heapq.heappop(heap)[2], None)
         return heap[0][0] if heap else None
 
     def watched(self) -> list[tuple[float, ServerSession]]:
