@@ -59,9 +59,11 @@ class Context:
 
 
 class Objects:
-    """Functions, serializers and large values, fetched when first needed."""
+    """Functions, serializers and large values, fetched when first needed. `fetched` is told of the first two."""
 
-    def __init__(self, named: NamedFunctions | None = None) -> None:
+    def __init__(
+        self, named: NamedFunctions | None = None, fetched: Callable[[ObjectId, bytes], None] = lambda *_: None
+    ) -> None:
         self.storage_address = ""
         self._named = NamedFunctions() if named is None else named
         self.retention_seconds = 3600.0  #: WRK-22
@@ -70,8 +72,7 @@ class Objects:
         self._client: ObjectClient | None = None
         #: functions and serializers that came with the tasks, and need not be fetched
         self.brought: dict[ObjectId, bytes] = {}
-        #: told of those that were
-        self.fetched: Callable[[ObjectId, bytes], None] | None = None
+        self._fetched = fetched
         self.kept = KeptValues()
         #: one and the same dict for ever: the processor loop looks functions up in it by itself
         self.loaded: OrderedDict[ObjectId, Any] = OrderedDict()
@@ -130,8 +131,7 @@ class Objects:
         content = self.brought.pop(object_id, None)
         if content is None:
             content = bytes(self.fetch(object_id, f"the task's {what}"))
-            if self.fetched is not None:
-                self.fetched(object_id, content)
+            self._fetched(object_id, content)
         return content
 
     def _read(self, content: bytes) -> Any:

@@ -79,8 +79,7 @@ class ProcessorLoop:
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
-        self._objects = Objects(named)
-        self._objects.fetched = self._send_fetched
+        self._objects = Objects(named, self._send_fetched)
         self._housekeeping = housekeeping
         self._functions = self._objects.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running))
