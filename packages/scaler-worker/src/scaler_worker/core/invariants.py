@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
+from scaler_worker.core import deadlines, handing
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import Tables
@@ -21,6 +22,9 @@ def check(core: AgentCore) -> None:
     assert not (tables.is_draining and len(tables.queue)), "a draining worker has handed back its queue"
     assert tables.is_connected or not tables.tasks, "without a session nothing is held"
     assert not tables.actions, "actions are returned with the event that caused them"
+    if tables.is_quiet():
+        assert deadlines.next_deadline(tables) is None, "what is quiet waits for no time"
+        assert tables.count(State.IDLE) >= handing.wanted_processors(tables), "what is quiet starts nobody"
 
 
 def _check_tasks(tables: Tables) -> None:
