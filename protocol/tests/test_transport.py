@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import zmq
@@ -20,8 +22,9 @@ from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_object_id, new_peer_id, new_routing_id
 from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionEvent
-from scaler_protocol.transport import AsyncioDriver, zmq_context
+from scaler_protocol.transport import AsyncioDriver, lane, sockets, zmq_context
 from scaler_protocol.transport.lane import OFF_VARIABLE
+from scaler_protocol.transport.lane_dealer import LaneDealer
 
 
 @pytest.fixture(params=["lane", "zeromq"])
@@ -265,6 +268,34 @@ def test_a_restarted_server_is_found_again(bench: Bench) -> None:
     assert bench.kinds(dialer)[-2:] == ["Lost", "Opened"]
     bench.ask(dialer, 2)
     assert bench.kinds(successor)[0] == "Opened"
+
+
+def test_a_dial_for_which_there_is_no_descriptor_left_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = bench.server()
+    dialer = bench.dialer(server.address)
+    bench.open(dialer)
+    bench.endpoints.remove(server)
+    crash(server)
+    dials = []
+
+    def fail() -> NoReturn:
+        dials.append(errno.EMFILE)
+        raise zmq.ZMQError(errno.EMFILE)
+
+    def fail_on_the_lane() -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sockets, "zmq_context", fail)
+        patch.setattr(lane, "_new_socket", fail_on_the_lane)
+        bench.until(lambda: len(dials) == 2, "two dials")
+    bench.successor(server.address)
+    was_on_lane = isinstance(dialer._carrier, LaneDealer)
+    bench.until(lambda: bench.kinds(dialer).count("Opened") == 2, "a session with the successor")
+    bench.ask(dialer, 1)
+    bench.until(lambda: isinstance(dialer._carrier, LaneDealer) == was_on_lane, "the same way as before")
 
 
 def test_a_server_that_closes_says_goodbye(bench: Bench) -> None:

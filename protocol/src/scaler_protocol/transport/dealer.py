@@ -13,7 +13,11 @@ welcomed on the lane, because something else listens there or nobody any more, g
 
 from __future__ import annotations
 
-from scaler_protocol.addresses import parse_address
+import logging
+
+import zmq
+
+from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.codec import CodecError, decode
 from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
 from scaler_protocol.messages import Message
@@ -23,6 +27,8 @@ from scaler_protocol.transport.lane_dealer import LaneDealer
 from scaler_protocol.transport.zeromq import ZeroMqDealer
 
 Carrier = LaneDealer | ZeroMqDealer
+
+_logger = logging.getLogger("scaler.transport")
 
 #: So often a lane is tried that does not answer, before the session stays with ZeroMQ until its next dial.
 _MOST_LANE_FAILURES = 2
@@ -64,7 +70,7 @@ class DealerEndpoint:
             self._opened(now)
         dialer.expire(now, is_drained)
         if dialer.generation != self.generation:
-            self._change_carrier()
+            self._change_carrier(now)
         if dialer.transmissions:
             self._flush()
         return dialer.take_events()
@@ -160,19 +166,27 @@ class DealerEndpoint:
         if self._better is not None:
             self._dialer.move(now)
 
-    def _change_carrier(self) -> None:
+    def _change_carrier(self, now: float) -> None:
         self.generation = self._dialer.generation
         is_first = self.generation == self._carrier_generation
         if is_first and not self._carrier.is_closed:
             return
         self._carrier_generation = self.generation
-        self._retired = self._carrier
-        if type(self._retired) is LaneDealer and not self._was_open and not is_first:
+        old = self._carrier
+        if type(old) is LaneDealer and not self._was_open and not is_first:
             # Who closes it does not want us there; who is silent may be busy.
-            self._lane_failures += _MOST_LANE_FAILURES if self._retired.is_closed else 1
-        self._was_open = False
+            self._lane_failures += _MOST_LANE_FAILURES if old.is_closed else 1
         better, self._better = self._better, None
-        self._carrier = better or self._connect()
+        try:
+            self._carrier = better or self._connect()
+        except (AddressError, OSError, zmq.ZMQError) as error:
+            # Such as: no descriptor is left. The next dial may find one; until then the old carrier stays, unused.
+            _logger.warning("no connection to %s could be begun: %s", self.address, error)
+            self._dialer.take_transmissions()
+            self._dialer.disconnected(now)
+            return
+        self._was_open = False
+        self._retired = old
 
     # ------------------------------------------------------------ messages
 

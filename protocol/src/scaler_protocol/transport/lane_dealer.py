@@ -25,8 +25,12 @@ class LaneDealer:
 
     @classmethod
     def to(cls, address: Address, limits: Limits) -> LaneDealer | None:
-        connection = lane.connect(address)
-        return None if connection is None else cls(connection, limits)
+        """None: there is no lane to this address, or no descriptor left for it."""
+        try:
+            connection = lane.connect(address)
+            return None if connection is None else cls(connection, limits)
+        except OSError:
+            return None
 
     @property
     def is_closed(self) -> bool:
