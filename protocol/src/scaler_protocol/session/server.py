@@ -284,9 +284,6 @@ class SessionServer:
         session = self._by_peer.get(peer_id)
         return 0 if session is None else session.channel.backlog_bytes
 
-    def peer_ids(self) -> list[PeerId]:
-        return list(self._by_peer)
-
     # ------------------------------------------------------------ opening
 
     def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
