@@ -168,6 +168,31 @@ def test_a_request_that_was_not_answered_is_repeated_for_the_next_unit(answer: A
     assert [request["metadata"]["request_id"] for request in adapter.requests] == ["u1"] * 2
 
 
+def test_what_may_be_left_behind_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """A group that could not be shut down, one that may have been started, and one that is being started."""
+    adapter = FakeAdapter(STARTED, (504, {}), None)
+
+    async def scene(webhook: Webhook) -> None:
+        reports = Reports()
+        backend = WebhookBackend(reports, webhook)
+        for unit_id in ("u1", "u2"):
+            backend.start(unit_id)
+            await reports.events.get()
+        adapter.is_asked.clear()
+        backend.start("u3")
+        backend.start("u4")
+        await adapter.is_asked.wait()
+        await backend.close()
+
+    play(adapter, scene)
+    left = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert left == [
+        "WorkerManager: the adapter still has worker group g1",
+        "WorkerManager: the adapter did not answer request u2, and may have started a worker group",
+        "WorkerManager: the adapter did not answer request u4, and may have started a worker group",
+    ]
+
+
 def test_one_group_for_two_requests() -> None:
     async def scene(webhook: Webhook) -> None:
         reports = Reports()

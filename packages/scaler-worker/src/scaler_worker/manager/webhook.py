@@ -182,11 +182,15 @@ class WebhookBackend:
 
     async def close(self) -> None:
         """What could not be shut down in time stays: it is not ours to kill."""
-        for group_id in self._groups.values():
-            logger.warning("WorkerManager: the adapter still has worker group %s", group_id)
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for group_id in self._groups.values():
+            logger.warning("WorkerManager: the adapter still has worker group %s", group_id)
+        for request_id in self._unanswered:
+            logger.warning(
+                "WorkerManager: the adapter did not answer request %s, and may have started a worker group", request_id
+            )
 
     async def _run(self, unit_id: str) -> None:
         request_id = self._unanswered.pop() if self._unanswered else unit_id
@@ -194,6 +198,9 @@ class WebhookBackend:
             group_id, names = await self._webhook.start_group(request_id)
             if group_id in self._groups.values():
                 raise WebhookError(f"the adapter answered with worker group {group_id}, which it had given before", OK)
+        except asyncio.CancelledError:
+            self._unanswered.append(request_id)
+            raise
         except WebhookError as error:
             if not error.status:
                 self._unanswered.append(request_id)
