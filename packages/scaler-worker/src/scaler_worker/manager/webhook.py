@@ -37,7 +37,7 @@ SHUT_DOWN_SECONDS = 120.0
 """How long groups get to end when the manager is to end."""
 ANSWER_BYTES = 1 << 20
 
-OK, ACCEPTED, BAD_REQUEST, UNAUTHORIZED, NOT_FOUND, TOO_MANY = 200, 202, 400, 401, 404, 429
+OK, ACCEPTED, BAD_REQUEST, UNAUTHORIZED, NOT_FOUND = 200, 202, 400, 401, 404
 NEVER_AGAIN = (BAD_REQUEST, UNAUTHORIZED)
 UNANSWERED = (502, 504)
 """What a proxy says that had no answer of the adapter: whether it has done what it was asked for, nobody knows."""
