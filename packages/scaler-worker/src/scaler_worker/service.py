@@ -26,7 +26,7 @@ from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
-from scaler_worker import channel, zygote
+from scaler_worker import channel
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.children import EXIT_BROKEN, EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
@@ -297,28 +297,27 @@ class Agent:
 
     def _read_zygote(self, now: float) -> None:
         try:
-            notices = self._zygote.read()
+            exits = self._zygote.read()
         except EOFError:
             logger.error("Worker[%s]: the process that forks its processors has died", self._name)
             # They have died with it, and their tasks are told so: one of them may have killed it, and would kill the
             # next worker's as well if it were only handed back.
             for number in list(self._links):
-                self._bury(zygote.Notice(zygote.EXITED, number, -signal.SIGKILL, 0, 0), now)
+                self._bury(events.ProcessorExited(number, -signal.SIGKILL), now)
             self._exit_code = EXIT_BROKEN
             return
-        for notice in notices:
-            if notice.kind == zygote.EXITED:
-                self._bury(notice, now)
+        for exited in exits:
+            self._bury(exited, now)
 
-    def _bury(self, notice: zygote.Notice, now: float) -> None:
-        link = self._links[notice.processor]
+    def _bury(self, exited: events.ProcessorExited, now: float) -> None:
+        link = self._links[exited.processor]
         for event in link.read(until_empty=True):
             self._handle(event, now)
         self._unwatch(link)
         link.end.close()
         del self._links[link.number]
         self._free_slots.append(link.slot)
-        self._handle(events.ProcessorExited(notice.processor, notice.value, notice.extra), now)
+        self._handle(exited, now)
 
     # ------------------------------------------------------------ actions
 

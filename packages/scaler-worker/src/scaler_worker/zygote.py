@@ -18,11 +18,11 @@ import socket
 import time
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
 
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.process import die_with_parent
 from scaler_worker.children import EXIT_DONE, in_child
+from scaler_worker.core.events import ProcessorExited
 
 # Orders to the zygote.
 SPAWN = 1  # with one file descriptor: the processor's end of its channel
@@ -30,10 +30,6 @@ SIGNAL = 2
 KILL = 3
 SUSPEND = 4
 UNSUSPEND = 5
-
-# Its notices.
-FORKED = 1  # value: process id
-EXITED = 2  # value: exit code, or minus the signal; extra: peak memory in bytes
 
 WARM_MODULES = ("scaler",)
 """What processors begin with, where it is installed. A task that submits tasks needs the client, and a deep recursion
@@ -46,17 +42,13 @@ _SIGNALS = {SIGNAL: SIGNAL_NUMBER, SUSPEND: signal.SIGSTOP, UNSUSPEND: signal.SI
 
 CLOSE_SECONDS = 2.0
 
-_FRAME = Struct("<iiiiQ")
+_ORDER = Struct("<iii")
+"""What to do, the processor, its slot of the signal page."""
+_EXIT = Struct("<iiQ")
+"""The fields of a ProcessorExited: all that the agent is told, for a processor says itself when it is ready."""
+
 RunProcessor = Callable[[socket.socket, int], None]
 """What a processor does with its end of the channel and its slot of the signal page."""
-
-
-class Notice(NamedTuple):
-    kind: int
-    processor: int
-    value: int
-    slot: int
-    extra: int
 
 
 class ZygoteClient:
@@ -95,11 +87,11 @@ class ZygoteClient:
 
     def _send(self, kind: int, processor: int, slot: int, descriptors: list[int] | None = None) -> None:
         try:
-            socket.send_fds(self.control, [_FRAME.pack(kind, processor, 0, slot, 0)], descriptors or [])
+            socket.send_fds(self.control, [_ORDER.pack(kind, processor, slot)], descriptors or [])
         except ConnectionError:
             pass  # it has died: the next `read` says so
 
-    def read(self) -> list[Notice]:
+    def read(self) -> list[ProcessorExited]:
         """Everything it has said; raises EOFError when it is gone."""
         try:
             data = self.control.recv(65536, socket.MSG_DONTWAIT)
@@ -110,9 +102,9 @@ class ZygoteClient:
         if not data:
             raise EOFError("the zygote has exited")
         data = self._kept + data
-        whole = len(data) - len(data) % _FRAME.size
+        whole = len(data) - len(data) % _EXIT.size
         self._kept = data[whole:]
-        return [Notice(*fields) for fields in _FRAME.iter_unpack(data[:whole])]
+        return [ProcessorExited(*fields) for fields in _EXIT.iter_unpack(data[:whole])]
 
 
 def warm_up() -> None:
@@ -177,10 +169,10 @@ class _Zygote:
         return self._control.fileno() not in ready or self._obey()
 
     def _obey(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, _FRAME.size, 1, socket.MSG_WAITALL)
-        if len(data) < _FRAME.size:
+        data, descriptors, _, _ = socket.recv_fds(self._control, _ORDER.size, 1, socket.MSG_WAITALL)
+        if len(data) < _ORDER.size:
             return False
-        kind, processor, _, slot, _ = _FRAME.unpack(data)
+        kind, processor, slot = _ORDER.unpack(data)
         if kind == SPAWN:
             self._spawn(processor, slot, socket.socket(fileno=descriptors[0]))
         elif kind == KILL:
@@ -195,13 +187,12 @@ class _Zygote:
             process_id = os.fork()
         except OSError as error:
             channel.close()
-            self._notify(EXITED, processor, error.errno or 1, 0)
+            self._tell_exit(processor, error.errno or 1, 0)
             return
         if process_id == 0:
             in_child(lambda: self._become_processor(zygote_id, channel, slot))
         channel.close()
         self._processors[processor] = process_id
-        self._notify(FORKED, processor, process_id, 0)
 
     def _become_processor(self, zygote_id: int, channel: socket.socket, slot: int) -> int:
         signal.set_wakeup_fd(-1)
@@ -230,7 +221,7 @@ class _Zygote:
             if buried_id:
                 self._kill_group(process_id)
                 del self._processors[processor]
-                self._notify(EXITED, processor, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+                self._tell_exit(processor, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
 
     def _kill_group(self, process_id: int) -> None:
         """What the processor's tasks had started, and left running, ends with it."""
@@ -239,5 +230,5 @@ class _Zygote:
         except (ProcessLookupError, PermissionError):
             pass
 
-    def _notify(self, kind: int, processor: int, value: int, extra: int) -> None:
-        self._control.sendall(_FRAME.pack(kind, processor, value, 0, extra))
+    def _tell_exit(self, processor: int, exit_code: int, peak_memory_bytes: int) -> None:
+        self._control.sendall(_EXIT.pack(processor, exit_code, peak_memory_bytes))
