@@ -239,7 +239,7 @@ class SchedulerService:
                 self._storage_is_open.set()
                 self._storage_trouble = ""
                 self._core.handle(StorageOpened(), now)
-                self._perform(self._core.handle(Settled(), now), now)
+                self._perform(self._core.handle(_SETTLED, now), now)
                 logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
             elif isinstance(event, (Lost, Rejected)) and not self._stop.is_set():
                 self._dial_storage_again(event)

@@ -70,8 +70,8 @@ def _dispatch_by_size(tables: Tables, worker: Worker, chunk: Chunk, indexes: Ind
 
 def _too_large(worker: Worker, inputs: int, payload_bytes: int) -> TaskError:
     text = (
-        f"the {inputs} results it depends on take {payload_bytes} bytes, and with one task a worker accepts "
-        f"{worker.payload_limit} bytes of payload and {worker.envelope_limit} of envelope: "
+        f"it takes {payload_bytes} bytes with the {inputs} results it depends on, and for one task a worker accepts "
+        f"{worker.payload_limit} of payload and {worker.envelope_limit} of envelope: "
         "merge them in several steps, or let the tasks return larger values, which travel as objects"
     )
     return TaskError(code=TOO_LARGE, type_name="ValueError", message=text, text=text)
