@@ -208,7 +208,7 @@ def _outcome(
 def _made(
     cast: Cast, role: str, clause: str, step: str, verdict: str, text: str, began_at: float, stage: Stage | None
 ) -> Outcome:
-    is_good = verdict == PASS or stage is None
+    shown = None if verdict == PASS else stage
     return Outcome(
         case=f"{clause}/{step}-{cast.name}",
         layer=LAYER,
@@ -218,6 +218,6 @@ def _made(
         seconds=round(time.monotonic() - began_at, 4),
         clause="" if verdict == PASS else clause,
         text=text,
-        conversation=() if is_good or stage is None else tuple(stage.transcript.lines()),
-        log=() if is_good or stage is None else stage.log,
+        conversation=tuple(shown.transcript.lines()) if shown else (),
+        log=shown.log if shown else (),
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from .arena import Arena
 from .generated.engine import Player, Run, explore
+from .launch import Subject
 from .play.asking import StoragePeer
 from .play.clock import Stopwatch
 from .play.conversation import Conversation
@@ -140,6 +141,12 @@ class Scene:
 
     def _name(self, role: str) -> str:
         return f"{role}{1 + sum(peer.name.rstrip('0123456789') == role for peer in self.peers)}"
+
+    @property
+    def subject(self) -> Subject:
+        """The process under test."""
+        assert self.arena.subject is not None, "it is started before the case"
+        return self.arena.subject
 
     @property
     def storage(self) -> StorageHost:

@@ -271,7 +271,7 @@ def an_impossible_acknowledgement_ends_the_session(scene: Scene) -> None:
     scene.pump.watch = lambda: None  # it may end
     guest.raw(encode(Message("ping", {"nonce": 6}, seq, guest.received_seq)), f"#{seq}   Ping after its fatal Error")
     scene.pump.for_seconds(0.5)
-    said = [message.kind for known, message in scene.scheduler.strangers if known == routing_id]
+    said = scene.scheduler.stray(routing_id)
     scene.check("pong" not in said, "a Ping was answered after a fatal Error on that socket", "ERR-6")
 
 
@@ -358,13 +358,16 @@ def _dials_or_ends(scene: Scene, clause: str) -> None:
     """The session is over for good: there is nothing to resume."""
     guest = scene.guest()
     guest.fence()
-    known, subject = len(scene.scheduler.hellos), scene.arena.subject
-    assert subject is not None
+    known = len(scene.scheduler.hellos)
     scene.pump.watch = lambda: None  # it may end
     guest.forget()
     guest.end(CODES.OVERLOADED)
-    is_one = scene.pump.until(lambda: len(scene.scheduler.hellos) > known or not subject.is_running, REDIAL_SECONDS)
-    scene.check(is_one, f"it neither dialed again nor ended within {REDIAL_SECONDS:g} s", clause)
+
+    def does_one() -> bool:
+        return len(scene.scheduler.hellos) > known or not scene.subject.is_running
+
+    scene.pump.until(does_one, REDIAL_SECONDS)
+    scene.check(does_one(), f"it neither dialed again nor ended within {REDIAL_SECONDS:g} s", clause)
 
 
 @case("HSK-27", fresh=True)
@@ -388,12 +391,12 @@ def a_fatal_error_of_an_unknown_code_ends_the_session(scene: Scene) -> None:
     guest = scene.guest()
     guest.fence()
     scene.pump.watch = lambda: None  # it may end
-    known, spoken = len(scene.scheduler.hellos), len(scene.scheduler.strangers)
+    known = len(scene.scheduler.hellos)
     guest.end(61_234)  # a reason of a later version
     guest.is_open = False
     routing_id = guest.routing_id
     scene.pump.for_seconds(1.5)
-    said = [m.kind for each, m in scene.scheduler.strangers[spoken:] if each == routing_id]
+    said = scene.scheduler.stray(routing_id)
     scene.equal([kind for kind in said if kind not in ("acknowledge", "bye")], [], "what it said in that session")
     resumed = [m for m in scene.scheduler.hellos[known:] if m["resume"]["sessionId"] == guest.session_id]
     scene.equal(len(resumed), 0, "the count of Hellos that ask for that session once more")
@@ -412,12 +415,8 @@ def what_comes_before_the_welcome_is_not_answered(scene: Scene) -> None:
     scene.pump.watch = lambda: None
     host.is_silent = True
     _lose_connection(guest)
-
-    def has_redialed() -> bool:
-        return any(message.kind == "hello" for _, message in host.unheard)
-
-    scene.pump.until(has_redialed, REDIAL_SECONDS)
-    scene.check(has_redialed(), "it did not dial again", "SES-9")
+    has_redialed = scene.pump.until(lambda: bool(host.unheard_hellos), REDIAL_SECONDS)
+    scene.check(has_redialed, "it did not dial again", "SES-9")
     scene.pump.for_seconds(0.5)
     fresh = {routing_id for routing_id, message in host.unheard if message.kind == "hello"}
     said = [message.kind for routing_id, message in host.unheard if routing_id in fresh and message.kind != "hello"]
@@ -446,9 +445,9 @@ def nothing_comes_after_a_bye_of_the_server(scene: Scene) -> None:
     guest.send("bye", code=CODES.SHUTTING_DOWN)
     guest.is_open = False
     scene.pump.for_seconds(1.0)
-    after = [message for known, message in scene.scheduler.strangers if known == routing_id]
-    told = [message for message in after if message.kind != "acknowledge"]
-    scene.equal([message.kind for message in told], [], "what came after the Bye, acknowledgements aside", "LIV-13")
+    after = scene.scheduler.stray(routing_id)
+    told = [kind for kind in after if kind != "acknowledge"]
+    scene.equal(told, [], "what came after the Bye, acknowledgements aside", "LIV-13")
     scene.check(len(after) <= 1, f"{len(after)} Acknowledges came after the Bye", "LIV-13")
 
 
@@ -460,10 +459,8 @@ def who_leaves_says_bye(scene: Scene) -> None:
     if scene.role == "client":
         scene.testee.tell("close")
     else:
-        subject = scene.arena.subject
-        assert subject is not None
-        subject.process.terminate()
+        scene.subject.process.terminate()
     guest.expect("bye", seconds=10.0, clause="LIV-14")
     scene.pump.for_seconds(0.2)
-    after = [message.kind for routing_id, message in scene.scheduler.strangers if routing_id == guest.routing_id]
+    after = scene.scheduler.stray(guest.routing_id)
     scene.equal([kind for kind in after if kind != "acknowledge"], [], "what came after its own Bye", "LIV-8")

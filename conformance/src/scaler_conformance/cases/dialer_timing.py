@@ -145,9 +145,7 @@ def a_ping_is_answered_at_once(scene: Scene) -> None:
     for _ in range(20):
         watch = scene.stopwatch()
         guest.fence(clause="LIV-9")
-        if watch.seconds > watch.latest(0.5):
-            watch.must_be_undisturbed()
-            scene.fail(f"a Pong took {watch.seconds:.2f} s")
+        watch.not_after(0.5, "a Pong came")
 
 
 @case("LIV-7", "SES-6", "HSK-1", fresh=True, seconds=30.0)
@@ -158,13 +156,8 @@ def silence_makes_it_redial(scene: Scene) -> None:
     host = scene.scheduler
     host.is_silent = True
     watch = scene.stopwatch()
-
-    def has_redialed() -> bool:
-        return any(message.kind == "hello" for _, message in host.unheard)
-
-    watch.until(has_redialed, 0.75 * lease, "it did not dial again while the server was silent", "LIV-7")
-    hello = next(message for _, message in host.unheard if message.kind == "hello")
-    scene.equal(hello["resume"]["sessionId"], guest.session_id, "resume.sessionId", "SES-6")
+    watch.until(lambda: bool(host.unheard_hellos), 0.75 * lease, "it did not dial again in the silence", "LIV-7")
+    scene.equal(host.unheard_hellos[0]["resume"]["sessionId"], guest.session_id, "resume.sessionId", "SES-6")
     news = {routing_id for routing_id, message in host.unheard if message.kind == "hello"}
     early = [m.kind for routing_id, m in host.unheard if routing_id in news and m.kind not in ("hello", "bye")]
     scene.equal(early, [], "what came on the further socket before the Welcome", "HSK-1")
@@ -176,8 +169,7 @@ def a_session_that_breaks_at_every_resume_is_given_up(scene: Scene) -> None:
     """Whoever asks for it has it again, and loses it before anything is said. Five times are enough."""
     guest = scene.guest()
     guest.fence()
-    host, subject = scene.scheduler, scene.arena.subject
-    assert subject is not None
+    host = scene.scheduler
     host.breaks_resumes = True
     scene.pump.watch = lambda: None  # it may end
     known = len(host.hellos)
@@ -187,7 +179,7 @@ def a_session_that_breaks_at_every_resume_is_given_up(scene: Scene) -> None:
         return [hello["resume"]["sessionId"] == guest.session_id for hello in host.hellos[known:]]
 
     # A sixth Hello may be what shows that the fifth resume has brought nothing.
-    scene.pump.until(lambda: len(asked()) > 6 or not all(asked()) or not subject.is_running, 12.0)
+    scene.pump.until(lambda: len(asked()) > 6 or not all(asked()) or not scene.subject.is_running, 12.0)
     scene.check(sum(asked()) >= 1, "it did not dial again", "SES-6")
     scene.check(sum(asked()) <= 6, f"it asked {sum(asked())} times for a session that broke at every resume")
 
@@ -202,7 +194,7 @@ def a_hello_without_an_answer_is_said_again_with_a_higher_incarnation(scene: Sce
     guest.lose(CODES.NO_SESSION)
     scene.pump.watch = lambda: None
     scene.pump.until(lambda: any(len(numbers) > 1 for numbers in _incarnations(scene, guest).values()), 15.0)
-    scene.check(len(_hellos(scene)) >= 1, "it did not dial again", "SES-6")
+    scene.check(len(scene.scheduler.unheard_hellos) >= 1, "it did not dial again", "SES-6")
     for numbers in _incarnations(scene, guest).values():
         scene.equal(numbers, sorted(set(numbers)), "the incarnations of Hellos without resume, in order", "HSK-22")
 
@@ -210,14 +202,10 @@ def a_hello_without_an_answer_is_said_again_with_a_higher_incarnation(scene: Sce
 def _incarnations(scene: Scene, guest: Guest) -> dict[bytes, list[int]]:
     """By peerId, of all its Hellos that asked for no resume."""
     plain = {guest.peer_id: [int(guest.hello["incarnation"])]}
-    for hello in _hellos(scene):
+    for hello in scene.scheduler.unheard_hellos:
         if not hello["resume"]["sessionId"]:
             plain.setdefault(hello["peerId"], []).append(hello["incarnation"])
     return plain
-
-
-def _hellos(scene: Scene) -> list[Message]:
-    return [message for _, message in scene.scheduler.unheard if message.kind == "hello"]
 
 
 @case("LIV-12", "SES-11", fresh=True, seconds=40.0)

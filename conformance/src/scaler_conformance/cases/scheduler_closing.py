@@ -41,9 +41,8 @@ def an_accepted_shutdown_is_told_to_everyone(scene: Scene) -> None:
         scene.pump.watch = lambda: None  # from now on the process may end
         bye = peer.expect("bye", seconds=10.0)
         scene.equal(bye["code"], CODES.SHUTTING_DOWN, "the code of the Bye")
-    subject = scene.arena.subject
-    assert subject is not None
-    scene.check(scene.pump.until(lambda: not subject.is_running, 10.0), "the process has not ended 10 s after its Bye")
+    has_ended = scene.pump.until(lambda: not scene.subject.is_running, 10.0)
+    scene.check(has_ended, "the process has not ended 10 s after its Bye")
 
 
 @case("SCH-27", fresh=True)
@@ -58,8 +57,6 @@ def nobody_comes_in_while_it_shuts_down(scene: Scene) -> None:
     late = scene.peer(is_open=False)
     late.dial()
     scene.pump.until(lambda: bool(late.inbox), 2.0)
-    subject = scene.arena.subject
-    assert subject is not None
-    if not late.inbox and not subject.is_running:
+    if not late.inbox and not scene.subject.is_running:
         return  # it was quick: there is nobody left to say no
     late.expect_reject(CODES.SHUTTING_DOWN)

@@ -7,7 +7,6 @@ however the results come: in any order, cut into any batches, twice, after a res
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_conformance.play.host import Guest
@@ -16,7 +15,7 @@ from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Result, encode_task_error, write_results
 
-from .steps import Step
+from .dialer_player import DialerPlayer
 
 WEIGHTS = {
     "submit": 8,
@@ -32,13 +31,6 @@ WEIGHTS = {
 TELL_SECONDS = 10.0
 
 
-def play(scene: Scene, steps: list[Step], edges: Counter[str]) -> None:
-    player = ClientPlayer(scene, edges)
-    for step in steps:
-        player.step(step)
-    player.end()
-
-
 @dataclass(eq=False)
 class Promised:
     task: bytes
@@ -48,22 +40,14 @@ class Promised:
     value: bytes = b""
 
 
-class ClientPlayer:
+class ClientPlayer(DialerPlayer):
     def __init__(self, scene: Scene, edges: Counter[str]) -> None:
-        self.scene = scene
-        self.edges = edges
+        super().__init__(scene, edges)
         self.client: ClientGuest = scene.client_under_test()
         self.tasks: dict[bytes, Promised] = {}
         #: tasks that this session's scheduler knows
         self.known: set[bytes] = set()
         self.told: set[bytes] = set()
-
-    def step(self, step: Step) -> None:
-        name, *numbers = step
-        act: Callable[[int, int, int, int], None] = getattr(self, f"_{name}")
-        act(*numbers)
-        self.edges[f"step: {name}"] += 1
-        self._look()
 
     def end(self) -> None:
         while open_tasks := self._open():

@@ -8,7 +8,7 @@ one wants.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from scaler_conformance.play.manager import RUNNING, STARTING, STOPPING, ManagerGuest
 from scaler_conformance.play.scheduler import WorkerGuest
@@ -16,7 +16,7 @@ from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import Message
 
-from .steps import Step
+from .dialer_player import DialerPlayer
 
 WEIGHTS = {"target": 8, "stop": 5, "hurry": 2, "leave": 3, "lose": 1, "resume": 2, "fence": 2}
 #: So many units are wanted at once, and may come and go in one sequence: each is a process, or more.
@@ -25,17 +25,9 @@ MOST_IN_ALL = 4
 RESUME_SECONDS = 10.0
 
 
-def play(scene: Scene, steps: list[Step], edges: Counter[str]) -> None:
-    player = ManagerPlayer(scene, edges)
-    for step in steps:
-        player.step(step)
-    player.end()
-
-
-class ManagerPlayer:
+class ManagerPlayer(DialerPlayer):
     def __init__(self, scene: Scene, edges: Counter[str]) -> None:
-        self.scene = scene
-        self.edges = edges
+        super().__init__(scene, edges)
         self.first_guest = len(scene.scheduler.guests)
         self.listed: set[str] = set()
         #: units whose end somebody other than the manager has caused
@@ -49,13 +41,6 @@ class ManagerPlayer:
         self.named: set[str] = set()
         self.looked_at = len(manager.statuses) - 1
 
-    def step(self, step: Step) -> None:
-        name, *numbers = step
-        act: Callable[[int, int], None] = getattr(self, f"_{name}")
-        act(numbers[0], numbers[1])
-        self.edges[f"step: {name}"] += 1
-        self._look()
-
     def end(self) -> None:
         units = -(-self.manager.wanted // self.manager.workers_per_unit)
         self.manager.wait_until_acted()
@@ -65,7 +50,10 @@ class ManagerPlayer:
 
     # ------------------------------------------------------------ steps
 
-    def _target(self, count: int, _: int, *stop: str) -> None:
+    def _target(self, count: int, *_: int) -> None:
+        self._aim(count)
+
+    def _aim(self, count: int, *stop: str) -> None:
         room = max(0, MOST_IN_ALL - len(self.listed))
         there = len(self.manager.in_state(STARTING, RUNNING)) - len(stop)
         units = min(count % (1 + MOST_AT_ONCE), there + room)
@@ -73,16 +61,16 @@ class ManagerPlayer:
         self.manager.target(units * self.manager.workers_per_unit, stop)
         self.wanted[self.manager.targets] = self.manager.wanted
 
-    def _stop(self, count: int, number: int) -> None:
+    def _stop(self, count: int, number: int, *_: int) -> None:
         units = self.manager.in_state(STARTING, RUNNING)
-        self._target(count, 0, *units[number % len(units) :][:1] if units else ())
+        self._aim(count, *units[number % len(units) :][:1] if units else ())
 
-    def _hurry(self, count: int, last: int) -> None:
+    def _hurry(self, count: int, last: int, *_: int) -> None:
         """One target on the heels of another."""
-        self._target(count, 0)
-        self._target(last, 0)
+        self._aim(count)
+        self._aim(last)
 
-    def _leave(self, number: int, _: int) -> None:
+    def _leave(self, number: int, *_: int) -> None:
         """A unit ends by itself: its workers are told to leave."""
         running = self.manager.in_state(RUNNING)
         if running:

@@ -7,7 +7,6 @@ model follows what it sees and holds it to what must have been: the value of tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_conformance.play.ids import content_id, named_function, new_id
@@ -18,19 +17,12 @@ from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, read_results
 from scaler_conformance.wire.codes import STATUSES
 
-from .steps import Step
+from .dialer_player import DialerPlayer
 
 WEIGHTS = {"dispatch": 14, "cancel": 5, "recall": 4, "strange": 2, "twice": 2, "refused": 2, "resume": 3, "fence": 3}
 MOST_AT_ONCE = 6
 #: All that was dispatched has ended by then.
 END_SECONDS = 10.0
-
-
-def play(scene: Scene, steps: list[Step], edges: Counter[str]) -> None:
-    player = WorkerPlayer(scene, edges)
-    for step in steps:
-        player.step(step)
-    player.end()
 
 
 @dataclass(eq=False)
@@ -43,10 +35,9 @@ class Held:
     is_recalled: bool = False
 
 
-class WorkerPlayer:
+class WorkerPlayer(DialerPlayer):
     def __init__(self, scene: Scene, edges: Counter[str]) -> None:
-        self.scene = scene
-        self.edges = edges
+        super().__init__(scene, edges)
         self.worker: WorkerGuest = scene.worker_under_test()
         self.worker.inbox.clear()
         self.client = new_id()
@@ -55,13 +46,6 @@ class WorkerPlayer:
         #: ids whose Cancel is not answered, and Recalls without an answer
         self.cancels: Counter[bytes] = Counter()
         self.recalls = 0
-
-    def step(self, step: Step) -> None:
-        name, *numbers = step
-        act: Callable[[int, int, int, int], None] = getattr(self, f"_{name}")
-        act(*numbers)
-        self.edges[f"step: {name}"] += 1
-        self._look()
 
     def end(self) -> None:
         def is_over() -> bool:

@@ -43,6 +43,12 @@ class Stopwatch:
         if self.seconds < seconds - EARLY_SECONDS:
             raise Breach(f"{what} after {self.seconds:.3f} s, and not before {seconds:g} s was allowed", clause)
 
+    def not_after(self, seconds: float, what: str, clause: str = "") -> None:
+        took = self.seconds
+        if took > self.latest(seconds):
+            self.must_be_undisturbed()
+            raise Breach(f"{what} after {took:.2f} s, and {seconds:g} s were allowed", clause)
+
     def must_be_undisturbed(self) -> None:
         if self._pump.was_disturbed(self.began_at):
             raise Disturbed("the suite itself stood still while it measured; the machine is too busy")

@@ -305,6 +305,14 @@ class Host:
 
     # ------------------------------------------------------------ looking
 
+    @property
+    def unheard_hellos(self) -> list[Message]:
+        return [message for _, message in self.unheard if message.kind == "hello"]
+
+    def stray(self, routing_id: bytes) -> list[str]:
+        """The kinds of what came from this socket while it had no session."""
+        return [message.kind for known, message in self.strangers if known == routing_id]
+
     def guest(self, role: str, seconds: float = 10.0, clause: str = "HSK-1") -> Guest:
         """The newest open session of this role, waited for if need be."""
 
