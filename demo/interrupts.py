@@ -1,12 +1,13 @@
 """Ctrl-C at any moment: what must not be torn in two is finished first, then the interrupt is raised."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
-#: A destructor in which it cannot be raised is over by then.
 AGAIN_SECONDS = 0.01
 
 
@@ -18,6 +19,7 @@ class Interrupts:
         self._is_deferred = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
+        sys.unraisablehook = self._on_unraisable
 
     @property
     def exit_code(self) -> int:
@@ -36,22 +38,18 @@ class Interrupts:
         if self.signal_number and not was_interrupted:
             raise KeyboardInterrupt
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         """The first one counts. A second Ctrl-C is impatience with the clean-up, which is bounded."""
         if self.signal_number:
-            return
-        if _is_in_destructor(frame):
-            threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (threading.get_ident(), number)).start()
             return
         self.signal_number = number
         if not self._is_deferred:
             raise KeyboardInterrupt
 
-
-def _is_in_destructor(frame: FrameType | None) -> bool:
-    """What is raised there is printed and ignored."""
-    while frame is not None:
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
+    def _on_unraisable(self, unraisable: Any) -> None:
+        """It was raised in a destructor or the like, where Python cannot but ignore it: once more, a moment later."""
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(unraisable)
+            return
+        number, self.signal_number = self.signal_number, 0
+        threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (threading.main_thread().ident, number)).start()

@@ -105,6 +105,7 @@ def test_an_interrupt_is_not_lost_in_a_destructor() -> None:
             signal.raise_signal(signal.SIGINT)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook = sys.unraisablehook
     try:
         interrupts = Interrupts()
         with pytest.raises(KeyboardInterrupt):
@@ -112,6 +113,7 @@ def test_an_interrupt_is_not_lost_in_a_destructor() -> None:
             threading.Event().wait(END_SECONDS)
         assert interrupts.exit_code == 130
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 
