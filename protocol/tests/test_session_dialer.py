@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     CancelReply,
     Error,
     Hello,
+    Limits,
     Ping,
     Resume,
 )
@@ -69,6 +70,14 @@ def test_what_is_sent_before_the_session_is_dropped() -> None:
     dialer.core.send(CANCEL)
     dialer.opened()
     assert dialer.sent() == []
+
+
+def test_limits_that_a_server_leaves_open_are_the_usual_ones() -> None:  # LIM-1
+    dialer = Dialer()
+    dialer.round()
+    dialer.say(dialer.welcome(limits=Limits(0, 0, 7, 0)))
+    (opened,) = dialer.round()
+    assert isinstance(opened, Opened) and opened.welcome.limits == replace(Limits(), batch_tasks=7)
 
 
 def test_a_gap_makes_a_dialer_redial_and_resume() -> None:  # SES-6, SES-9, SES-18

@@ -38,7 +38,7 @@ from scaler_protocol.session.backoff import Backoff
 from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
 from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, HAS_SESSION, State, Trigger, step
 from scaler_protocol.session.events import Complained, Lost, Opened, Received, Rejected, SessionEvent
-from scaler_protocol.session.handshake import version_range
+from scaler_protocol.session.handshake import agree_limits, version_range
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
 _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
@@ -358,6 +358,7 @@ class SessionDialer:
             self._renew(welcome, now)
 
     def _open(self, welcome: Welcome, now: float) -> None:
+        welcome = replace(welcome, limits=agree_limits(self.hello.limits, welcome.limits))  # zero is the default
         self._welcome = welcome
         self._timers = welcome.timers
         lease_seconds = welcome.timers.lease_seconds
