@@ -43,6 +43,7 @@ def test_every_spelling_of_the_options() -> None:
     assert config.capabilities == (Capability("gpu", 2), Capability("linux"))
     assert (config.queue_size, config.heartbeat_seconds, config.death_timeout_seconds) == (10, 1.0, 5.0)
     assert parse_arguments(["--per-worker-task-queue-size", "7", "tcp://h:1"]).queue_size == 7
+    assert parse_arguments(["tcp://h:1", "-osa", ""]).storage_address == "", "as an empty variable of the environment"
 
 
 def test_no_capabilities_are_none() -> None:

@@ -27,6 +27,7 @@ from scaler_protocol.process.worker_arguments import (
     add_scheduler,
     add_unit,
     checked_address,
+    optional_address,
 )
 from scaler_symphony.grid import GridOptions
 
@@ -68,8 +69,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
         heartbeat_seconds=parsed.heartbeat_interval,
         death_timeout_seconds=parsed.death_timeout_seconds,
         grace_seconds=parsed.grace_seconds,
-        storage_address=checked_address(parsed.object_storage_address),
-        hosts_scheduler_address=checked_address(parsed.worker_scheduler_address),
+        storage_address=optional_address(parsed.object_storage_address),
+        hosts_scheduler_address=optional_address(parsed.worker_scheduler_address),
         functions=parsed.functions,
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,

@@ -34,6 +34,7 @@ from scaler_protocol.process.worker_arguments import (
     add_scheduler,
     add_unit,
     checked_address,
+    optional_address,
 )
 
 PROGRAM = "scaler_cluster"
@@ -90,7 +91,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
         max_processors=parsed.max_processors,
         suspends_hard=parsed.hard_processor_suspend,
-        storage_address=checked_address(parsed.object_storage_address),
+        storage_address=optional_address(parsed.object_storage_address),
         preload=parsed.preload or "",
         functions=parsed.functions,
         io_threads=parsed.io_threads,

@@ -113,9 +113,14 @@ def parse_modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def checked_address(text: str | None) -> str:
-    """As it is written everywhere; empty when it is not given. Raises UsageError."""
+def checked_address(text: str) -> str:
+    """As it is written everywhere. Raises UsageError."""
     try:
-        return "" if text is None else str(parse_address(text))
+        return str(parse_address(text))
     except AddressError as error:
         raise UsageError(str(error)) from None
+
+
+def optional_address(text: str | None) -> str:
+    """Empty when it is not given; so is an environment variable that is set to nothing. Raises UsageError."""
+    return checked_address(text) if text else ""
