@@ -233,6 +233,21 @@ def the_inputs_of_a_dispatch_keep_the_limits_too(scene: Scene) -> None:
 
 
 @case("LIM-3")
+def results_keep_the_limits_of_their_client(scene: Scene) -> None:
+    """Twenty tasks end in one message of their worker, for a client that takes seven at a time."""
+    worker, client = scene.worker(credit=20), scene.client(limits={"batchTasks": 7})
+    client.submit(client.new_tasks(7))
+    client.submit(client.new_tasks(7))
+    client.submit(client.new_tasks(6))
+    scene.settle(client, worker)
+    worker.finish(*worker.expect_dispatch(20, "SCH-25"))
+    scene.settle(worker, client)
+    sizes = [len(message["ids"]) // 16 for message in client.inbox if message.kind == "results"]
+    scene.equal(sum(sizes), 20, "the tasks whose end was told", "SCH-13")
+    scene.check(max(sizes) <= 7, f"Results have {max(sizes)} tasks, 7 were agreed")
+
+
+@case("LIM-3")
 def a_part_too_large_for_one_worker_goes_to_another(scene: Scene) -> None:
     small = scene.worker(credit=5, limits={"inlineBytes": 1024})
     client = scene.client()
