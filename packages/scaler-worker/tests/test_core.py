@@ -35,7 +35,13 @@ from scaler_worker.core.events import (
     Started,
     TaskBlocked,
 )
-from scaler_worker.core.handing import FALLBACK_SECONDS, IDLE_SECONDS, REFUSE_SECONDS, SLICE_SECONDS, STUCK_SECONDS
+from scaler_worker.core.handing import (
+    FALLBACK_SECONDS,
+    IDLE_SECONDS,
+    LONGEST_SLICE_SECONDS,
+    REFUSE_SECONDS,
+    STUCK_SECONDS,
+)
 from scaler_worker.core.processors import TRANSITIONS, IllegalStepError, Processor, State, Step
 
 
@@ -59,12 +65,12 @@ def test_tasks_of_unknown_duration_go_one_by_one(story: Story) -> None:
 
 
 def test_tiny_tasks_are_handed_over_in_slices(story: Story) -> None:
-    story.learn(seconds=0.21 * SLICE_SECONDS)
+    story.learn(seconds=0.21 * LONGEST_SLICE_SECONDS)
     assert handed(story.dispatch(*range(1, 21))) == {1: [1, 2, 3, 4, 5]}
 
 
 def test_a_slice_is_topped_up_before_it_runs_out(story: Story) -> None:
-    story.learn(seconds=0.24 * SLICE_SECONDS)
+    story.learn(seconds=0.24 * LONGEST_SLICE_SECONDS)
     story.dispatch(*range(1, 21))
     assert handed(story.end(1, 1)) == {}
     assert handed(story.end(1, 2, 3)) == {1: [6, 7, 8]}

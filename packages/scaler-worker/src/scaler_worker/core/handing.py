@@ -21,12 +21,16 @@ from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
 
 _IDLE, _RESUMING = State.IDLE, State.RESUMING
 
-SLICE_SECONDS = 0.03
+SLICE_SECONDS = 0.01
 """Short tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
+LONGEST_SLICE_SECONDS = 0.03
+SLICE_TASKS_WANTED = 30
+"""Of tasks that are not so short a slice has fewer. It may be longer, so that it has some; but a long one of very tiny
+tasks would leave its processor idle, for their durations are known less well."""
 SLICE_TASKS = 2000
 SLICE_BYTES = 128 * 1024
 """Fits the channel's buffer, so that handing over rarely has to wait for the processor to read."""
-STUCK_SECONDS = 2 * SLICE_SECONDS
+STUCK_SECONDS = 2 * LONGEST_SLICE_SECONDS
 """A first task that runs this long was not tiny after all: what waits behind it is taken back."""
 FALLBACK_SECONDS = 0.1
 """How long a deeper task waits behind a running shallower one that has not said it is blocked."""
@@ -35,6 +39,11 @@ REFUSE_SECONDS = 30.0
 IDLE_SECONDS = 10.0
 START_BACKOFF_SECONDS = 0.1
 START_BACKOFF_LIMIT_SECONDS = 10.0
+
+
+def slice_seconds(estimate: float) -> float:
+    """How much work of such tasks a slice has."""
+    return min(max(SLICE_SECONDS, SLICE_TASKS_WANTED * estimate), LONGEST_SLICE_SECONDS)
 
 
 def hand_out(tables: Tables, now: float) -> None:
@@ -82,8 +91,10 @@ def fill_places(tables: Tables, now: float) -> None:
 def _top_up(tables: Tables, now: float) -> None:
     """Add to a slice before it runs out, so that its processor never waits for the agent."""
     for processor in tables.processors.values():
-        is_low = processor.state is State.RUNNING and processor.outstanding_seconds < SLICE_SECONDS / 2
-        if is_low and not processor.is_reclaiming and now - processor.first_since < SLICE_SECONDS:
+        if processor.state is not State.RUNNING or processor.is_reclaiming:
+            continue
+        most = slice_seconds(processor.slice[0].estimate_seconds)
+        if processor.outstanding_seconds < most / 2 and now - processor.first_since < most:
             _hand_slice(tables, processor, len(tables.queue), now)
 
 
@@ -110,7 +121,7 @@ def _numbers_awaited(tables: Tables, tasks: list[Task]) -> Mapping[TaskId, int]:
 
 
 def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
-    """Up to `SLICE_SECONDS` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
+    """Up to `slice_seconds` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
     if len(tables.queue) == 1 and not processor.slice and not tables.ahead.waiting:
         return [_take_only(tables, processor)]
     budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS))
@@ -118,7 +129,7 @@ def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
     if tables.ahead.waiting:
         budget.raise_count(SLICE_TASKS - len(taken))
         _take_followers(tables, processor, taken, budget)
-    processor.outstanding_seconds = SLICE_SECONDS - budget.seconds
+    processor.outstanding_seconds = budget.seconds
     return taken
 
 
@@ -126,7 +137,7 @@ def _take_only(tables: Tables, processor: Processor) -> Task:
     """Nobody else waits, and the processor has nothing: there is nothing to weigh."""
     task = tables.queue.pop()
     estimate = None if task.header.timeout_seconds > 0 else tables.durations.estimate(task.function)
-    task.estimate_seconds = processor.outstanding_seconds = SLICE_SECONDS if estimate is None else estimate
+    task.estimate_seconds = processor.outstanding_seconds = LONGEST_SLICE_SECONDS if estimate is None else estimate
     return task
 
 
@@ -145,7 +156,9 @@ class _Budget:
     """What may still go into a slice. `accepts` is called for every task, so it keeps what batches have in common."""
 
     def __init__(self, durations: Durations, processor: Processor, limit: int) -> None:
-        self.seconds = SLICE_SECONDS - processor.outstanding_seconds
+        #: the work in the slice so far, and how much of it there may be when another such task is to be added
+        self.seconds = processor.outstanding_seconds
+        self._most_seconds = 0.0
         self._bytes = SLICE_BYTES
         self._count = limit
         self._is_empty = not processor.slice
@@ -159,18 +172,18 @@ class _Budget:
         self._count = count
 
     def accepts(self, task: Task) -> bool:
-        if self.seconds <= 0 or self._bytes <= 0 or self._count <= 0:
-            return False
         if task.function is not self._function or task.header is not self._header:
             self._function, self._header = task.function, task.header
             self._estimate = None if task.header.timeout_seconds > 0 else self._estimate_of(task.function)
+            self._most_seconds = slice_seconds(self._estimate or 0.0)
+        if self.seconds >= self._most_seconds or self._bytes <= 0 or self._count <= 0:
+            return False
         if self._estimate is None:
             if not self._is_empty:
                 return False
-            self.seconds = 0.0
-            task.estimate_seconds = SLICE_SECONDS
+            self.seconds = task.estimate_seconds = LONGEST_SLICE_SECONDS
         else:
-            self.seconds -= self._estimate
+            self.seconds += self._estimate
             task.estimate_seconds = self._estimate
         self._is_empty = False
         self._count -= 1
