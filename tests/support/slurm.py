@@ -16,6 +16,8 @@ from scaler_protocol.process.ports import free_ports
 from tests.support.processes import until
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
+#: Also where its daemons are, which not every login looks through.
+PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin"))
 START_SECONDS = 30.0
 KILL_WAIT_SECONDS = 3
 """Between the SIGTERM and the SIGKILL of a scancel."""
@@ -52,7 +54,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 def require_slurm() -> None:
     """Skip, with the reason, where there is no Slurm to be had."""
-    missing = [name for name in COMMANDS if shutil.which(name) is None]
+    missing = [name for name in COMMANDS if shutil.which(name, path=PATH) is None]
     if missing:
         pytest.skip(f"Slurm is not installed: {', '.join(missing)} missing (make tools installs it)")
     if os.geteuid() != 0:
@@ -63,7 +65,7 @@ class SlurmCluster:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.environment = {**os.environ, "SLURM_CONF": str(directory / "slurm.conf")}
+        self.environment = {**os.environ, "PATH": PATH, "SLURM_CONF": str(directory / "slurm.conf")}
 
     def __enter__(self) -> SlurmCluster:
         for name in ("munge", "spool/n1", "spool/n2", "state"):
