@@ -236,8 +236,10 @@ void Client::onCancelReply(CancelReply::Reader reply) {
     Bytes outcomes = toBytes(reply.getOutcomes());
     for (size_t index = 0; index < ids.size(); ++index) {
         bool isThere = outcomes.empty() || index < outcomes.size();
-        happenings_.push_back(CancelAnswer{ids[index], isThere ? numberAtOr<uint8_t>(outcomes, index, CANCEL_CANCELED)
-                                                               : CANCEL_UNKNOWN});
+        uint8_t outcome = isThere ? numberAtOr<uint8_t>(outcomes, index, CANCEL_CANCELED) : uint8_t{CANCEL_UNKNOWN};
+        happenings_.push_back(CancelAnswer{ids[index], outcome});
+        // Nobody is left who could send a result (CAN-10).
+        if (outcome == CANCEL_UNKNOWN) end(ids[index], Outcome{ids[index], STATUS_CANCELED, {}, {}});
     }
 }
 
