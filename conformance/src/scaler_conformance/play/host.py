@@ -134,7 +134,11 @@ class Host:
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self.socket.setsockopt(zmq.SNDHWM, 0)
         self.socket.setsockopt(zmq.RCVHWM, 0)
-        self.socket.bind(address)
+        try:
+            self.socket.bind(address)
+        except zmq.ZMQError:
+            self.socket.close()
+            raise
         self.address: str = self.socket.getsockopt_string(zmq.LAST_ENDPOINT)
         pump.add(self)
 
