@@ -360,8 +360,7 @@ def _dials_or_ends(scene: Scene, clause: str) -> None:
     guest.fence()
     known = len(scene.scheduler.hellos)
     scene.pump.watch = lambda: None  # it may end
-    guest.forget()
-    guest.end(CODES.OVERLOADED)
+    guest.lose(CODES.OVERLOADED)
 
     def does_one() -> bool:
         return len(scene.scheduler.hellos) > known or not scene.subject.is_running

@@ -126,12 +126,7 @@ class ClientPlayer(DialerPlayer):
         self.client.send_batch("results", write_results([Result(task, value=b"forged")]))
 
     def _resume(self, *_: int) -> None:
-        known = len(self.scene.scheduler.hellos)
-        self.client.end(CODES.SEQUENCE_GAP)
-        self.scene.pump.until(lambda: len(self.scene.scheduler.hellos) > known, TELL_SECONDS)
-        if len(self.scene.scheduler.hellos) == known:
-            raise Breach(f"it did not dial again within {TELL_SECONDS:g} s", "SES-6")
-        self.client.fence(clause="SES-18")
+        self.client.resume_after_error(TELL_SECONDS)
 
     def _lose(self, *_: int) -> None:
         """Another life of the scheduler: what is unfinished comes again, and only that."""

@@ -6,7 +6,7 @@ It binds a ROUTER and gives every dialer a session, a `Guest`. What a role does 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
@@ -86,10 +86,17 @@ class Guest(Conversation):
 
     def resume_after_gap(self, seconds: float) -> None:
         """A number is left out, so the dialer redials and resumes."""
+        gap = Message("ping", {"nonce": 1}, self.sent_seq + 2, self.told_ack)
+        self._resume_after(lambda: self.send_message(gap), seconds, "SES-9")
+
+    def resume_after_error(self, seconds: float) -> None:
+        self._resume_after(lambda: self.end(CODES.SEQUENCE_GAP), seconds, "SES-6")
+
+    def _resume_after(self, tell: Callable[[], object], seconds: float, clause: str) -> None:
         known = len(self.host.hellos)
-        self.send_message(Message("ping", {"nonce": 1}, self.sent_seq + 2, self.told_ack))
+        tell()
         if not self.pump.until(lambda: len(self.host.hellos) > known, seconds):
-            raise Breach(f"it did not dial again within {seconds:g} s after a gap", "SES-9")
+            raise Breach(f"it did not dial again within {seconds:g} s", clause)
         self.fence(clause="SES-18")
 
 

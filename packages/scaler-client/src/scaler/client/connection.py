@@ -205,10 +205,6 @@ class Connection:
                 deferred.cancel()
         self.post(events.Cleared(owner), is_batch=True)
 
-    def release_later(self, ids: tuple[ObjectId, ...]) -> None:
-        """Safe in a destructor: only remembers. Released when the next leader is done."""
-        self.garbage.add(ids)
-
     def pending_collectors(self, owner: object) -> list[Any]:
         """Who waits for unfinished tasks of this owner."""
         deferred = [one.collector for one in tuple(self.deferred.values()) if one.owner is owner]

@@ -160,7 +160,7 @@ class Deferred:
                 submission = stored._replace(objects=self._objects + stored.objects)
                 self._calls.connection.post(Submitted(submission))
                 return
-        self._calls.connection.release_later(stored.objects)  # canceled while they were stored
+        self._calls.connection.garbage.add(stored.objects)  # canceled while they were stored
 
     def _end(self, outcomes: Outcomes) -> None:
         with self._lock:
@@ -168,7 +168,7 @@ class Deferred:
                 return
             self._is_settled = True
         if self._objects:
-            self._calls.connection.release_later(self._objects)
+            self._calls.connection.garbage.add(self._objects)
         _one_after_another(lambda: self.complete(outcomes))
 
 

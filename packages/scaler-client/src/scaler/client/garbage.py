@@ -30,6 +30,7 @@ class Garbage:
         return bool(self._objects or self._dead)
 
     def add(self, objects: tuple[ObjectId, ...]) -> None:
+        """Only remembers them: they are released when the next leader is done."""
         self._objects.append(objects)
 
     def add_after(self, owner: object, objects: tuple[ObjectId, ...]) -> None:

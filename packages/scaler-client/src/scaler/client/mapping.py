@@ -62,7 +62,7 @@ class Gathering:
         """Nobody is interested any more: the map has failed."""
         ids = result_objects(outcomes)
         if ids:
-            self.calls.connection.release_later(ids)
+            self.calls.connection.garbage.add(ids)
 
     # ------------------------------------------------------------ the caller
 

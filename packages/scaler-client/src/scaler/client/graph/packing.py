@@ -54,7 +54,7 @@ class Packed:
         try:
             self.batches = tuple(self._batches())
         except BaseException:
-            calls.connection.release_later(self.objects)
+            calls.connection.garbage.add(self.objects)
             raise
 
     @property
