@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from scaler import Client
-from scaler.client import explaining
+from scaler.client.futures import explaining
 from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskTimeoutError
 from tests.support import api_tasks, tasks
 from tests.support.clusters import RealCluster

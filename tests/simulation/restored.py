@@ -221,7 +221,7 @@ class Restored:
             self._receive(worker, Returned(b"", is_recall_answer=True))
 
     def _why(self) -> list[str]:
-        from scaler.client.explaining import sentence
+        from scaler.client.futures.explaining import sentence
         from scaler_protocol.messages import Explain
 
         tables = self.core.tables

@@ -12,10 +12,10 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
-from scaler.client import explaining
 from scaler.client.core.actions import Explained, Send
 from scaler.client.core.events import Asked
-from scaler.client.explaining import sentence
+from scaler.client.futures import explaining
+from scaler.client.futures.explaining import sentence
 from scaler_protocol.messages import Capability, Explain, Explanation, TaskHeader
 from scaler_protocol.session import Received
 

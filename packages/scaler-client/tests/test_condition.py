@@ -8,8 +8,8 @@ import threading
 
 from tests.support.waiting import WAIT, eventually
 
-from scaler.client.condition import FutureCondition
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.condition import FutureCondition
 from scaler_protocol.ids import TaskId
 
 

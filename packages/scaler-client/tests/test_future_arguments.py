@@ -56,7 +56,7 @@ def test_values_are_forwarded_unread(client: Client, monkeypatch: pytest.MonkeyP
     made = client.submit(Unreadable)
     concurrent.futures.wait([made], WAIT)
     loaded: list[Any] = []
-    monkeypatch.setattr("scaler.client.parts.values", _counting(loaded))
+    monkeypatch.setattr("scaler.client.submitting.parts.values", _counting(loaded))
     assert client.submit(type, made).result(WAIT) is Unreadable
     assert len(loaded) == 1, "only the final result was read here"
 

@@ -10,7 +10,7 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
-from scaler.client.watch import Watch
+from scaler.client.io.watch import Watch
 
 
 def test_the_answer_wakes_nobody_else(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

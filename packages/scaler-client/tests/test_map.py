@@ -47,8 +47,8 @@ def test_map_makes_large_batches(client: Client, cluster: FakeCluster) -> None:
 
 
 def test_map_reads_its_iterable_as_it_goes(client: Client, cluster: FakeCluster, monkeypatch: Any) -> None:
-    monkeypatch.setattr("scaler.client.mapping.WINDOW_TASKS", 100)
-    monkeypatch.setattr("scaler.client.mapping.LARGEST_BATCH", 20)
+    monkeypatch.setattr("scaler.client.submitting.mapping.WINDOW_TASKS", 100)
+    monkeypatch.setattr("scaler.client.submitting.mapping.LARGEST_BATCH", 20)
     furthest = 0
 
     def numbers() -> Any:
@@ -69,7 +69,7 @@ def test_map_reads_its_iterable_as_it_goes(client: Client, cluster: FakeCluster,
 def test_map_reads_no_more_large_arguments_than_the_storage_is_to_hold(
     client: Client, cluster: FakeCluster, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("scaler.client.mapping.WINDOW_STORED_BYTES", 40 * 100_000)
+    monkeypatch.setattr("scaler.client.submitting.mapping.WINDOW_STORED_BYTES", 40 * 100_000)
     furthest = 0
 
     def arrays() -> Any:

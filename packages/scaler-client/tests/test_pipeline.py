@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler.client.pipeline import LENGTH, Pipeline
+from scaler.client.submitting.pipeline import LENGTH, Pipeline
 from scaler_protocol.ids import ObjectId
 
 

@@ -234,7 +234,7 @@ def test_what_cannot_be_serialized_fails_in_the_callers_line(
 def test_large_functions_are_warned_of_once(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("scaler.client.calls.LARGE_BYTES", 1000)
+    monkeypatch.setattr("scaler.client.submitting.calls.LARGE_BYTES", 1000)
     data = bytes(2000)
     for _ in range(2):
         client.submit(lambda: len(data)).result(WAIT)

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.client import watch
-from scaler.client.watch import Watch, _Descriptors, _new_descriptors, _Selected
+from scaler.client.io import watch
+from scaler.client.io.watch import Watch, _Descriptors, _new_descriptors, _Selected
 
 
 @pytest.mark.parametrize("make", (_new_descriptors, _Selected))

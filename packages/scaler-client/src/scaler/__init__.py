@@ -2,8 +2,8 @@
 
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.progress import progress
 from scaler.client.object_reference import ObjectReference
-from scaler.client.progress import progress
 from scaler.client.serializer.mixins import Serializer
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo

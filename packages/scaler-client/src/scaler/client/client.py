@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from scaler.client import sharing
-from scaler.client.calls import Calls
-from scaler.client.connection import Connection
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.progress import of_map
 from scaler.client.graph.run import GraphRun
-from scaler.client.mapping import MapRun, unpacked
-from scaler.client.named import NamedCalls
+from scaler.client.io import sharing
+from scaler.client.io.connection import Connection
 from scaler.client.object_reference import ObjectReference
-from scaler.client.options import NO_OPTIONS, CallOptions, end_of, options_of, seconds_of
-from scaler.client.progress import of_map
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.mapping import MapRun, unpacked
+from scaler.client.submitting.named import NamedCalls
+from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of, seconds_of
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address

@@ -12,16 +12,16 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.condition import FutureCondition
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
-from scaler.client.parts import deserialized
-from scaler.client.waiting import Waiters, in_event_loop, yielding
+from scaler.client.futures.condition import FutureCondition
+from scaler.client.futures.waiting import Waiters, in_event_loop, yielding
+from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
 from scaler_protocol.ids import TaskId
 
 if TYPE_CHECKING:
-    from scaler.client.connection import Connection
+    from scaler.client.io.connection import Connection
 
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))

@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from scaler.client.explaining import sentence
+from scaler.client.futures.explaining import sentence
 from scaler.monitoring import Subscription
 from scaler.monitoring.asking import answer
 from scaler.top.formats import plain

@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any
 
-from scaler.client.explaining import sentence
+from scaler.client.futures.explaining import sentence
 from scaler.monitoring import ClusterState, Heard
 from scaler.monitoring.watcher import Watcher
 from scaler.ui.model import Model

@@ -16,9 +16,9 @@ from typing import Any
 
 from scaler.client.core import events
 from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
-from scaler.client.core.names import Names
+from scaler.client.core.function_names import Names
 from scaler.client.core.outbox import Outbox
-from scaler.client.core.printed import prefixed
+from scaler.client.core.output import prefixed
 from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result_objects
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table

@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from scaler.client.calls import Calls
 from scaler.client.core.outbox import BATCH_BYTES, BATCH_TASKS
 from scaler.client.core.records import GraphBatch
 from scaler.client.graph.plan import Plan
 from scaler.client.object_reference import ObjectReference
-from scaler.client.options import CallOptions
-from scaler.client.parts import Part
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.options import CallOptions
+from scaler.client.submitting.parts import Part
 from scaler_protocol import codes, columns, values
 from scaler_protocol.expressions import Expression, Keyworded
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, TaskId, new_object_id

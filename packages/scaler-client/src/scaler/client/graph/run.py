@@ -6,7 +6,6 @@ import time
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from scaler.client.calls import Calls
 from scaler.client.core.events import GraphSubmitted
 from scaler.client.core.records import Submission
 from scaler.client.future import ScalerFuture
@@ -14,7 +13,8 @@ from scaler.client.graph.nodes import Reader
 from scaler.client.graph.packing import Packed
 from scaler.client.graph.plan import Plan, plan
 from scaler.client.graph.sparse import sparse_plan
-from scaler.client.options import CallOptions
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.options import CallOptions
 from scaler_protocol.ids import ObjectId
 
 _NO_FUNCTION = ObjectId(b"")

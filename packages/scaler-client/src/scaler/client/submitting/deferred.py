@@ -22,18 +22,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.background import Background
 from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Outcomes, outcome_of
 from scaler.client.future import ScalerFuture
-from scaler.client.parts import Part
+from scaler.client.io.background import Background
+from scaler.client.submitting.parts import Part
 from scaler_protocol import codes, values
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_protocol.raised import portable
 
 if TYPE_CHECKING:
-    from scaler.client.calls import Calls
+    from scaler.client.submitting.calls import Calls
 
 BACKGROUND_BYTES = 1024 * 1024
 """Calls with more than this in them may have to store some of it, for which the IO thread has no time."""

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from scaler.client.connection import Connection
 from scaler.client.core.events import Named, Submitted
 from scaler.client.core.records import Collector, Submission
-from scaler.client.deferred import Deferred
-from scaler.client.functions import FunctionMemory
 from scaler.client.future import ScalerFuture
+from scaler.client.io.connection import Connection
 from scaler.client.object_reference import ObjectReference
-from scaler.client.options import NO_OPTIONS, CallOptions
-from scaler.client.parts import Part, deserialized
-from scaler.client.pipeline import Pipeline
+from scaler.client.objects.storage import StartedPut
 from scaler.client.serializer.mixins import Serializer
-from scaler.client.storage import StartedPut
+from scaler.client.submitting.deferred import Deferred
+from scaler.client.submitting.functions import FunctionMemory
+from scaler.client.submitting.options import NO_OPTIONS, CallOptions
+from scaler.client.submitting.parts import Part, deserialized
+from scaler.client.submitting.pipeline import Pipeline
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values
 from scaler_protocol.ids import ObjectId, TaskId, content_id

@@ -13,12 +13,12 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from scaler.client import errors
-from scaler.client.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.core.events import Submitted, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
-from scaler.client.options import CallOptions
-from scaler.client.pipeline import Pipeline
-from scaler.client.waiting import yielding
+from scaler.client.futures.waiting import yielding
+from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
+from scaler.client.submitting.options import CallOptions
+from scaler.client.submitting.pipeline import Pipeline
 from scaler_protocol import codes, values
 from scaler_protocol.ids import TaskId
 

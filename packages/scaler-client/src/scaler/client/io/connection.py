@@ -24,16 +24,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scaler.client import errors, inherited
-from scaler.client.background import Background
+from scaler.client import errors
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
 from scaler.client.core.records import Outcomes, result_objects
-from scaler.client.explaining import Questions
 from scaler.client.future import ScalerFuture
-from scaler.client.garbage import Garbage
-from scaler.client.storage import Storage
-from scaler.client.watch import Watch
+from scaler.client.futures.explaining import Questions
+from scaler.client.io import forking
+from scaler.client.io.background import Background
+from scaler.client.io.watch import Watch
+from scaler.client.objects.garbage import Garbage
+from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
@@ -45,7 +46,7 @@ from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint
 
 if TYPE_CHECKING:
-    from scaler.client.deferred import Deferred
+    from scaler.client.submitting.deferred import Deferred
 
 _log = logging.getLogger("scaler")
 
@@ -112,7 +113,7 @@ class Connection:
         self.questions = Questions(self)
         self._watch = Watch()
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
-        inherited.note(self)
+        forking.note(self)
 
     def open(self) -> Connection:
         """Returns when the scheduler has welcomed us; raises what says why not."""

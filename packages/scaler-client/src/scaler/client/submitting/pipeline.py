@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from scaler.client.core.records import Submission
-from scaler.client.storage import StartedPut
+from scaler.client.objects.storage import StartedPut
 from scaler_protocol.ids import ObjectId
 
 LENGTH = 16

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from scaler.client.connection import Connection
+from scaler.client.io.connection import Connection
 
 _lock = threading.Lock()
 _connections: dict[tuple[int, str], Connection] = {}

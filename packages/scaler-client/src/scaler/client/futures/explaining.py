@@ -14,7 +14,7 @@ from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import NO_TASK, Capability, Explanation
 
 if TYPE_CHECKING:
-    from scaler.client.connection import Connection
+    from scaler.client.io.connection import Connection
 
 _log = logging.getLogger("scaler")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from scaler.client.background import Background
+from scaler.client.io.background import Background
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
 from scaler_protocol import codes, values
 from scaler_protocol.errors import ObjectNotFound, StorageError

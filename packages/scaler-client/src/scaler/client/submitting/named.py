@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scaler.client.calls import Calls
 from scaler.client.core.events import Named, Submitted
 from scaler.client.future import ScalerFuture
-from scaler.client.options import CallOptions
-from scaler.client.parts import Part
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.options import CallOptions
+from scaler.client.submitting.parts import Part
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskHeader
