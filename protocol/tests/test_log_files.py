@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import multiprocessing
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from scaler_protocol.process import log_files
 from scaler_protocol.process.log_files import DailyFileHandler
 from scaler_protocol.process.logs import JsonFormatter
 
@@ -113,3 +116,101 @@ def test_an_object_a_line() -> None:
         "logger": "scaler.worker",
         "message": "w\u20ac left\n\x1b[2J",
     }
+
+
+class Disk:
+    """Stands for `os` in the module: its disk takes so many bytes more."""
+
+    def __init__(self) -> None:
+        self.room = 1 << 30
+        self.opens = True
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = os.write(descriptor, data[: self.room])
+        self.room -= written
+        return written
+
+    def open(self, *arguments: object) -> int:
+        if not self.opens:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.open(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk()
+    monkeypatch.setattr(log_files, "os", disk)
+    return disk
+
+
+def test_a_full_disk_loses_lines_and_says_so_once(
+    tmp_path: Path, disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.log"
+    handler = DailyFileHandler(str(path))
+    handler.emit(record_at(time.time(), "before"))
+    disk.room = 3  # half of the next line still goes
+    for number in range(5):
+        handler.emit(record_at(time.time(), f"lost {number}"))
+    assert capsys.readouterr().err.count("\n") == 1
+    disk.room = 1 << 30
+    handler.emit(record_at(time.time(), "after"))
+    handler.emit(record_at(time.time(), "and on"))
+    handler.close()
+    lines = path.read_text().splitlines()
+    assert lines == ["before", "los", "5 lines are missing here: the file could not be written", "after", "and on"]
+    assert not capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_made_yet_is_made_when_it_can(
+    tmp_path: Path, disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk.opens = False
+    path = tmp_path / "a.log"
+    handler = DailyFileHandler(str(path))
+    handler.emit(record_at(time.time(), "lost"))
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(path) in said and "No space left on device" in said
+    disk.opens = True
+    handler.emit(record_at(time.time(), "after"))
+    handler.close()
+    assert path.read_text() == "1 line is missing here: the file could not be written\nafter\n"
+
+
+def test_a_directory_that_goes_away_stops_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    handler = DailyFileHandler(str(directory / "a.log"))
+    shutil.rmtree(directory)
+    handler.emit(record_at(time.time(), "lost"))
+    directory.mkdir()
+    handler.emit(record_at(time.time(), "after"))
+    handler.close()
+    assert (directory / "a.log").read_text().endswith("written\nafter\n")
+
+
+def test_a_file_that_is_opened_late_is_made_for_its_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    day = old_file(path, "yesterday\n")
+    handlers = [DailyFileHandler(str(tmp_path / name), opens_late=True) for name in ("a.log", "b.log")]
+    handlers[0].emit(record_at(time.time(), "today"))
+    for handler in handlers:
+        handler.close()
+    assert path.read_text() == "today\n" and (tmp_path / f"a.log.{day}").read_text() == "yesterday\n"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_device_is_never_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[object] = []
+    handler = DailyFileHandler("/dev/full")
+    monkeypatch.setattr(log_files, "os", disk := Disk())
+    disk.link = disk.unlink = lambda *names: moved.append(names)  # type: ignore[attr-defined]
+    handler.emit(record_at(time.time() + 2 * DAY_SECONDS, "lost"))
+    handler.close()
+    assert not moved

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import logging
 import os
 import re
@@ -103,6 +105,36 @@ def test_logging_to_several_paths(tmp_path, capsys, root_logger):
     written = (tmp_path / "log-7").read_text()
     assert written == capsys.readouterr().out
     assert written.count("\n") == 1 and "]" in written and written.endswith(": but this\n")
+
+
+def test_a_process_of_several_that_says_nothing_leaves_no_file(tmp_path, root_logger):
+    setup_logging(LoggingOptions((str(tmp_path / "log"), os.devnull)), path_suffix="-7")
+    assert not list(tmp_path.iterdir()) and not os.path.exists(f"{os.devnull}-7")
+    logging.info("now")
+    assert (tmp_path / "log-7").read_text().endswith(": now\n")
+    assert not os.path.exists(f"{os.devnull}-7")
+
+
+class FullStream(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_stream_that_cannot_be_written_is_quiet(capsys, monkeypatch, root_logger):
+    monkeypatch.setattr(sys, "stdout", FullStream())
+    setup_logging(LoggingOptions())
+    logging.error("lost")
+    assert not capsys.readouterr().err
+    logging.error("%d", "no number")
+    assert "TypeError" in capsys.readouterr().err, "a mistake in the program is still told"
+
+
+def test_a_stream_that_was_closed_is_quiet(capsys, monkeypatch, root_logger):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    setup_logging(LoggingOptions())
+    sys.stdout.close()
+    logging.error("lost")
+    assert not capsys.readouterr().err
 
 
 def test_the_first_line_names_the_paths(capsys, root_logger):

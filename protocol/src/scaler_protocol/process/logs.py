@@ -10,6 +10,7 @@ import logging
 import logging.config
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -89,30 +90,50 @@ class JsonFormatter(logging.Formatter):
 FORMATS: dict[str, type[logging.Formatter]] = {"text": LineFormatter, "json": JsonFormatter}
 
 
+class StreamHandler(logging.StreamHandler[Any]):
+    """A stream that cannot be written, because it is closed or its disk is full, loses lines and nothing else. Else
+    logging would write a traceback for each line."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        if not isinstance(sys.exc_info()[1], OSError | ValueError):
+            super().handleError(record)
+
+
 def setup_logging(options: LoggingOptions, path_suffix: str = "") -> None:
-    """Point the root logger at `options.paths` and say so. `path_suffix` goes behind file names, never behind streams:
-    several processes that were given the same options each write a file of their own."""
+    """Point the root logger at `options.paths`, and log which these are.
+
+    With a `path_suffix`, which goes behind the names of files, never of streams and devices, several processes that
+    were given the same options each write a file of their own. Then a file is made for the first line in it, and
+    there is no line that names the paths: a process that has nothing to say leaves no file.
+    """
     if options.config_file is not None:
         _load_config_file(options.config_file)
         logging.info("logging from %s", options.config_file)
         return
     if options.level.upper() not in LEVELS:
         raise UsageError(f"there is no logging level {options.level!r}; choose one of: {', '.join(LEVELS)}")
-    paths = tuple(path if path in _STREAMS else path + path_suffix for path in options.paths)
-    handlers = [_handler(path) for path in paths]
+    paths = tuple(path + path_suffix if _is_file(path) else path for path in options.paths)
+    handlers = [_handler(path, opens_late=bool(path_suffix)) for path in paths]
     formatter = FORMATS[options.format]()
     for handler in handlers:
         handler.setFormatter(formatter)
     _replace_root_handlers(handlers)
     logging.getLogger().setLevel(LEVELS[options.level.upper()])
-    logging.info("logging to %r", paths)
+    if not path_suffix:
+        logging.info("logging to %r", paths)
 
 
-def _handler(path: str) -> logging.Handler:
+def _is_file(path: str) -> bool:
+    """Not a stream, and not a device such as /dev/null."""
+    path = os.path.expanduser(path)
+    return path not in _STREAMS and (os.path.isfile(path) or not os.path.exists(path))
+
+
+def _handler(path: str, *, opens_late: bool) -> logging.Handler:
     if path in _STREAMS:
-        return logging.StreamHandler(getattr(sys, _STREAMS[path]))
+        return StreamHandler(getattr(sys, _STREAMS[path]))
     try:
-        return daily_file_handler(os.path.expanduser(path))
+        return daily_file_handler(os.path.expanduser(path), opens_late=opens_late)
     except OSError as error:
         raise UsageError(f"cannot log to {path}: {error.strerror or error}; give another --logging-paths") from None
 
@@ -121,7 +142,8 @@ def _replace_root_handlers(handlers: list[logging.Handler]) -> None:
     root = logging.getLogger()
     for handler in root.handlers[:]:
         root.removeHandler(handler)
-        handler.close()
+        with suppress(OSError):  # what it could not write it cannot write now
+            handler.close()
     for handler in handlers:
         root.addHandler(handler)
 

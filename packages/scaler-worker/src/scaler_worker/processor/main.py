@@ -90,8 +90,8 @@ def _seed_numpy() -> None:
 
 
 def _log_to_own_files(options: LoggingOptions) -> None:
-    """Files get the process id behind their names, so that two processes never rotate one. What only goes to streams,
-    or where a configuration file says, goes on there as it is."""
+    """Files get the process id behind their names, so that a task's lines can be told from those of others. What only
+    goes to streams, or where a configuration file says, goes on there as it is."""
     if options.config_file is None and not options.is_streams_only:
         setup_logging(options, path_suffix=f"-{os.getpid()}")
 
