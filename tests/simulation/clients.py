@@ -85,6 +85,7 @@ class ClientNode(Node):
         self._events: list[events.ProgramEvent] = []
         self._fetches: dict[int, tuple[Message, Callable[[bytes | None], None]]] = {}
         self._request_id = 0
+        self._graph_count = 0
         self._is_leaving = False
         self.has_left = False
         self.wake()
@@ -117,7 +118,9 @@ class ClientNode(Node):
 
     def submit_graph(self, size: int, *, is_quick: bool) -> None:
         rng = self.world.rng
-        graph_id = GraphId(rng.randbytes(16))
+        self._graph_count += 1
+        # Every client counts from one, so clients have graphs of the same id: a graph belongs to its client (SCH-18).
+        graph_id = GraphId(self._graph_count.to_bytes(16, "little"))
         calls: list[Call] = []
         shape = rng.choice(("any", "chain", "tree"))
         kinds = ("quick",) * 30 + ("large", "fail", "crash") if is_quick else ("echo", "echo", "large", "slow", "fail")

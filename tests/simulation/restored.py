@@ -78,20 +78,19 @@ class Restored:
     # ------------------------------------------------------------ as it was
 
     def _restore(self) -> None:
-        open_graphs: set[str] = set()
+        open_graphs: set[tuple[str, str]] = set()
         for line in self._by_kind.get("client", []):
             self._join(line["id"], codes.ROLE_CLIENT, WorkerOffer())
-            open_graphs.update(line["open_graphs"])
+            open_graphs.update((line["id"], graph_id) for graph_id in line["open_graphs"])
             for graph_id in line["open_graphs"]:  # also of one whose tasks have all ended so far
-                self.core.tables.clients[PeerId(_id(line["id"]))].graphs[GraphId(_id(graph_id))] = None
-                self.core.tables.dependencies.open(GraphId(_id(graph_id)))
+                self.core.tables.clients[PeerId(_id(line["id"]))].graphs[GraphId(_id(graph_id))] = {}
         workers = [self._restore_worker(line) for line in self._by_kind.get("worker", [])]
         self._restore_kept()
         for line in self._by_kind.get("abandoned", []):
             self._restore_abandoned(line, workers[line["worker"]])
         batches = self._by_kind.get("batch", [])
         for batch in batches:
-            is_sealed = batch["header"].get("graph_id", "") not in open_graphs
+            is_sealed = (batch["client"], batch["header"].get("graph_id", "")) not in open_graphs
             self._receive(_id(batch["client"]), _submit(batch, is_sealed=is_sealed))
         tables = self.core.tables
         tables.drain()
@@ -129,8 +128,8 @@ class Restored:
                 kept = Kept(ended, line["value_kind"], bytes(line["bytes"]), line["is_wanted"])
                 task_id = TaskId(_id(line["id"]))
                 tables.dependencies.kept[task_id] = kept
-                if header.graph_id in tables.dependencies.open_graphs:
-                    tables.dependencies.open_graphs[header.graph_id][task_id] = None
+                if header.graph_id in client.graphs:
+                    client.graphs[header.graph_id][task_id] = None
 
     def _restore_abandoned(self, line: Json, worker: Worker) -> None:
         """A task of a client that has gone, or that was submitted again: only its worker still has it."""

@@ -129,6 +129,37 @@ def test_an_unsealed_graph_keeps_results_for_the_batches_to_come(story: Story) -
     assert not story.core.tables.dependencies.kept
 
 
+def test_a_graph_is_sealed_by_its_own_client_only(story: Story) -> None:
+    """Three clients have chosen one graph id: each has a graph of its own. (SCH-18)"""
+    for name in ("c", "d", "e"):
+        story.client(name)
+    story.worker("w")
+    story.submit_graph("c", {"a": []}, sealed=False)
+    story.submit_graph("d", {"x": []}, sealed=False)
+    story.settle()
+    story.results("w", ["a", "x"])
+    story.settle()
+    story.submit_graph("e", {"y": []})
+    story.lost("d")
+    assert "storage <- ReleaseOwner of d" in story.settle()
+    story.submit_graph("c", {"b": ["a"]}, sealed=False)
+    assert story.settle() == ["w <- Dispatch b with a"]
+    story.results("w", ["b", "y"])
+    story.submit_graph("c", {"last": ["b"]})
+    assert "w <- Dispatch last with b" in story.settle()
+    story.results("w", ["last"])
+    story.settle()
+    assert not story.core.tables.dependencies.kept
+
+
+def test_watchers_see_the_graphs_of_two_clients_as_two(story: Story) -> None:
+    story.client("d")
+    story.submit_graph("c", {"a": []})
+    story.submit_graph("d", {"x": [], "y": ["x"]})
+    shapes = story.core.graph_shapes().graphs
+    assert [(shape.client_id, shape.task_count) for shape in shapes] == [(peer("c"), 1), (peer("d"), 2)]
+
+
 def test_a_late_batch_of_a_graph_hears_of_an_early_failure(story: Story) -> None:
     story.worker("w")
     story.submit_graph("c", {"a": []}, sealed=False)

@@ -193,6 +193,31 @@ def results_are_kept_until_the_graph_is_sealed(scene: Scene) -> None:
     client.expect_error(CODES.BAD_GRAPH, ref_seq=seq, fatal=False, clause="SCH-16")
 
 
+@case("SCH-18")
+def a_graph_is_sealed_by_its_own_client_only(scene: Scene) -> None:
+    """Another client chooses the same graph id: what it submits, and that it leaves, concerns its own graph."""
+    worker, client = scene.worker(credit=9), scene.client()
+    stranger, leaver = scene.client(), scene.client()
+    graph = new_id()
+    (one,) = client.submit(1, sealed=False, graphId=graph)
+    scene.settle(client, worker)
+    worker.finish(*worker.expect_dispatch(1), value=b"kept")
+    scene.settle(worker, client)
+    client.expect_status(one, CODES.STATUS_SUCCESS)
+    client.acknowledge()
+    leaver.submit(1, sealed=False, graphId=graph)
+    stranger.submit(1, sealed=True, graphId=graph)
+    leaver.leave()
+    scene.settle(stranger, worker)
+    worker.finish(*[task for task in worker.dispatched() if task.header["client"] == stranger.peer_id])
+    scene.settle(worker, stranger)
+    (second,) = client.submit([after(client, one)], sealed=False, graphId=graph)
+    scene.settle(client, worker)
+    client.expect_nothing("its graph is not sealed: another client's batch, and its end, say nothing of it")
+    given = [task for task in worker.dispatched() if task.id == second.id]
+    scene.equal([task.inputs.get(one.id) for task in given], [(CODES.KIND_INLINE, b"kept")], "the inputs of the second")
+
+
 @case("SCH-19", "SCH-18")
 def a_failure_of_an_unsealed_graph_is_kept_too(scene: Scene) -> None:
     worker, client = scene.worker(credit=5), scene.client()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.codes import KIND_OBJECT, STATUS_SUCCESS
-from scaler_protocol.ids import GraphId, ObjectId, TaskId
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_scheduler.core.chunk import Chunk, Inputs
 
 #: tasks that can run now, by chunk
@@ -57,19 +57,14 @@ class Dependencies:
         #: task -> how many unfinished tasks depend on it
         self.users: Counter[TaskId] = Counter()
         self.kept: dict[TaskId, Kept] = {}
-        #: graphs of which more batches may follow -> their kept results
-        self.open_graphs: dict[GraphId, dict[TaskId, None]] = {}
-
-    def open(self, graph_id: GraphId) -> None:
-        self.open_graphs.setdefault(graph_id, {})
 
     def has_use_for(self, task_id: TaskId, chunk: Chunk) -> bool:
-        """Its result is an input of others, or may become one."""
-        return task_id in self.users or chunk.header.graph_id in self.open_graphs
+        """Its result is an input of others, or may become one: its client has not sealed its graph."""
+        return task_id in self.users or chunk.header.graph_id in chunk.client.graphs
 
     def keep(self, task_id: TaskId, kept: Kept) -> None:
         self.kept[task_id] = kept
-        graph = self.open_graphs.get(kept.chunk.header.graph_id)
+        graph = kept.chunk.client.graphs.get(kept.chunk.header.graph_id)
         if graph is not None:
             graph[task_id] = None
 
@@ -134,16 +129,15 @@ class Dependencies:
                 unused.append(other)
         return self._forget(unused)
 
-    def seal(self, graph_id: GraphId) -> list[tuple[Chunk, ObjectId]]:
-        """No further batch of this graph follows: what is kept without a user goes."""
-        ended = self.open_graphs.pop(graph_id, {})
+    def sealed(self, ended: Iterable[TaskId]) -> list[tuple[Chunk, ObjectId]]:
+        """No further batch of their graph follows: those of these kept results that nothing uses are forgotten."""
         return self._forget([task_id for task_id in ended if task_id not in self.users])
 
     def _forget(self, unused: Iterable[TaskId]) -> list[tuple[Chunk, ObjectId]]:
         objects = []
         for task_id in unused:
             kept = self.kept.get(task_id)
-            if kept is None or (self.open_graphs and kept.chunk.header.graph_id in self.open_graphs):
+            if kept is None or kept.chunk.header.graph_id in kept.chunk.client.graphs:
                 continue
             del self.kept[task_id]
             if kept.kind == KIND_OBJECT and not kept.is_wanted:

@@ -93,11 +93,10 @@ def _check_dependencies(tables: Tables) -> None:
         chunk = place.held[task_id] if isinstance(place, Worker) else place
         users.update(chunk.dependencies(chunk.index_of[task_id]))
     assert dependencies.users == users, "the counts of users of results are wrong"
-    open_graphs = {graph_id for client in tables.clients.values() for graph_id in client.graphs}
-    assert dependencies.open_graphs.keys() == open_graphs, "graphs are open that no client has open"
     for task_id, kept in dependencies.kept.items():
-        is_needed = task_id in users or kept.chunk.header.graph_id in open_graphs
-        assert is_needed, "a result is kept for nobody"
+        graph = kept.chunk.client.graphs.get(kept.chunk.header.graph_id)
+        assert task_id in users or graph is not None, "a result is kept that nothing depends on"
+        assert graph is None or task_id in graph, "a graph does not list a result that is kept for it"
     missing: Counter[TaskId] = Counter()
     for dependents in dependencies.dependents.values():
         assert dependents, "somebody waits for what is listed"
@@ -119,6 +118,6 @@ def is_empty(core: SchedulerCore) -> bool:
     remembered = (
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
         tables.canceling, tables.abandoned, tables.children, dependencies.waiting, dependencies.dependents,
-        dependencies.users, dependencies.kept, dependencies.open_graphs,
+        dependencies.users, dependencies.kept,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready)

@@ -25,8 +25,8 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     client.is_gone = True
     del tables.clients[client.peer_id]
     endings.abandon_all(tables, list(cancellation.unfinished_ids(tables, client)))
-    for graph_id in client.graphs:
-        tables.release(tables.dependencies.seal(graph_id))
+    while client.graphs:
+        tables.release(tables.dependencies.sealed(client.graphs.popitem()[1]))
     tables.forget_peer(client.peer_id)
     if not is_replaced:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))

@@ -22,24 +22,23 @@ WAITING, QUEUED, DISPATCHED, CANCELING, ENDED = range(5)
 
 
 def shapes(tables: Tables) -> GraphShapes:
-    found: dict[GraphId, list[Chunk]] = {}
+    found: dict[tuple[Client, GraphId], list[Chunk]] = {}
     left = CHUNKS_LIMIT
     for client in tables.clients.values():
         for chunk in islice(client.chunks, left):
             left -= 1
-            graph_id = chunk.header.graph_id
-            if graph_id and (graph_id in found or len(found) < GRAPHS_LIMIT):
-                found.setdefault(graph_id, []).append(chunk)
+            graph = (client, chunk.header.graph_id)
+            if chunk.header.graph_id and (graph in found or len(found) < GRAPHS_LIMIT):
+                found.setdefault(graph, []).append(chunk)
     share = TASKS_LIMIT // max(1, len(found))
-    return GraphShapes(graphs=tuple(_shape(tables, graph_id, chunks, share) for graph_id, chunks in found.items()))
+    return GraphShapes(graphs=tuple(_shape(tables, *graph, chunks, share) for graph, chunks in found.items()))
 
 
-def _shape(tables: Tables, graph_id: GraphId, chunks: list[Chunk], limit: int) -> GraphShape:
+def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk], limit: int) -> GraphShape:
     nodes = list(islice(_nodes(chunks), limit))
     place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
     needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
     functions = [chunk.function_id(index) for chunk, index in nodes]
-    client: Client = chunks[0].client
     return GraphShape(
         graph_id=graph_id,
         client_id=client.peer_id,

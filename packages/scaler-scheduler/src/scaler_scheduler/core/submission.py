@@ -154,8 +154,7 @@ def _track_graph(tables: Tables, client: Client, batch: Submit) -> None:
     if not graph_id:
         return
     if batch.is_graph_sealed:
-        client.graphs.pop(graph_id, None)
-        tables.release(tables.dependencies.seal(graph_id))
+        ended = client.graphs.pop(graph_id, {})
+        tables.release(tables.dependencies.sealed(ended))
     else:
-        client.graphs[graph_id] = None
-        tables.dependencies.open(graph_id)
+        client.graphs.setdefault(graph_id, {})

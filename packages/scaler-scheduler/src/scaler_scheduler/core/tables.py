@@ -68,8 +68,8 @@ class Client:
         self.payload_limit = limits.payload_frame_bytes
         #: chunks with unfinished tasks, oldest first
         self.chunks: dict[Chunk, None] = {}
-        #: graphs that this client has not sealed
-        self.graphs: dict[GraphId, None] = {}
+        #: graphs that this client has not sealed -> their ended tasks whose results are kept (SCH-18)
+        self.graphs: dict[GraphId, dict[TaskId, None]] = {}
         self.unfinished_count = 0
         self.is_gone = False
         self._last_header = self._own_header = TaskHeader(client=peer_id)
