@@ -18,7 +18,7 @@ from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage, until
 
 ANSWER_SECONDS = 10.0
-"""A cancel is answered within the grace of 1 s and the time it takes to kill a processor, on a busy machine."""
+"""A canceled task is over within the grace of 1 s and the time it takes to kill a processor, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_task_that_computes(client: Client, tmp_path: Path) -> None:
 def test_a_task_that_swallows_everything(client: Client, tmp_path: Path) -> None:
     """It is killed after the grace."""
     seconds = runs_until_canceled(client, tmp_path / "log", lambda log: client.submit(tasks.swallow_after_note, log))
-    print(f"{seconds:6.2f} s  until a task that cannot be interrupted is canceled")
+    print(f"{seconds:6.2f} s  until the place of a task that cannot be interrupted is free")
     assert seconds >= 0.9, "it had its grace"
 
 
@@ -137,22 +137,19 @@ def test_canceled_while_a_scheduler_is_away(stage: Stage, tmp_path: Path) -> Non
     cluster.wait_until_empty()
 
 
-def is_canceled(future: Any) -> float:
-    begun_at = time.monotonic()
-    assert future.cancel()
-    seconds = time.monotonic() - begun_at
-    assert seconds < ANSWER_SECONDS and future.cancelled() and future.done()
+def is_canceled(future: Any) -> None:
+    assert future.cancel() and future.cancelled() and future.done()
     with pytest.raises(CancelledError):
         future.result(0)
-    return seconds
 
 
 def runs_until_canceled(client: Client, log: Path, start: Callable[[str], Any]) -> float:
     future = start(str(log))
     has_begun(log)
-    seconds = is_canceled(future)
-    assert client.submit(tasks.square, 5).result(WAIT) == 25, "the only place is free again"
-    return seconds
+    begun_at = time.monotonic()
+    is_canceled(future)
+    assert client.submit(tasks.square, 5).result(ANSWER_SECONDS) == 25, "the only place is free again"
+    return time.monotonic() - begun_at
 
 
 def has_begun(log: Path, count: int = 1) -> None:

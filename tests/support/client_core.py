@@ -11,6 +11,7 @@ from scaler.client.core.actions import (
 from scaler.client.core.core import ClientCore
 from scaler.client.core.events import (
     FLUSH,
+    TICKED,
     Event,
     Submitted,
 )
@@ -18,6 +19,7 @@ from scaler.client.core.records import Outcomes, Submission
 from scaler_protocol import codes, columns
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
+    Cancel,
     CancelReply,
     Hello,
     Limits,
@@ -117,6 +119,15 @@ class Told:
         messages = [action.message for action in actions if isinstance(action, Send)]
         assert len(messages) == len(actions)
         assert all(isinstance(message, Submit) for message in messages)
+        return messages  # type: ignore[return-value]
+
+    def gathered(self) -> list[Cancel]:
+        """The Cancels that leave when no further one is asked for."""
+        deadline = self.core.next_deadline()
+        assert deadline is not None, "nothing was gathered"
+        self.now = max(self.now, deadline)
+        messages = [action.message for action in self(TICKED) if isinstance(action, Send)]
+        assert all(isinstance(message, Cancel) for message in messages)
         return messages  # type: ignore[return-value]
 
     def submit(self, *submissions: Submission) -> None:

@@ -36,12 +36,10 @@ from scaler.client.core.actions import (
     Release,
     Send,
 )
-from scaler.client.core.core import CANCEL_ANSWER_SECONDS
 from scaler.client.core.events import (
     FLUSH,
     TICKED,
     CancelRequested,
-    Cleared,
     GraphSubmitted,
     Left,
     Numbered,
@@ -155,74 +153,6 @@ def test_printed_text_is_passed_on_with_where_it_comes_from() -> None:
         Print(1, "[worker w1, task 258] hello\n[worker w1, task 258] world\n")
     ]
     assert Told()(Received(SERVER, 1, TaskLog(log_id, 2, "\n"))) == [Print(2, "[task 258] \n")]
-
-
-# ---------------------------------------------------------------- canceling
-
-
-def test_what_nobody_knows_of_is_canceled_at_once() -> None:
-    told = Told()
-    told.submit(call("a"), call("b"))
-    assert completions(told(CancelRequested((task("a"),)))) == {task("a"): codes.STATUS_CANCELED}
-    assert [names_in(message) for message in told.sent()] == [["b"]]
-
-
-def test_what_is_sent_is_canceled_by_the_answer() -> None:
-    told = Told()
-    told.submit(call("a", "b"))
-    told.sent()
-    assert told(CancelRequested((task("a"),), 2.0)) == [Send(Cancel(task("a"), grace_seconds=2.0))]
-    assert told(CancelRequested((task("a"),))) == [], "asked once is asked"
-    assert completions(told(answered(codes.CANCEL_CANCELED, "a"))) == {task("a"): codes.STATUS_CANCELED}
-    assert told(ended("a", codes.STATUS_CANCELED)) == []
-
-
-def test_or_by_the_result_that_says_so() -> None:
-    told = Told()
-    told.submit(call("a"))
-    told.sent()
-    told(CancelRequested((task("a"),)))
-    assert completions(told(ended("a", codes.STATUS_CANCELED))) == {task("a"): codes.STATUS_CANCELED}
-    assert told(answered(codes.CANCEL_CANCELED, "a")) == []
-
-
-def test_too_late_leaves_the_task_to_its_result() -> None:
-    told = Told()
-    told.submit(call("a"))
-    told.sent()
-    told(CancelRequested((task("a"),)))
-    assert told(answered(codes.CANCEL_TOO_LATE, "a")) == []
-    assert completions(told(succeeded("a"))) == {task("a"): codes.STATUS_SUCCESS}
-
-
-@pytest.mark.parametrize("outcome", [codes.CANCEL_UNKNOWN, 99])
-def test_unknown_and_unheard_of_answers_end_the_task(outcome: int) -> None:
-    told = Told()
-    told.submit(call("a"))
-    told.sent()
-    told(CancelRequested((task("a"),)))
-    assert completions(told(answered(outcome, "a"))) == {task("a"): codes.STATUS_CANCELED}
-
-
-def test_a_cancel_without_answer_ends_by_itself() -> None:
-    told = Told()
-    told.submit(call("a"))
-    told.sent()
-    told(CancelRequested((task("a"),), 1.0))
-    told.now += 1.0 + CANCEL_ANSWER_SECONDS
-    assert told.core.next_deadline() == told.now
-    assert completions(told(TICKED)) == {task("a"): codes.STATUS_CANCELED}
-    assert told.core.next_deadline() is None
-
-
-def test_clear_ends_the_tasks_of_one_owner() -> None:
-    told, me, other = Told(), object(), object()
-    told.submit(call("a", owner=me), call("b", owner=other))
-    told.sent()
-    told.submit(call("c", owner=me))
-    actions = told(Cleared(me))
-    assert completions(actions) == {task("c"): codes.STATUS_CANCELED}
-    assert actions[-1] == Send(Cancel(task("a"), grace_seconds=1.0))
 
 
 # ---------------------------------------------------------------- sessions that end
@@ -416,10 +346,12 @@ def test_canceling_one_node_cancels_the_graph() -> None:
     told = Told()
     told(graph(("a", "", False), ("b", "a", True), ("c", "a", True)))
     told.sent()
-    assert told(CancelRequested((task("c"),))) == [Send(Cancel(task("a") + task("b") + task("c"), grace_seconds=1.0))]
-    done = completions(told(answered(codes.CANCEL_CANCELED, "a", "b", "c")))
+    done = completions(told(CancelRequested((task("c"),))))
     assert done == {task("b"): codes.STATUS_CANCELED, task("c"): codes.STATUS_CANCELED}
     assert told.core.is_idle
+    assert told.gathered() == [Cancel(task("a") + task("b") + task("c"), grace_seconds=1.0)]
+    assert told(answered(codes.CANCEL_CANCELED, "a", "b", "c")) == []
+    assert told(ended("b", codes.STATUS_SUCCESS, codes.KIND_OBJECT, OBJECT)) == [Release((OBJECT,))], "it came too late"
 
 
 def test_a_successor_gets_the_whole_graph() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.futures.condition import FutureCondition
-from scaler.client.futures.waiting import Waiters, in_event_loop, yielding
+from scaler.client.futures.waiting import Waiters, yielding
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
-
-CANCEL_SECONDS = 60.0
-"""How long `cancel` waits for its answer; the core answers in the scheduler's stead before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +173,21 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         return self._state in _ENDED and self._state != _FINISHED
 
     def cancel(self, timeout: float | None = None) -> bool:
-        """End the task, also when it runs. Waits for the answer; False when the task has ended otherwise.
+        """End the task, also when it runs. True: it has no result and will never have one. False: it has ended.
 
-        In the thread of an event loop, which must not wait, it only asks: True means that it will be answered.
+        The future is canceled at once, and a result that is on its way is dropped. Nothing is waited for, because
+        cancels that follow one another leave together: else the place that one frees would go to the next task to be
+        canceled. With a timeout it waits so long for the answer of the cluster, and a result that comes first stands.
         """
         if self._state in _ENDED:
             return self._state != _FINISHED
         assert self._connection is not None, "only futures that are finished from the start have no connection"
         self._connection.cancel((self._task_id,))
-        if timeout is None and in_event_loop():
-            return True
+        if timeout is None:
+            self._finish(outcome_of(self._task_id, codes.STATUS_CANCELED))
+            return self.cancelled()
         try:
-            self._wait(CANCEL_SECONDS if timeout is None else timeout)
+            self._wait(timeout)
         except (CancelledError, concurrent.futures.TimeoutError):
             pass
         return self.cancelled()
@@ -216,14 +216,20 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         """The task has ended. In the IO thread, or whichever leads: nothing here may wait or run user code."""
         if type(outcomes.payload) is not bytes:  # but a view of a message with many others
             outcomes = outcomes._replace(payload=bytes(outcomes.payload))
+        if not self._finish(outcomes) and outcomes.kinds:
+            # The program has canceled it, and the result was on its way: nobody will ever fetch it. (OWN-10)
+            assert self._connection is not None
+            self._connection.garbage.add(result_objects(outcomes))
+
+    def _finish(self, outcomes: Outcomes) -> bool:
+        """End, and tell those who wait. False: it has ended before."""
         with _guard:
             audience = self._audience
             if audience is None:  # whoever comes now finds that it has ended
-                self._end(outcomes)
-                return
+                return self._end(outcomes)
         with audience.condition:
             if not self._end(outcomes):
-                return
+                return False
             borrowers, audience.borrowers = audience.borrowers, ()
             for waiter in audience.waiters:
                 _tell(waiter, _status(outcomes), self)
@@ -231,6 +237,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         for take in borrowers:
             take(outcomes)
         self._invoke_callbacks()
+        return True
 
     def _end(self, outcomes: Outcomes) -> bool:
         """False: it has ended before."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from scaler.client.core import events
 from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
+from scaler.client.core.canceling import Cancels
 from scaler.client.core.function_names import Names
 from scaler.client.core.outbox import Outbox
 from scaler.client.core.output import prefixed
@@ -39,12 +40,6 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 
-CANCEL_ANSWER_SECONDS = 30.0
-"""How long beyond its grace a Cancel waits for its answer, before the task ends canceled without one. (CAN-2)"""
-
-CANCEL_IDS = 65_536
-"""Ids in one Cancel: a mebibyte, well below the limit of an envelope."""
-
 NUMBERED_BATCHES = 256
 """A refusal comes within a round trip; so many batches are not on their way at once."""
 
@@ -55,8 +50,7 @@ class ClientCore:
         self._table = Table()
         self._outbox = Outbox()
         self._names = Names()
-        #: tasks whose Cancel is sent, and until when its answer is waited for; all are pending
-        self._canceling: dict[TaskId, float] = {}
+        self._cancels = Cancels()
         self._limits = Limits()
         self._is_open = False
         #: somebody tries to reach the scheduler; false after a Rejected, until something is submitted
@@ -102,11 +96,10 @@ class ClientCore:
         return self._handlers[type(event)](event, now)
 
     def next_deadline(self) -> float | None:
-        if not self._canceling:
-            return self._give_up_at
-        # Cancels wait equally long but for their grace, so the oldest is near enough the first to expire.
-        oldest_cancel = next(iter(self._canceling.values()))
-        return oldest_cancel if self._give_up_at is None else min(oldest_cancel, self._give_up_at)
+        cancel_at = self._cancels.next_deadline()
+        if cancel_at is None or self._give_up_at is None:
+            return self._give_up_at if cancel_at is None else cancel_at
+        return min(cancel_at, self._give_up_at)
 
     # ------------------------------------------------------------ questions
 
@@ -150,34 +143,42 @@ class ClientCore:
         return [] if self._is_open else self._seek(now)
 
     def _on_cancel_requested(self, event: events.CancelRequested, now: float) -> list[Action]:
-        """Ends at once what nobody else knows of, and asks the scheduler to end the rest."""
+        """Ends at once what was not sent yet, and graphs. A Cancel for the rest leaves when no more are asked for."""
         local: list[TaskId] = []
         remote: list[TaskId] = []
         graphs: dict[Graph, None] = {}
-        deadline = now + event.grace_seconds + CANCEL_ANSWER_SECONDS
-        for task_id in self._table.with_their_graphs(event.ids):
-            entry = self._table.pending[task_id]
-            if entry.state is State.QUEUED:
-                local.append(task_id)
-            elif task_id not in self._canceling:
-                self._canceling[task_id] = deadline
-                if entry.graph is None:
-                    remote.append(task_id)
-                else:
-                    graphs[entry.graph] = None
-        actions = self._complete_all(local, codes.STATUS_CANCELED)
-        for begin in range(0, len(remote), CANCEL_IDS):
-            ids = columns.join_ids(remote[begin : begin + CANCEL_IDS])
-            actions.append(Send(Cancel(ids=ids, grace_seconds=event.grace_seconds)))
+        for task_id in dict.fromkeys(event.ids):
+            entry = self._table.pending.get(task_id)
+            if entry is None or task_id in self._cancels.waiting:
+                continue
+            if entry.graph is not None:
+                graphs[entry.graph] = None
+            else:
+                (local if entry.state is State.QUEUED else remote).append(task_id)
+        if remote:
+            self._cancels.ask(remote, columns.join_ids(remote), event.grace_seconds, now)
+        actions: list[Action] = []
         for graph in graphs:
+            self._cancel_graph(graph, event.grace_seconds, now, actions)
+        return actions + self._complete_all(local, codes.STATUS_CANCELED)
+
+    def _cancel_graph(self, graph: Graph, grace_seconds: float, now: float, actions: list[Action]) -> None:
+        """All of it ends here and now (CAN-6); what comes of it later is dropped like the results of a failed graph."""
+        if graph.is_sent:
             graph.is_canceling = True
-            actions += _cancels(graph, event.grace_seconds)
-        return actions
+            column = b"".join([batch.message.ids for batch in graph.batches])
+            self._cancels.ask((), column, grace_seconds, now)
+        canceled = bytes((codes.STATUS_CANCELED,)), bytes((codes.KIND_NONE,)), (0,)
+        self._fail_graph(graph, Outcomes((), *canceled), actions)
+
+    def _send_cancels(self) -> list[Action]:
+        return [Send(message) for message in self._cancels.take()]
 
     def _on_cleared(self, event: events.Cleared, now: float) -> list[Action]:
         pending = self._table.pending
         ids = tuple(task_id for task_id, entry in pending.items() if entry.submission.owner is event.owner)
-        return self._on_cancel_requested(events.CancelRequested(ids, event.grace_seconds), now)
+        actions = self._on_cancel_requested(events.CancelRequested(ids, event.grace_seconds), now)
+        return actions + self._send_cancels()
 
     def _on_shutdown_requested(self, event: events.ShutdownRequested, now: float) -> list[Action]:
         self._awaits_shutdown = True
@@ -189,6 +190,7 @@ class ClientCore:
         return [Send(Explain(event.request_id, event.task_id))]
 
     def _on_left(self, event: events.Left, now: float) -> list[Action]:
+        self._cancels.forget_unsent()  # the goodbye ends all tasks of this client
         if event.text:
             return self._give_up(event.text)
         self._outbox.clear()
@@ -224,12 +226,8 @@ class ClientCore:
     def _on_ticked(self, event: events.Ticked, now: float) -> list[Action]:
         if self._give_up_at is not None and now >= self._give_up_at:
             return self._give_up(f"the scheduler has not come back within {self._timeout_seconds:g} s")
-        expired = []
-        for task_id, deadline in self._canceling.items():
-            if deadline > now:
-                break
-            expired.append(task_id)
-        return self._complete_all(expired, codes.STATUS_CANCELED)
+        actions = self._send_cancels() if self._cancels.is_due(now) else []
+        return actions + self._complete_all(self._cancels.expired(now), codes.STATUS_CANCELED)
 
     # ------------------------------------------------------------ the session
 
@@ -251,7 +249,8 @@ class ClientCore:
             self._awaits_shutdown = False
             actions.append(AnswerShutdown(event.is_orderly, event.text))
         # Who is being canceled shall not run again, and that nobody is left to answer is an answer.
-        actions += self._complete_all(list(self._canceling), codes.STATUS_CANCELED)
+        self._cancels.forget_unsent()
+        actions += self._complete_all(list(self._cancels.waiting), codes.STATUS_CANCELED)
         if event.code == codes.LEASE_EXPIRED:
             return actions + self._give_up(event.text or "the scheduler has been silent for too long")
         self._outbox.clear()
@@ -309,9 +308,9 @@ class ClientCore:
         ids = columns.split_ids(results.ids)
         sizes = columns.split_u32(results.sizes)
         taken: list[Entry | None] = list(map(self._table.pending.pop, ids, repeat(None)))  # type: ignore[arg-type]
-        if self._canceling:
+        if self._cancels.waiting:
             for task_id in ids:
-                self._canceling.pop(task_id, None)  # type: ignore[call-overload]
+                self._cancels.waiting.pop(task_id, None)  # type: ignore[call-overload]
         actions: list[Action] = []
         index = offset = 0
         for entry, run in groupby(taken):
@@ -325,8 +324,8 @@ class ClientCore:
     def _on_result(self, task_id: TaskId, results: Results) -> list[Action]:
         """The most frequent message by far needs none of the cutting."""
         entry = self._table.pending.pop(task_id, None)
-        if self._canceling:
-            self._canceling.pop(task_id, None)
+        if self._cancels.waiting:
+            self._cancels.waiting.pop(task_id, None)
         payload = results.payload
         outcomes = Outcomes((task_id,), results.statuses, results.kinds, (len(payload),), payload, results.profiles)
         actions: list[Action] = []
@@ -346,7 +345,7 @@ class ClientCore:
         outcomes = reply.outcomes or bytes((codes.CANCEL_CANCELED,)) * len(ids)
         canceled = []
         for task_id, outcome in zip(ids, outcomes, strict=True):
-            if self._canceling.pop(TaskId(task_id), None) is not None and outcome != codes.CANCEL_TOO_LATE:
+            if self._cancels.waiting.pop(TaskId(task_id), None) is not None and outcome != codes.CANCEL_TOO_LATE:
                 canceled.append(TaskId(task_id))
         return self._complete_all(canceled, codes.STATUS_CANCELED)
 
@@ -373,7 +372,7 @@ class ClientCore:
                 continue
             ended = tuple(task_id for task_id in run if pending.pop(task_id, None) is not None)
             for task_id in ended:
-                self._canceling.pop(task_id, None)
+                self._cancels.waiting.pop(task_id, None)
             count = len(ended)
             if count:
                 statuses, kinds = bytes((status,)) * count, bytes((codes.KIND_NONE,)) * count
@@ -430,7 +429,7 @@ class ClientCore:
         for entry in graph.entries:
             (task_id,) = entry.submission.ids
             if self._table.pending.pop(task_id, None) is not None:
-                self._canceling.pop(task_id, None)
+                self._cancels.waiting.pop(task_id, None)
                 self._end(entry, graph.failure._replace(ids=(task_id,)), actions)
 
     def _end_graph(self, graph: Graph, actions: list[Action]) -> None:

@@ -21,8 +21,8 @@ def check(core: ClientCore) -> None:
     for entry in table.pending.values():
         assert (entry.state is State.QUEUED) == (id(entry) in queued), "the outbox holds all and only what is queued"
 
-    assert core._canceling.keys() <= table.pending.keys(), "only what is pending can be on its way to be canceled"
-    for task_id in core._canceling:
+    assert core._cancels.waiting.keys() <= table.pending.keys(), "only what is pending can be on its way to be canceled"
+    for task_id in core._cancels.waiting:
         assert table.pending[task_id].state is State.SENT, "what nobody knows of is canceled at once"
 
     for graph in table.graphs.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from scaler.client.core.records import Entry, Graph
 from scaler.client.core.states import Move, State, after
@@ -56,19 +56,6 @@ class Table:
             if any(_has_id(batch.message.ids, task_id) for batch in graph.batches):
                 return graph
         return None
-
-    def with_their_graphs(self, ids: Iterable[TaskId]) -> Iterator[TaskId]:
-        """The pending ones among these, each once; of a task of a graph, all pending ones of the graph. (CAN-6)"""
-        done: set[TaskId] = set()
-        for task_id in ids:
-            entry = self.pending.get(task_id)
-            if entry is None or task_id in done:
-                continue
-            related = [task_id]
-            if entry.graph is not None:
-                related = [one for node in entry.graph.entries if (one := node.submission.ids[0]) in self.pending]
-            done.update(related)
-            yield from related
 
 
 def _has_id(column: bytes, task_id: TaskId) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -22,18 +21,6 @@ def yielding(wait: Callable[[], T]) -> T:
         return wait()
     finally:
         context.unblock()
-
-
-def in_event_loop() -> bool:
-    """This thread runs an asyncio loop: to wait in it stops everything else there."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 class YieldingEvent(threading.Event):

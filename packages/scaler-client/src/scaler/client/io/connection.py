@@ -191,13 +191,14 @@ class Connection:
                 self._watch.wake()  # it has other deadlines now than when it went to sleep
 
     def cancel(self, ids: Iterable[TaskId]) -> None:
-        """End these tasks, wherever they are. Does not wait for the answer."""
+        """End these tasks, wherever they are. The Cancel leaves when no others follow; the answer is not waited for."""
         unfinished = tuple(ids)
         if self.deferred:
             for deferred in [self.deferred[task_id] for task_id in unfinished if task_id in self.deferred]:
                 deferred.cancel()
         if unfinished:
             self.post(events.CancelRequested(unfinished), is_batch=True)
+            self._watch.wake()  # the IO thread sends them, earlier than it meant to wake
 
     def clear(self, owner: object) -> None:
         """End every unfinished task of this owner. Does not wait for the answers."""
