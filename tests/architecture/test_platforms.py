@@ -113,3 +113,44 @@ def test_the_windows_check_can_fail() -> None:
 def dotted(path: Path) -> str:
     inside = relative(path).split("/src/")[1].removesuffix(".py").removesuffix("/__init__")
     return inside.replace("/", ".")
+
+
+SERVER_COMMANDS = {
+    "scaler_scheduler": "scaler_scheduler",
+    "scaler_storage": "scaler_object_storage_server",
+    "scaler_worker": "scaler_cluster",
+    "scaler_worker.manager": "scaler_worker_manager",
+    "scaler_worker.adapter": "scaler_native_worker_adapter",
+    "scaler_symphony": "scaler_symphony_cluster",
+}
+
+
+def pretend_windows(code: str) -> subprocess.CompletedProcess[str]:
+    gone = [",".join(sorted(POSIX_NAMES[owner])) for owner in ("os", "signal", "socket")]
+    command = [sys.executable, "-c", PRETEND_WINDOWS + code, ",".join(POSIX_MODULES), *gone]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("module", "name"), SERVER_COMMANDS.items(), ids=SERVER_COMMANDS)
+def test_a_server_command_says_that_it_does_not_run_on_windows(module: str, name: str) -> None:
+    ended = pretend_windows(f"importlib.import_module('{module}.__main__').main()")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"{name}: error: {name} runs on Linux and macOS only"), ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_local_cluster_says_that_it_does_not_run_on_windows() -> None:
+    code = """
+import scaler, scaler.__main__
+from scaler.cluster.scheduler import SchedulerProcess
+for make in (lambda: scaler.SchedulerClusterCombo(n_workers=1), SchedulerProcess("tcp://127.0.0.1:2345").start):
+    try:
+        make()
+    except NotImplementedError as error:
+        print(error)
+sys.exit(scaler.__main__.main(["config.toml"]))
+"""
+    ended = pretend_windows(code)
+    told = [line.partition(" runs on Linux and macOS only")[0] for line in ended.stdout.splitlines()[1:]]
+    assert told == ["a local cluster", "the scheduler"], ended.stderr
+    assert ended.returncode == 2 and ended.stderr.startswith("scaler: error: scaler runs on Linux"), ended.stderr

@@ -67,7 +67,7 @@ def test_an_address_that_is_no_string(address: object) -> None:
 
 
 def test_no_address_outside_of_a_task() -> None:
-    with pytest.raises(ValueError, match="no scheduler address was given"):
+    with pytest.raises(ValueError, match="No scheduler address provided"):
         Client()
 
 

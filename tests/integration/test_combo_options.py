@@ -1,13 +1,14 @@
 """Every argument of the local cluster reaches commands that accept it: with all of them it starts and works."""
 
 import importlib.util
+from pathlib import Path
 
 from scaler import Client, SchedulerClusterCombo
 
 LOOP = "uvloop" if importlib.util.find_spec("uvloop") else "builtin"
 
 
-def test_a_cluster_with_every_option_works() -> None:
+def test_a_cluster_with_every_option_works(tmp_path: Path) -> None:
     combo = SchedulerClusterCombo(
         n_workers=1,
         per_worker_capabilities={"linux": -1, "gpu": 2},
@@ -29,8 +30,9 @@ def test_a_cluster_with_every_option_works() -> None:
         protected=False,
         allocate_policy="capability",
         event_loop=LOOP,
-        logging_paths=("/dev/stderr",),
-        logging_level="WARNING",
+        logging_paths=(str(tmp_path / "cluster.log"),),
+        logging_level="INFO",
     )
     with combo, Client(address=combo.get_address()) as client:
         assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))
+    assert (tmp_path / "cluster.log").read_text().count(f"use event loop: {LOOP}\n") >= 2

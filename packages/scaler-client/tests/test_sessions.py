@@ -109,7 +109,7 @@ def test_a_wrong_address_is_said_so(address: str) -> None:
 
 
 def test_without_an_address_outside_of_a_task() -> None:
-    with pytest.raises(ValueError, match="no scheduler address"):
+    with pytest.raises(ValueError, match="No scheduler address provided"):
         Client()
 
 

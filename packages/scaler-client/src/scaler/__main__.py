@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from scaler.cluster.launch import launch
 from scaler_protocol import __version__
-from scaler_protocol.process import ArgumentParser, run_command
+from scaler_protocol.process import ArgumentParser, posix_command, run_command
 
 PROGRAM = "scaler"
 
@@ -31,6 +31,7 @@ def parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    posix_command(PROGRAM)
     return run_command(PROGRAM, lambda: _run(parser().parse_settings(arguments)))
 
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from scaler_protocol.process import run_command, run_server
+from scaler_protocol.process import posix_command, run_command, run_server
+
+posix_command("scaler_scheduler")  # before the imports that fail elsewhere
+
 from scaler_scheduler.config import PROGRAM, Config, parse
 from scaler_scheduler.service import SchedulerService
 

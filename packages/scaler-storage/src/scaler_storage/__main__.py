@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from scaler_protocol.process import run_command, run_server
+from scaler_protocol.process import posix_command, run_command, run_server
+
+posix_command("scaler_object_storage_server")  # before the imports that fail elsewhere
+
 from scaler_storage.config import PROGRAM, Config, parse
 from scaler_storage.service import StorageService
 

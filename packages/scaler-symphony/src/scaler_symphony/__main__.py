@@ -7,7 +7,10 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from scaler_protocol.process import run_command, run_server
+from scaler_protocol.process import posix_command, run_command, run_server
+
+posix_command("scaler_symphony_cluster")  # before the imports that fail elsewhere
+
 from scaler_protocol.transport import use_io_threads
 from scaler_symphony.config import PROGRAM, parse_arguments
 from scaler_symphony.service import SymphonyService

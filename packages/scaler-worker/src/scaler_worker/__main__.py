@@ -6,7 +6,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from scaler_protocol.process import run_command, setup_logging
+from scaler_protocol.process import posix_command, run_command, setup_logging
+
+posix_command("scaler_cluster")  # before the imports that fail elsewhere
+
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import parse_arguments
 

@@ -1,9 +1,10 @@
 """Several commands, started warm: one process imports what all of them need, once, and forks each of them.
 
-    python -m scaler_protocol.process.warm '[["scaler_storage", ["--", "tcp://127.0.0.1:2346"], 4, 5], …]'
+    python -m scaler_protocol.process.warm '[["scaler_storage", ["--", "tcp://127.0.0.1:2346"], 4, false, 5], …]'
 
-For each: its module, its arguments, the descriptor that becomes its standard error, and that of its link, a sequenced
-packet socket to whoever started us. On its link a command first says who it is: its process id as text, with a pidfd.
+For each: its module, its arguments, the descriptor that becomes its standard error, whether that becomes its standard
+output too, and the descriptor of its link, a sequenced packet socket to the process that started us. On its link a
+command first says who it is: its process id as text, with a pidfd.
 We then say how it ended: its exit code, or minus the signal. When a link ends before that, we have died; the command
 goes on as if nothing had happened, and only its exit code will never be known.
 
@@ -45,6 +46,7 @@ class Role:
     module: str
     arguments: list[str]
     errors: io.FileIO
+    joins_streams: bool
     link: socket.socket
 
     def tell(self, text: str, *descriptors: int) -> None:
@@ -61,8 +63,8 @@ class Role:
 def main() -> NoReturn:
     gc.disable()  # no collection now means no holes in the pages that are about to be shared
     roles = [
-        Role(module, arguments, io.FileIO(errors, "w"), socket.socket(fileno=link))
-        for module, arguments, errors, link in json.loads(sys.argv[1])
+        Role(module, arguments, io.FileIO(errors, "w"), joins_streams, socket.socket(fileno=link))
+        for module, arguments, errors, joins_streams, link in json.loads(sys.argv[1])
     ]
     warm_up([role.module for role in roles])
     gc.freeze()
@@ -92,6 +94,8 @@ def _become(role: Role, roles: list[Role]) -> NoReturn:
     gc.enable()
     os.setsid()
     os.dup2(role.errors.fileno(), 2)
+    if role.joins_streams:
+        os.dup2(role.errors.fileno(), 1)
     own = os.pidfd_open(os.getpid())
     role.tell(str(os.getpid()), own)
     os.close(own)

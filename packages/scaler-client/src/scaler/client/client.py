@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.progress import of_map
@@ -32,11 +32,20 @@ _CLEAR_SECONDS = 60.0
 _UNSET: Any = object()
 
 
+class HasAddress(Protocol):
+    """Such as `SchedulerClusterCombo`."""
+
+    def get_address(self) -> str: ...
+
+
 class Client(concurrent.futures.Executor):
     """A connection to a scheduler, as a `concurrent.futures.Executor`.
 
     It can be passed to tasks: there it is a client of the same cluster, whose tasks belong to the task it is in.
-    Without an address it finds the scheduler of the task it is made in.
+    Without an address it finds the scheduler of the task it is made in. In place of an address it takes a local
+    cluster, and keeps it running for as long as this object lives.
+
+    `profiling` has no effect: every task is measured.
     """
 
     asynchronous = False
@@ -44,7 +53,7 @@ class Client(concurrent.futures.Executor):
 
     def __init__(
         self,
-        address: str | None = None,
+        address: str | HasAddress | None = None,
         profiling: bool = False,
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
@@ -52,22 +61,18 @@ class Client(concurrent.futures.Executor):
         stream_output: bool = False,
         object_storage_address: str | None = None,
     ) -> None:
-        context = task_context.current()
-        if address is None:
-            if context is None:
-                raise ValueError("no scheduler address was given, and this is not running inside a task that has one")
-            address = context.scheduler_address
+        #: kept: a cluster that is made in the call would be shut down when nothing refers to it
+        self._cluster = address
+        self._address = _address_of(address)
         timers = (("timeout_seconds", timeout_seconds), ("heartbeat_interval_seconds", heartbeat_interval_seconds))
         for name, seconds in timers:
             if not 0 < seconds_of(name, seconds) < math.inf:
                 raise ValueError(f"{name} must be greater than zero, and finite: got {seconds}")
         if serializer is not None and not all(hasattr(serializer, name) for name in ("serialize", "deserialize")):
             raise TypeError(f"a serializer has serialize() and deserialize(); {type(serializer).__name__} has not")
-        parse_address(address)
+        parse_address(self._address)
         if object_storage_address is not None:
             parse_address(object_storage_address)
-        self._address = address
-        self._profiling = profiling
         self._timeout_seconds = float(timeout_seconds)
         self._heartbeat_seconds = float(heartbeat_interval_seconds)
         self._serializer = None if type(serializer) is DefaultSerializer else serializer
@@ -341,7 +346,6 @@ class Client(concurrent.futures.Executor):
         storage_address = self._storage_address
         return {
             "address": self._address,
-            "profiling": self._profiling,
             "timeout_seconds": self._timeout_seconds,
             "heartbeat_interval_seconds": self._heartbeat_seconds,
             "serializer": self._serializer,
@@ -352,7 +356,6 @@ class Client(concurrent.futures.Executor):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Connects when it is first used: many tasks carry a client that they never touch."""
         self._address = state["address"]
-        self._profiling = state["profiling"]
         self._timeout_seconds = state["timeout_seconds"]
         self._heartbeat_seconds = state["heartbeat_interval_seconds"]
         self._serializer = state["serializer"]
@@ -396,6 +399,20 @@ class Client(concurrent.futures.Executor):
             parent_task=NO_TASK if context is None else context.task_id,
         )
         return connection.open()
+
+
+def _address_of(address: str | HasAddress | None) -> str:
+    if address is None:
+        context = task_context.current()
+        if context is None:
+            raise ValueError(
+                "No scheduler address provided, and this is not running inside a task, which would have one: "
+                "write Client(address) with the address of a scheduler, such as tcp://127.0.0.1:2345"
+            )
+        return context.scheduler_address
+    if isinstance(address, str) or not hasattr(address, "get_address"):
+        return address  # type: ignore[return-value]  # what is neither, parse_address refuses
+    return address.get_address()
 
 
 def _takes_profiling(function: Callable[..., Any]) -> bool:

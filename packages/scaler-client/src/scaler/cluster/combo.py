@@ -10,6 +10,7 @@ import atexit
 import operator
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -21,7 +22,8 @@ from scaler.cluster.readiness import wait_until_ready
 from scaler.cluster.scheduler import SchedulerProcess
 from scaler.cluster.warm import can_start_warm, start_warm
 from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
-from scaler_protocol.process.ports import free_ports
+from scaler_protocol.process import require_posix
+from scaler_protocol.process.ports import answers, free_ports, is_free
 
 START_SECONDS = 60.0
 """How long a cluster may take to start: interpreters on a busy machine are slow."""
@@ -30,7 +32,12 @@ START_SECONDS = 60.0
 class SchedulerClusterCombo:
     """Storage, scheduler and `n_workers` workers. Without an address: on free ports of 127.0.0.1.
 
-    Every argument means what the option of the same name of `scaler_scheduler` or `scaler_cluster` means.
+    Every argument means what the option of the same name of `scaler_scheduler` or `scaler_cluster` means. A storage is
+    started at `storage_address` too, unless one answers there.
+
+    The cluster writes to the program's standard error, and so do its tasks: log lines, warnings and worse unless
+    `logging_level` says otherwise, and what tasks print. Standard output is the program's own, unless `logging_paths`
+    has /dev/stdout.
     """
 
     def __init__(
@@ -58,8 +65,8 @@ class SchedulerClusterCombo:
         protected: bool = True,
         allocate_policy: Any = "even",
         event_loop: str = "builtin",
-        logging_paths: Iterable[str] = ("/dev/stdout",),
-        logging_level: str = "INFO",
+        logging_paths: Iterable[str] = ("/dev/stderr",),
+        logging_level: str = "WARNING",
         logging_config_file: str | None = None,
         per_worker_queue_size: int | None = None,
         storage_address: str | None = None,
@@ -68,21 +75,17 @@ class SchedulerClusterCombo:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
         self._lock = threading.Lock()
+        self._process_id = os.getpid()
+        require_posix("a local cluster")
         _check_count(n_workers)
         require("scaler_storage", "scaler_scheduler", *(["scaler_worker"] if n_workers else []))
-        if address is not None:
-            parse_address(address)
-        self._address = address or _free_address()
+        self._address = _free_address() if address is None else _checked_address(address)
         storage = object_storage_address or storage_address
-        self._storage_address = storage or default_storage_address(self._address)
+        self._storage_address = str(storage or default_storage_address(self._address))
         self._n_workers = n_workers
-        logging: dict[str, Any] = {
-            "event_loop": event_loop,
-            "logging_paths": (logging_paths,) if isinstance(logging_paths, str) else tuple(logging_paths),
-            "logging_level": logging_level,
-            "logging_config_file": logging_config_file,
-        }
-        self._storage = None if storage else ObjectStorageServerProcess(self._storage_address, **logging)
+        program = _program_options(event_loop, logging_paths, logging_level, logging_config_file)
+        is_started = storage is None or _is_ours_to_start(self._storage_address)
+        self._storage = ObjectStorageServerProcess(self._storage_address, **program) if is_started else None
         self._scheduler = SchedulerProcess(
             address=self._address,
             storage_address=self._storage_address,
@@ -97,7 +100,7 @@ class SchedulerClusterCombo:
             protected=protected,
             allocate_policy=allocate_policy,
             scaler_policy=scaler_policy,
-            **logging,
+            **program,
         )
         self._cluster = None
         if n_workers:
@@ -113,21 +116,22 @@ class SchedulerClusterCombo:
                 garbage_collect_interval_seconds=garbage_collect_interval_seconds,
                 trim_memory_threshold_bytes=trim_memory_threshold_bytes,
                 hard_processor_suspend=hard_processor_suspend,
-                **logging,
+                **program,
             )
         _combos.add(self)
         try:
-            self._start()
+            self._start(joins_streams="/dev/stdout" not in program["logging_paths"])
         except BaseException:
             if self._warm is not None:
-                self._warm.kill()  # whom it has not started yet shall not come
+                self._warm.kill()  # the parts that it has not started yet shall not start
             self.shutdown()
             raise
 
-    def _start(self) -> None:
-        parts: list[CommandProcess] = [
-            one for one in (self._storage, self._scheduler, self._cluster) if one is not None
-        ]
+    def _start(self, *, joins_streams: bool) -> None:
+        made = (self._storage, self._scheduler, self._cluster)
+        parts: list[CommandProcess] = [part for part in made if part is not None]
+        for part in parts:
+            part.joins_streams = joins_streams
         if can_start_warm():
             self._warm = start_warm(parts)
             self._children = parts
@@ -160,7 +164,8 @@ class SchedulerClusterCombo:
         self.shutdown()
 
     def __del__(self) -> None:
-        if getattr(self, "_children", None):
+        # A forked child drops its copy of the object; the cluster is its parent's.
+        if getattr(self, "_children", None) and os.getpid() == self._process_id:
             self.shutdown()
 
     def __repr__(self) -> str:
@@ -168,7 +173,6 @@ class SchedulerClusterCombo:
 
 
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()
-_process_id = os.getpid()
 
 
 def _check_count(n_workers: int) -> None:
@@ -178,12 +182,36 @@ def _check_count(n_workers: int) -> None:
         raise TypeError(f"n_workers must be a whole number, got {n_workers!r}") from None
     if count < 0:
         raise ValueError(f"n_workers must not be negative, got {count}")
+    if not count:
+        text = "a cluster of no workers: tasks wait until a scaler_cluster or a worker manager joins it"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _program_options(event_loop: str, paths: Iterable[str], level: str, config_file: str | None) -> dict[str, Any]:
+    """What every part is told."""
+    return {
+        "event_loop": event_loop,
+        "logging_paths": (paths,) if isinstance(paths, str) else tuple(paths),
+        "logging_level": level,
+        "logging_config_file": config_file,
+    }
+
+
+def _checked_address(address: object) -> str:
+    parse_address(str(address))
+    return str(address)
+
+
+def _is_ours_to_start(storage_address: str) -> bool:
+    """Nothing answers at this address of this machine. What another machine has, the scheduler waits for."""
+    parsed = parse_address(storage_address)
+    return not answers(storage_address) and (bool(parsed.path) or is_free(parsed.port, parsed.host))
 
 
 def _shut_down_all() -> None:
-    # A forked child inherits this hook, and the cluster is not its own.
-    if os.getpid() == _process_id:
-        for combo in list(_combos):
+    for combo in list(_combos):
+        # A forked child inherits this hook, and the cluster is its parent's.
+        if os.getpid() == combo._process_id:
             combo.shutdown()
 
 

@@ -13,6 +13,7 @@ from typing import IO, Protocol
 
 from scaler.cluster.options import Command
 from scaler.utility.exceptions import ScalerError
+from scaler_protocol.process import require_posix
 
 END_SECONDS = 10.0
 """How long a child may take to end by itself before it is killed."""
@@ -54,8 +55,11 @@ class Process(Protocol):
 class CommandProcess:
     """One command, not started yet. It watches this process and ends when it does. (PARENT_VARIABLE)
 
-    Its standard error goes where ours goes; with `on_line` both its streams go there, line by line.
+    Its standard error goes where ours goes, and with `joins_streams` its standard output goes there too; with
+    `on_line` both its streams go there, line by line.
     """
+
+    joins_streams = False
 
     def __init__(
         self,
@@ -76,13 +80,15 @@ class CommandProcess:
         """It inherits these descriptors."""
         if self._process is not None:
             raise RuntimeError(f"the {self.name} was started before: make another")
+        require_posix(f"the {self.name}")
         require(self.command[2])
+        is_joined = self.joins_streams or self._on_line is not None
         self.watch(
             subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self._on_line else None,
-                stderr=subprocess.STDOUT if self._on_line else subprocess.PIPE,
+                stdout=subprocess.PIPE if is_joined else None,
+                stderr=subprocess.STDOUT if is_joined else subprocess.PIPE,
                 env={**_environment(), **self._added_environment},
                 # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
                 start_new_session=os.name == "posix",

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import IO
 
@@ -47,10 +47,11 @@ def start_warm(parts: Sequence[CommandProcess]) -> CommandProcess:
             theirs.callback(their_link.close)
             theirs.callback(os.close, their_errors)
             processes.append(ForkedProcess(link, os.fdopen(errors, "rb")))
-            entries.append((part.command[2], part.command[3:], their_errors, their_link.fileno()))
+            entry = (part.command[2], part.command[3:], their_errors, part.joins_streams, their_link.fileno())
+            entries.append(entry)
         command = [sys.executable, "-m", "scaler_protocol.process.warm", json.dumps(entries)]
         warm = CommandProcess("process that starts the cluster", command)
-        warm.start([descriptor for *_, errors, link in entries for descriptor in (errors, link)])
+        warm.start([descriptor for _, _, errors, _, link in entries for descriptor in (errors, link)])
     for part, process in zip(parts, processes, strict=True):
         part.watch(process)
     return warm
@@ -64,7 +65,7 @@ class ForkedProcess:
     def __init__(self, link: socket.socket, stderr: IO[bytes]) -> None:
         self.stderr: IO[bytes] | None = stderr
         self._link = link
-        weakref.finalize(self, link.close)
+        _close_with(self, link.close)
         self._is_orphaned = False  #: the warm process has died: nothing more comes
         self._lock = threading.Lock()
         self._process_id = 0  #: until it has said who it is
@@ -128,10 +129,16 @@ class ForkedProcess:
             text, descriptors = b"", []
         if descriptors:
             self._process_id, (self._descriptor,) = int(text), descriptors
-            weakref.finalize(self, os.close, self._descriptor)
+            _close_with(self, os.close, self._descriptor)
         elif text:
             self._exit_code = int(text)
         elif self._process_id:
             self._is_orphaned = True
         else:
             self._exit_code = UNKNOWN_EXIT_CODE  # it was never forked
+
+
+def _close_with(owner: ForkedProcess, close: Callable[..., object], *arguments: object) -> None:
+    """When the owner is collected, and not when the program ends. `weakref.finalize` would do that in an exit hook of
+    its own, which runs before the hook that shuts clusters down: that one still needs what was closed."""
+    weakref.finalize(owner, close, *arguments).atexit = False

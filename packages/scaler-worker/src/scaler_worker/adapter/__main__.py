@@ -10,7 +10,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from scaler_protocol.process import StartupError, UsageError, run_command, run_server
+from scaler_protocol.process import StartupError, UsageError, posix_command, run_command, run_server
+
+posix_command("scaler_native_worker_adapter")  # before the imports that fail elsewhere
+
 from scaler_worker.adapter.config import PROGRAM, AdapterConfig, parse_arguments
 from scaler_worker.manager.arguments import unit_arguments
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS, NativeBackend

@@ -9,7 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from scaler_protocol.process import LoggingOptions, UsageError, run_command, run_server, setup_logging
+from scaler_protocol.process import LoggingOptions, UsageError, posix_command, run_command, run_server, setup_logging
+
+posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
+
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig
 from scaler_worker.manager.arguments import unit_arguments

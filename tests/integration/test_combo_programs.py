@@ -1,0 +1,170 @@
+"""Programs with a local cluster, as people write them: at module level, without shutdown(), ended in every way."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.cluster.cluster import Cluster
+from scaler.cluster.object_storage_server import ObjectStorageServerProcess
+from tests.support.clusters import storage_status
+from tests.support.processes import WAIT, Command, Stage
+
+BEGIN = """
+import sys, time
+from scaler import Client, SchedulerClusterCombo
+cluster = SchedulerClusterCombo(n_workers=1{more})
+client = Client(cluster.get_address())
+print(client.submit(abs, -1).result())
+"""
+INFO = ', logging_level="INFO"'
+ALL_HAS_ENDED = "ClusterProcess: all workers have ended"
+
+
+def program(stage: Stage, end: str, more: str = INFO) -> Command:
+    return stage.start_program(BEGIN.format(more=more) + end)
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_a_program_that_shuts_nothing_down_ends_in_order(stage: Stage, is_warm: bool) -> None:
+    end = "" if is_warm else "sys.exit()"
+    begin = "" if is_warm else "import scaler.cluster.combo\nscaler.cluster.combo.can_start_warm = lambda: False\n"
+    ended = stage.start_program(begin + BEGIN.format(more=INFO) + end)
+    assert ended.wait() == 0
+    assert ended.lines == ["1"]
+    assert "Traceback" not in ended.text and "Exception ignored" not in ended.text
+    assert ALL_HAS_ENDED in ended.text, "its workers were told to end, and had the time"
+
+
+def test_a_program_that_raises_shows_its_own_traceback_and_no_other(stage: Stage) -> None:
+    ended = program(stage, "raise RuntimeError('of the program')")
+    assert ended.wait() == 1
+    assert ended.text.count("Traceback") == 1 and "Exception ignored" not in ended.text
+    assert "RuntimeError: of the program" in ended.error_lines
+    assert ALL_HAS_ENDED in ended.text
+
+
+@pytest.mark.parametrize(
+    "waits", ["time.sleep(60)", "client.map(time.sleep, [60, 60])", "client.submit(time.sleep, 60).result()"]
+)
+def test_ctrl_c_ends_a_program_in_order(stage: Stage, waits: str) -> None:
+    running = program(stage, f"print('now', flush=True)\n{waits}")
+    running.wait_for("^now$")
+    assert running.end(signal.SIGINT) != 0
+    assert "KeyboardInterrupt" in running.error_lines
+    assert running.text.count("Traceback") == 1 and "Exception ignored" not in running.text
+    assert ALL_HAS_ENDED in running.text
+
+
+def test_exit_hooks_of_the_program_can_use_the_cluster(stage: Stage) -> None:
+    """They were registered after ours, so they run before it."""
+    ended = program(stage, "import atexit\natexit.register(lambda: print(client.submit(abs, -2).result()))")
+    assert ended.wait() == 0 and ended.lines == ["1", "2"]
+
+
+def test_standard_output_is_the_programs_own(stage: Stage) -> None:
+    """At the loudest level, and whatever tasks print."""
+    end = "client.submit(print, 'printed by a task').result()\ncluster.shutdown()"
+    ended = program(stage, end, ', logging_level="DEBUG"')
+    assert ended.wait() == 0
+    assert ended.lines == ["1"]
+    assert "printed by a task" in ended.error_lines and ALL_HAS_ENDED in ended.text
+
+
+def test_a_quiet_program_has_no_line_of_its_cluster(stage: Stage) -> None:
+    ended = program(stage, "", more="")
+    assert ended.wait() == 0
+    assert ended.text == "1"
+
+
+def test_logs_go_to_standard_output_when_they_are_told_to(stage: Stage) -> None:
+    ended = program(stage, "", ', logging_paths=("/dev/stdout",), logging_level="INFO"')
+    assert ended.wait() == 0
+    assert any(ALL_HAS_ENDED in line for line in ended.lines) and not ended.error_lines
+
+
+def test_a_forked_child_leaves_the_cluster_alone(stage: Stage) -> None:
+    end = """
+import os
+def use(cluster):
+    child = os.fork()
+    if not child:
+        del cluster
+        sys.exit()
+    assert os.waitpid(child, 0)[1] == 0
+cluster, kept = None, [cluster]
+use(kept.pop())
+"""
+    made = BEGIN.format(more="").replace("client = Client", "again = cluster\nclient = Client")
+    ended = stage.start_program(made + end + "print(client.submit(abs, -2).result())")
+    assert ended.wait() == 0, ended.text
+    assert ended.lines == ["1", "2"]
+
+
+# ---------------------------------------------------------------- what else people write
+
+
+def test_a_client_takes_a_cluster_for_its_address(stage: Stage) -> None:
+    with Client(SchedulerClusterCombo(n_workers=1)) as client:
+        assert client.submit(lambda inner: inner.submit(abs, -3).result(), client).result(WAIT) == 3
+
+
+def test_a_storage_is_started_where_none_answers(stage: Stage) -> None:
+    port = stage.ports()
+    scheduler, storage = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{stage.ports()}"
+    with SchedulerClusterCombo(1, scheduler, storage_address=storage) as combo, Client(combo) as client:
+        large = b"x" * 1_000_000
+        assert client.submit(len, client.send_object(large)).result(WAIT) == len(large)
+        assert storage_status(storage).object_count
+
+
+def test_a_storage_that_answers_is_used(stage: Stage) -> None:
+    storage = f"tcp://127.0.0.1:{stage.ports()}"
+    server = stage.start("scaler_storage", storage)
+    server.wait_for("listen")
+    with SchedulerClusterCombo(1, storage_address=storage) as combo, Client(combo) as client:
+        reference = client.send_object(b"x" * 1_000_000)
+        assert client.submit(len, reference).result(WAIT) == 1_000_000
+        assert storage_status(storage).object_count
+        assert combo._storage is None
+    assert server.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"logging_level": "LOUD"}, "logging_level: there is no 'LOUD'; choose one of: DEBUG, INFO"),
+        ({"event_loop": "fast"}, "event_loop: there is no event loop called 'fast'"),
+        ({"allocate_policy": "odd"}, "allocate_policy: there is no 'odd'; choose one of: even, capability"),
+        ({"heartbeat_interval_seconds": 0}, "heartbeat_interval: '0' is not a number of seconds above zero"),
+        ({"client_timeout_seconds": "long"}, "client_timeout_seconds: 'long'"),
+        ({"per_worker_task_queue_size": -5}, "worker_task_queue_size: '-5' is not a whole number above zero"),
+        ({"per_worker_capabilities": {"gpu": "many"}}, "per_worker_capabilities: 'gpu=many' is not a capability"),
+        ({"protected": "perhaps"}, "protected: 'perhaps' is neither True nor False"),
+        ({"logging_paths": ()}, "logging_paths: name at least one"),
+    ],
+)
+def test_wrong_arguments_are_told_in_the_line_that_has_them(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        SchedulerClusterCombo(n_workers=1, **arguments)
+    assert told in str(caught.value)
+
+
+def test_a_cluster_of_no_workers_warns() -> None:
+    with pytest.warns(RuntimeWarning, match="no workers") as caught, SchedulerClusterCombo(n_workers=0):
+        pass
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("level", ["warning", 30])
+def test_levels_may_be_written_in_other_ways(level: object) -> None:
+    process = ObjectStorageServerProcess("tcp://127.0.0.1:2346", logging_level=level)  # type: ignore[arg-type]
+    assert "--logging-level=WARNING" in process.command
+
+
+def test_the_processes_check_their_arguments_too() -> None:
+    with pytest.raises(ValueError, match="io_threads: '0' is not a whole number above zero"):
+        Cluster("tcp://127.0.0.1:2345", worker_io_threads=0)
