@@ -144,7 +144,9 @@ class Restored:
 
     def _restore_worker(self, line: Json) -> Worker:
         capabilities = tuple(Capability(name, amount) for name, amount in line["capabilities"].items())
-        peer_id = self._join(line["id"], codes.ROLE_WORKER, WorkerOffer(line["name"], capabilities, 0, 0))
+        peer_id = self._join(
+            line["id"], codes.ROLE_WORKER, WorkerOffer(line["name"], capabilities, code_tags=tuple(line["code_tags"]))
+        )
         self._held[peer_id] = {}
         return self.core.tables.workers[peer_id]
 

@@ -89,10 +89,11 @@ class Story:
         unit: tuple[str, str] = ("", ""),
         *,
         features: tuple[str, ...] = (),
+        code_tags: tuple[str, ...] = (),
     ) -> None:
         """`unit`: names of the manager that started it, and of the unit."""
         manager_id = peer(unit[0]) if unit[0] else NO_PEER
-        offer = WorkerOffer(name, _offered(capabilities), credit, reserve, manager_id, unit[1])
+        offer = WorkerOffer(name, _offered(capabilities), credit, reserve, manager_id, unit[1], code_tags)
         welcome = replace(WELCOME, limits=limits, features=features)
         self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome))
 
@@ -123,7 +124,13 @@ class Story:
         self.receive(name, Submit(TaskHeader(**header), FUNCTION, ids(tasks), payload, sizes))  # type: ignore[arg-type]
 
     def submit_graph(
-        self, client: str, graph: dict[str, Sequence[str]], *, unwanted: Iterable[str] = (), sealed: bool = True
+        self,
+        client: str,
+        graph: dict[str, Sequence[str]],
+        *,
+        unwanted: Iterable[str] = (),
+        sealed: bool = True,
+        code_tag: str = "",
     ) -> None:
         """Every task takes the results of those it depends on, and nothing else."""
         edges = [other for others in graph.values() for other in others]
@@ -131,7 +138,7 @@ class Story:
         self.receive(
             client,
             Submit(
-                header=TaskHeader(graph_id=task("graph")),  # type: ignore[arg-type]
+                header=TaskHeader(graph_id=task("graph"), code_tag=code_tag),  # type: ignore[arg-type]
                 functions=FUNCTION,
                 ids=ids(graph),
                 payload=ids(edges),

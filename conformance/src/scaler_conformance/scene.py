@@ -108,12 +108,15 @@ class Scene:
         *,
         reserve: int = 0,
         capabilities: dict[str, int] | None = None,
+        code_tags: tuple[str, ...] = (),
         is_open: bool = True,
         **hello: Any,
     ) -> WorkerPeer:
         peer = WorkerPeer(self.pump, self.transcript, self._name("worker"), "worker", self.arena.address, self.role)
         offered = [{"name": name, "amount": amount} for name, amount in (capabilities or {}).items()]
         offer = {"name": peer.name, "credit": credit, "nestedReserve": reserve, "capabilities": offered}
+        if code_tags:
+            offer["codeTags"] = list(code_tags)
         return self._join(peer, is_open, {"worker": offer, **hello})
 
     def peer(self, role: str = "client", *, is_open: bool = True, **hello: Any) -> Dialer:

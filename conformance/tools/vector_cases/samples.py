@@ -138,7 +138,7 @@ SMALL: list[Message] = [
 FULL: list[Message] = [
     Hello(
         1, 2, codes.ROLE_WORKER, PEER, 8, ("graph", "object-spill"), Limits(1024, 2**33, 100, 2**20), Timers(0.05, 0.5),
-        SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1"), TASK,
+        SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1", ("cpython-312", "raw")), TASK,
         ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4), MemoryFile(2**22, 9, an_id(0xFD)),
     ),
     Welcome(
@@ -154,7 +154,10 @@ FULL: list[Message] = [
     CancelReply(TASK + OTHER_TASK + an_id(3), bytes((0, 1, 2))),
     TaskLog(TASK, 2, "größer als\nerwartet", "w1"),
     Explain(9, TASK),
-    Explanation(9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5),
+    Explanation(
+        9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5, "cpython-311",
+        ("cpython-312", "raw"),
+    ),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
     Credit(1000, 4),
@@ -207,7 +210,7 @@ FULL: list[Message] = [
 
 FULL_HEADER = TaskHeader(
     PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),
-    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96),
+    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311",
 )
 # fmt: on
 

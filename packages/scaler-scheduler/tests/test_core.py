@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.scheduler_story import Story, peer, task
+from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
 
 from scaler_protocol.codes import (
     BAD_BATCH,
@@ -11,6 +11,8 @@ from scaler_protocol.codes import (
     DUPLICATE_TASK,
     STATUS_FAILED,
 )
+from scaler_protocol.columns import join_u16, join_u32
+from scaler_protocol.ids import GraphId
 from scaler_protocol.messages import (
     Capability,
     Credit,
@@ -19,6 +21,8 @@ from scaler_protocol.messages import (
     Shutdown,
     ShutdownReply,
     SnapshotRequest,
+    Submit,
+    TaskHeader,
 )
 from scaler_protocol.session import Complained
 from scaler_scheduler.core import (
@@ -166,6 +170,50 @@ def test_tasks_of_equal_urgency_may_ask_for_different_things() -> None:
     assert story.settle() == ["plain <- Dispatch none"]
     story.worker("gpu", capabilities={"gpu": 1})
     assert story.settle() == ["gpu <- Dispatch one"]
+
+
+@pytest.mark.parametrize("policy", [Policy(uses_capabilities=True), Policy()])
+def test_code_goes_only_where_it_can_be_read(policy: Policy) -> None:
+    """Under every policy, and as a worker that does not say what it reads is given any. (SCH-39)"""
+    story = Story(policy)
+    story.client("c")
+    story.worker("new", code_tags=("cpython-312", "cpython-313"))
+    story.submit("c", ["old code"], code_tag="cpython-311", priority=9)
+    story.submit("c", ["new code"], code_tag="cpython-313")
+    story.submit("c", ["no code"])
+    assert story.settle() == ["new <- Dispatch new code", "new <- Dispatch no code"]
+    story.worker("silent")
+    assert story.settle() == ["silent <- Dispatch old code"]
+
+
+def test_code_that_comes_back_goes_to_the_right_worker_again() -> None:
+    story = Story()
+    story.client("c")
+    story.worker("old", code_tags=("cpython-311",))
+    story.worker("new", code_tags=("cpython-312",))
+    story.submit("c", ["t"], code_tag="cpython-311")
+    assert story.settle() == ["old <- Dispatch t"]
+    story.lost("old")
+    assert not [line for line in story.settle() if "Dispatch" in line]
+    story.worker("old again", code_tags=("cpython-311",))
+    assert story.settle() == ["old again <- Dispatch t attempt [2]"]
+
+
+def test_what_goes_ahead_goes_where_its_code_can_be_read() -> None:
+    """A task is sent ahead to the worker of the one it depends on, but not if its code is none of that worker's."""
+    story = Story()
+    story.client("c")
+    story.worker("new", credit=1, features=("chains",), code_tags=("cpython-312",))
+    graph = {"graph_id": task("graph")}
+    story.submit("c", ["first"], **graph)
+    story.settle()
+    header = TaskHeader(graph_id=GraphId(task("graph")), code_tag="cpython-311")
+    sizes, one = join_u32([1]), join_u16([1])
+    second = Submit(header, FUNCTION, ids(["second"]), b"x", sizes, dependency_counts=one, dependencies=ids(["first"]))
+    story.receive("c", second)
+    assert story.settle() == []
+    story.results("new", ["first"])
+    assert not [line for line in story.settle() if "Dispatch" in line]
 
 
 def test_counted_capabilities_count() -> None:

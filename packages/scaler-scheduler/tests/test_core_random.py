@@ -19,6 +19,8 @@ from scaler_scheduler.core.results import rows
 CLIENTS = ("c0", "c1")
 WORKERS = ("w0", "w1", "w2")
 CHAINING = ("w0", "w1")  #: they take tasks ahead of their time (SCH-36)
+CODE = {"w0": (), "w1": ("a",), "w2": ("a", "b")}  #: what they read; the first does not say (SCH-39)
+code_tags = st.sampled_from(["", "", "a", "b"])
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -51,25 +53,28 @@ class AnyOrder(RuleBasedStateMachine):
     def join_worker(self, name: str, credit: int) -> None:
         if name not in self.held:
             self.held[name], self.asked[name], self.recalled[name] = {}, [], []
-            self.story.worker(name, credit=credit, features=("chains",) if name in CHAINING else ())
+            features = ("chains",) if name in CHAINING else ()
+            self.story.worker(name, credit=credit, features=features, code_tags=CODE[name])
 
     @precondition(lambda self: self.clients)
-    @rule(data=st.data(), count=st.integers(1, 6), retries=st.integers(0, 1), depth=st.integers(0, 1))
-    def submit(self, data: st.DataObject, count: int, retries: int, depth: int) -> None:
+    @rule(
+        data=st.data(), count=st.integers(1, 6), retries=st.integers(0, 1), depth=st.integers(0, 1), code_tag=code_tags
+    )
+    def submit(self, data: st.DataObject, count: int, retries: int, depth: int, code_tag: str) -> None:
         client = data.draw(st.sampled_from(sorted(self.clients)))
         tasks = self._fresh(client, count)
-        self.story.submit(client, tasks, retries=retries, depth=depth)
+        self.story.submit(client, tasks, retries=retries, depth=depth, code_tag=code_tag)
 
     @precondition(lambda self: self.clients)
-    @rule(data=st.data(), count=st.integers(1, 5))
-    def submit_graph(self, data: st.DataObject, count: int) -> None:
+    @rule(data=st.data(), count=st.integers(1, 5), code_tag=code_tags)
+    def submit_graph(self, data: st.DataObject, count: int, code_tag: str) -> None:
         client = data.draw(st.sampled_from(sorted(self.clients)))
         tasks = self._fresh(client, count)
         graph = {
             name: data.draw(st.lists(st.sampled_from(tasks[:index]), unique=True)) if index else []
             for index, name in enumerate(tasks)
         }
-        self.story.submit_graph(client, graph)
+        self.story.submit_graph(client, graph, code_tag=code_tag)
 
     @precondition(lambda self: any(self.held.values()))
     @rule(data=st.data(), status=st.sampled_from([STATUS_SUCCESS, STATUS_SUCCESS, STATUS_FAILED]))

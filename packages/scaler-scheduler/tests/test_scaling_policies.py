@@ -82,7 +82,7 @@ def test_no_more_workers_than_are_of_use(asked: list[Demand], own: list[dict[str
 def test_nobody_is_asked_for_what_he_cannot_bring(asked: list[Demand], sources: list[Source]) -> None:
     counts = wanted(Scaling(CAPABILITY), asked, [], sources)
     for source in sources:
-        if not any(offers(source.capabilities, demand.requirement) for demand in asked if demand.worker_count):
+        if not any(offers(source.offer, demand.requirement) for demand in asked if demand.worker_count):
             assert counts[source.peer_id] == 0
 
 

@@ -31,6 +31,11 @@ struct TaskHeader @0xe02cfde95cc5066e {
   timeoutSeconds @9 :Float64 = 0;  # running time after which a task ends TIMED_OUT; zero: never (WRK-14)
   retries @10 :UInt16 = 0;  # how often a task that failed by its own error is run again (SCH-15)
   graphId @11 :Data;        # 16 bytes when these tasks are part of a graph that several batches make up
+
+  codeTag @12 :Text;
+  # Which code a processor must be able to read, because functions or arguments of these tasks carry some: for Python's
+  # bytecode the cache tag of the interpreter that made it, "cpython-311". Compared byte for byte with what workers
+  # offer, and otherwise opaque. Empty: any worker can read it. (CLI-15, SCH-39, WRK-26)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {
@@ -140,4 +145,6 @@ struct Explanation @0xb5a310aca82166ef {
   functionName @12 :Text;     # as its client calls it, where that is known
   startingCount @13 :UInt32;  # workers that worker managers are starting, by their last ManagerStatus, and that will
                               # offer all its header asks for
+  codeTag @14 :Text;          # what its header asks for; empty without a state
+  codeTags @15 :List(Text);   # what the workers that are connected offer, each once, when its header asks for one
 }

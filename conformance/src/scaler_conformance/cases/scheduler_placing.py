@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.roles import WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES
 
 from .scheduler_watching import snapshot
 
@@ -176,6 +177,46 @@ def a_task_goes_only_where_its_capabilities_are(scene: Scene) -> None:
     late = scene.worker(credit=1, capabilities={"nobody-has-this": 1})
     late.fence()
     late.expect_dispatch(1, "SCH-25", "the right worker has come")
+
+
+@case("SCH-39")
+def a_task_goes_only_where_its_code_can_be_read(scene: Scene) -> None:
+    """Without anybody naming a capability; and a worker that offers no codeTags is given any task."""
+    new = scene.worker(credit=10, code_tags=("cpython-312", "cpython-313"))
+    client = scene.client()
+    client.submit(2, codeTag="cpython-311")
+    (readable,) = client.submit(1, codeTag="cpython-313")
+    (plain,) = client.submit(1)
+    scene.settle(client, new)
+    given = {task.id for task in new.dispatched()}
+    scene.check(given <= {readable.id, plain.id}, "a worker was given code that it does not read")
+    scene.equal(given, {readable.id, plain.id}, "the tasks of a worker that reads the code of one", "SCH-25")
+    client.expect_nothing("a task whose code nobody reads waits", "SCH-25")
+    old = scene.worker(credit=1, code_tags=("cpython-311",))
+    silent = scene.worker(credit=1)
+    scene.settle(old, silent)
+    for worker, why in ((old, "it reads this code"), (silent, "it does not say what it reads")):
+        (task,) = worker.expect_dispatch(1, "SCH-25", why)
+        scene.equal(task.header["codeTag"], "cpython-311", "the codeTag of its header")
+        worker.finish(task)
+
+
+@case("SCH-39")
+def code_does_not_change_workers_for_another_language(scene: Scene) -> None:
+    """Neither when it is run again, nor when it comes back."""
+    first, new = scene.worker(credit=2, code_tags=("cpython-311",)), scene.worker(credit=2, code_tags=("cpython-312",))
+    client = scene.client()
+    client.submit(2, codeTag="cpython-311", retries=3)
+    first.fence()
+    failed, returned = first.expect_dispatch(2, "SCH-25")
+    first.credit(0)
+    first.finish(failed, status=CODES.STATUS_FAILED)
+    first.give_back(returned)
+    scene.settle(first, new, client)
+    new.expect_nothing("it does not read the code of these tasks")
+    second = scene.worker(credit=2, code_tags=("cpython-311",))
+    second.fence()
+    scene.equal(len(second.dispatched()), 2, "the count of tasks at the next worker that reads them", "SCH-25")
 
 
 @case("SCH-12")

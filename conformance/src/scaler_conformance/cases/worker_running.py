@@ -157,6 +157,22 @@ def a_function_that_nobody_knows_is_refused(scene: Scene) -> None:
     is_success(scene, known, b"known", "BAT-12")
 
 
+@case("WRK-26")
+def code_that_it_does_not_offer_to_read_is_refused(scene: Scene) -> None:
+    """Only of a worker that says what it reads. The function is one that it has: it does not come to that."""
+    worker = scene.worker_under_test()
+    tags = list(worker.hello["worker"]["codeTags"])
+    for tag, is_readable in ((tags[0], True), ("nobody-reads-this", False)) if tags else ():
+        (result,) = run(scene, worker, call(scene, "echo", b"x"), codeTag=tag)
+        if is_readable:
+            is_success(scene, result, b"x")
+        else:
+            scene.equal(result.status, CODES.STATUS_REFUSED, "the status")
+            error = error_of(result)
+            scene.equal(error["code"], CODES.FUNCTION_UNREADABLE, "the code of its TaskError")
+            scene.check(tag in error["message"], f"the error does not name what was asked for: {error['message']}")
+
+
 @case("BAT-10", "WRK-2")
 def an_error_of_the_function_is_told(scene: Scene) -> None:
     worker = scene.worker_under_test()

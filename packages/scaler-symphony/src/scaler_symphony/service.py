@@ -16,6 +16,7 @@ import psutil
 
 from scaler_protocol import codec
 from scaler_protocol.addresses import default_storage_address
+from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
 from scaler_protocol.holding.credit import nested_reserve
 from scaler_protocol.ids import new_peer_id
@@ -52,6 +53,7 @@ class SymphonyService:
                 config.base_concurrency,
                 config.queue_size,
                 config.death_timeout_seconds,
+                (CODE_TAG,),
             )
         )
         self._grid = Grid(soamapi, config.grid, self._report)
@@ -94,6 +96,7 @@ class SymphonyService:
                 nested_reserve(config.base_concurrency),
                 config.manager_id,
                 config.unit_id,
+                (CODE_TAG,),
             ),
         )
         dialer = SessionDialer(hello=hello, server_name="scheduler", give_up_seconds=config.death_timeout_seconds)

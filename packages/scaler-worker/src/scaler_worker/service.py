@@ -19,6 +19,7 @@ from typing import Any
 
 from scaler_protocol import codec
 from scaler_protocol.addresses import default_storage_address
+from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
@@ -71,6 +72,7 @@ class Agent:
             max_processors=config.max_processors,
             task_timeout_seconds=config.task_timeout_seconds,
             suspends_hard=config.suspends_hard,
+            code_tags=(CODE_TAG,),
         )
         self.core = AgentCore(settings)
         self._code = Code()
@@ -126,6 +128,7 @@ class Agent:
                 credit.nested_reserve,
                 self._config.manager_id,
                 self._config.unit_id,
+                (CODE_TAG,),
             ),
         )
         dialer = SessionDialer(

@@ -52,6 +52,7 @@ class WorkerOffer:
     nested_reserve: int = 0
     manager_id: PeerId = NO_PEER
     unit_id: str = ""
+    code_tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

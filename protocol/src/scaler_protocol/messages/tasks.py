@@ -24,6 +24,7 @@ class TaskHeader:
     timeout_seconds: float = 0.0
     retries: int = 0
     graph_id: GraphId = NO_GRAPH
+    code_tag: str = ""
 
 
 @dataclass(slots=True)
@@ -135,6 +136,8 @@ class Explanation:
     capabilities: tuple[Capability, ...] = ()
     function_name: str = ""
     starting_count: int = 0
+    code_tag: str = ""
+    code_tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

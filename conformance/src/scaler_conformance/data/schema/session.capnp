@@ -57,6 +57,11 @@ struct WorkerOffer @0xd137bc56ab6a721f {
   nestedReserve @3 :UInt32 = 0;       # further places that only tasks with depth > 0 may take (CRD-4)
   managerId @4 :Data;                 # the worker manager that started this worker, or empty (MGR-8)
   unitId @5 :Text;                    # the unit of that manager to which it belongs, or empty (MGR-8)
+
+  codeTags @6 :List(Text);
+  # Which code its processors can read, as header.codeTag names it. Empty, the default, tells nothing: such a worker is
+  # given any task and refuses what it cannot read (WRK-4). One that reads no such code offers the name of what it does
+  # read, such as "raw", and is spared the rest. (SCH-39)
 }
 
 struct ManagerOffer @0xa94f0d6c21e7b385 {
@@ -93,7 +98,7 @@ struct Software @0xacfddf9333970fc1 {
   # Only for people and logs: behaviour must never depend on it. (HSK-8)
   name @0 :Text;      # "scaler-client"
   version @1 :Text;   # "0.1.0"
-  language @2 :Text;  # "Python 3.11.7": a warning is due when client and worker differ in its minor version
+  language @2 :Text;  # "Python 3.11.7": what a worker can read of it is said by WorkerOffer.codeTags
   host @3 :Text;
   processId @4 :UInt64;
 }

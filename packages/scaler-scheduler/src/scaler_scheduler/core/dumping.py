@@ -87,6 +87,7 @@ def _worker(worker: Worker, now: float) -> Json:
         "name": worker.name,
         "software": asdict(worker.software),
         "capabilities": worker.capabilities,
+        "code_tags": list(worker.code_tags),
         "free_amounts": worker.free_amounts,
         "credit": worker.limit,
         "nested_reserve": worker.nested_reserve,

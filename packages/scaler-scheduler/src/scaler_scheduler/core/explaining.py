@@ -53,6 +53,8 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
         starting_count=scaler.starting_count(tables.ready.key(chunk.header).requirement),
         attempt=tables.attempt(task_id),
         capabilities=chunk.header.capabilities,
+        code_tag=chunk.header.code_tag,
+        code_tags=_code_tags(tables) if chunk.header.code_tag else (),
         function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),
     )
     place = tables.where[task_id]
@@ -73,6 +75,11 @@ def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Ex
             seconds = processor.running_seconds + max(0.0, now - worker.status_at)
             return replace(answer, is_begun=True, running_seconds=seconds)
     return answer
+
+
+def _code_tags(tables: Tables) -> tuple[str, ...]:
+    """What the workers that are connected read, each once: a few versions of a language, however many workers."""
+    return tuple(sorted({tag for worker in tables.workers.values() for tag in worker.code_tags}))
 
 
 def _able(tables: Tables, chunk: Chunk) -> list[Worker]:

@@ -73,6 +73,8 @@ def _check_workers(tables: Tables) -> None:
     for worker in tables.workers.values():
         assert worker.recalling <= worker.held.keys(), "a task is being recalled that is not held"
         assert worker.tails.keys() <= worker.held.keys(), "a task is followed that is not held"
+        for chunk in set(worker.held.values()):
+            assert worker.can_ever_run(tables.ready.key(chunk.header).requirement), "a worker has what it cannot run"
         for task_id, chunk in worker.held.items():
             assert task_id in tables.abandoned or not chunk.client.is_gone, "a client is gone, its task not abandoned"
         for name, total in worker.capabilities.items():

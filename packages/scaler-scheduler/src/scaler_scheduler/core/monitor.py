@@ -16,7 +16,7 @@ from scaler_protocol.messages import (
     WaitingClass,
     WorkerEntry,
 )
-from scaler_scheduler.core.ready import ClassKey
+from scaler_scheduler.core.ready import ClassKey, named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
 from scaler_scheduler.core.tables import Tables
@@ -80,7 +80,7 @@ def _functions(tables: Tables) -> dict[bytes, int]:
 def _waiting_classes(tables: Tables) -> Iterable[WaitingClass]:
     for ready in tables.ready.by_urgency():
         yield WaitingClass(
-            capabilities=ready.key.requirement,
+            capabilities=named_by_user(ready.key.requirement),
             priority=-ready.key.negative_priority,
             depth=-ready.key.negative_depth,
             task_count=ready.count,

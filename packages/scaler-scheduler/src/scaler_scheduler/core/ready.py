@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId, TaskId
@@ -17,16 +18,41 @@ from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
 
 Requirement = tuple[Capability, ...]
+"""Everything that a worker must offer: the capabilities of a task, and the code that its processors must read."""
 Run = range | deque[int]
 
+CODE = "\0code:"
+"""Code stands among capabilities under a name that begins like this, as no capability of a user does: so everything
+that places tasks by what workers offer places them by their code too. (SCH-39)"""
+ANY_CODE = CODE
+"""What a worker offers that does not say which code it reads."""
 
-def offers(capabilities: Mapping[str, int], requirement: Requirement) -> bool:
+
+def offered(capabilities: Mapping[str, int], code_tags: Iterable[str]) -> dict[str, int]:
+    """All that a worker offers, as `offers` compares it."""
+    return {**capabilities, **dict.fromkeys([CODE + tag for tag in code_tags] or [ANY_CODE], -1)}
+
+
+def offers(offer: Mapping[str, int], requirement: Requirement) -> bool:
     """Names must all be offered; an amount needs at least that much, unless the offer is uncounted (-1). (SCH-12)"""
     for item in requirement:
-        offered = capabilities.get(item.name)
-        if offered is None or (item.amount > 0 and 0 <= offered < item.amount):
+        amount = offer.get(item.name)
+        if amount is None:
+            if ANY_CODE not in offer or not item.name.startswith(CODE):
+                return False
+        elif item.amount > 0 and 0 <= amount < item.amount:
             return False
     return True
+
+
+@lru_cache(maxsize=256)
+def _code(tag: str) -> Requirement:
+    return (Capability(CODE + tag),)
+
+
+def named_by_user(requirement: Requirement) -> Requirement:
+    """Without the code, which no user asks for by name."""
+    return tuple([item for item in requirement if not item.name.startswith(CODE)])
 
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
@@ -158,6 +184,8 @@ class ReadyQueue:
 
     def key(self, header: TaskHeader) -> ClassKey:
         requirement = header.capabilities if self._uses_capabilities else ()
+        if header.code_tag:
+            requirement = requirement + _code(header.code_tag)
         return ClassKey(-header.depth, -header.priority, requirement)
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:

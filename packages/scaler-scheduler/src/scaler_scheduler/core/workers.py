@@ -9,13 +9,14 @@ from itertools import count
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Capability, Hello, Limits, WorkerStatus
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.ready import Requirement, offers
+from scaler_scheduler.core.ready import Requirement, offered, offers
 
 
 class Worker:
     __slots__ = (
         "batch_limit",
         "capabilities",
+        "code_tags",
         "completed_count",
         "envelope_limit",
         "free_amounts",
@@ -28,6 +29,7 @@ class Worker:
         "may_sample",
         "name",
         "nested_reserve",
+        "offer",
         "payload_limit",
         "peer_id",
         "recalling",
@@ -46,6 +48,10 @@ class Worker:
         self.name = offer.name
         self.software = hello.software
         self.capabilities: dict[str, int] = {item.name: item.amount for item in offer.capabilities}
+        #: code that its processors read; empty: it has not said, and is given any (SCH-39)
+        self.code_tags = offer.code_tags
+        #: all that tasks may ask for
+        self.offer = offered(self.capabilities, offer.code_tags)
         #: what is left of counted capabilities while tasks that need them are held
         self.free_amounts: dict[str, int] = {name: amount for name, amount in self.capabilities.items() if amount >= 0}
         self.limit = offer.credit
@@ -100,7 +106,7 @@ class Worker:
         return room
 
     def can_ever_run(self, requirement: Requirement) -> bool:
-        return offers(self.capabilities, requirement)
+        return offers(self.offer, requirement)
 
     def commit(self, requirement: Iterable[Capability], tasks: int) -> None:
         """Take (or, with a negative count, give back) the counted amounts of so many tasks."""

@@ -98,7 +98,7 @@ class SymphonyCore:
             tables.actions.append(Finish(text, is_failure=True))
         elif tables.is_draining:
             tables.send(Returned(dispatch.ids, is_recall_answer=False))
-        else:
+        elif not tables.code_guard.refuses(tasks, tables.results):
             tables.tasks.update((task.id, task) for task in tasks)
             tables.queue.push_all(tasks)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from scaler_protocol.codes import KIND_INLINE, PROCESSOR_DIED, STATUS_PROCESSOR_DIED
 from scaler_protocol.holding.cancels import CancelReplies
+from scaler_protocol.holding.code import CodeGuard
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
@@ -26,6 +27,7 @@ class Settings:
     base_concurrency: int
     queue_size: int = 1000
     give_up_seconds: float = 300.0  #: without a session, before the scheduler gets everything back
+    code_tags: tuple[str, ...] = ()  #: the code that runs on its hosts (WRK-26); empty: it takes any task
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +70,11 @@ class Tables:
     sent_credit: Credit | None = None
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
+    code_guard: CodeGuard = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.code_guard = CodeGuard(settings.worker_name, settings.encode_error, settings.code_tags)
 
     @property
     def is_draining(self) -> bool:

@@ -134,6 +134,8 @@ class AgentCore:
         if tables.is_draining:
             self._send(Returned(dispatch.ids, is_recall_answer=False))
             return
+        if dispatch.header.code_tag and tables.code_guard.refuses(tasks, tables.results):
+            return
         for task in tasks:
             tables.tasks[task.id] = task
         tables.ahead.forget_ended(tables.tasks)

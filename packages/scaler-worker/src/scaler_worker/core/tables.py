@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_SUCCESS
 from scaler_protocol.holding.cancels import CancelReplies
+from scaler_protocol.holding.code import CodeGuard
 from scaler_protocol.holding.credit import Load
 from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.queue import TaskQueue
@@ -34,6 +35,7 @@ class Settings:
     max_processors: int = 128
     places: int = 1  #: how many tasks run at once
     task_timeout_seconds: float = 0.0  #: how long any task may run; zero: as long as its own header says
+    code_tags: tuple[str, ...] = ()  #: the code its processors read (WRK-26); empty: it takes any task
     suspends_hard: bool = False  #: blocked processors are stopped while deeper tasks run
 
 
@@ -58,6 +60,11 @@ class Tables:
     sampler: Sampler | None = None  #: set while somebody watches tasks (MON-11)
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
+    code_guard: CodeGuard = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.code_guard = CodeGuard(settings.worker_name, settings.encode_error, settings.code_tags)
 
     @property
     def is_draining(self) -> bool:

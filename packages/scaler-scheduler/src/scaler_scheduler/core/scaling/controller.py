@@ -69,6 +69,9 @@ class Scaler:
     def worker_joined(self, worker: Worker) -> None:
         if not worker.unit_id:
             self._find_unit(worker)
+        for manager in self.managers.values():
+            if worker.manager_id and manager.manager_id == worker.manager_id:
+                manager.met(worker)
         if worker.manager_id and worker.unit_id:
             self._members.setdefault((worker.manager_id, worker.unit_id), {})[worker.peer_id] = worker
             for manager in self.managers.values():
@@ -106,7 +109,7 @@ class Scaler:
         self._pace.look(sum(tables.counts[state] for state in FINISHED), busy, now)
         present = [manager for manager in self.managers.values() if manager.status is not None]
         managed = {manager.manager_id for manager in present}
-        own = [worker.capabilities for worker in tables.workers.values() if worker.manager_id not in managed]
+        own = [worker.offer for worker in tables.workers.values() if worker.manager_id not in managed]
         is_stranger_busy = any(worker.held for worker in tables.workers.values() if not worker.unit_id)
         counts = wanted(scaling, self._demands(), own, [manager.source() for manager in present])
         for manager in present:
@@ -120,7 +123,7 @@ class Scaler:
 
     def starting_count(self, requirement: Requirement) -> int:
         """Workers on their way that will fit."""
-        fitting = (one for one in self.managers.values() if offers(one.capabilities, requirement))
+        fitting = (one for one in self.managers.values() if offers(one.offer, requirement))
         return sum(manager.starting_count() for manager in fitting)
 
     def _workers_of(self, manager: Manager, unit_id: str) -> list[Worker]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ManagerOffer, ManagerStatus, ManagerTarget
+from scaler_scheduler.core.ready import offered
 from scaler_scheduler.core.scaling.policies import Source
 from scaler_scheduler.core.workers import Worker
 
@@ -26,6 +27,8 @@ class Manager:
         self.manager_id = offer.manager_id
         self.name = offer.name or offer.manager_id.hex()[:8]
         self.capabilities = {item.name: item.amount for item in offer.capabilities}
+        #: all that its workers offer; which code they read is known when the first of them has come (SCH-39)
+        self.offer = offered(self.capabilities, ())
         self.workers_per_unit = offer.workers_per_unit
         self.status: ManagerStatus | None = None
         #: of workers that do not know to which unit they belong (MGR-17)
@@ -56,6 +59,10 @@ class Manager:
         if is_first:
             self.goal = self.source().present
 
+    def met(self, worker: Worker) -> None:
+        """One of its workers has come: those that follow read the same code."""
+        self.offer = offered(self.capabilities, worker.code_tags)
+
     def _in_state(self, *states: int) -> Iterable[str]:
         units = self.status.units if self.status is not None else ()
         return [unit.unit_id for unit in units if unit.state in states and unit.unit_id not in self.stopped]
@@ -66,7 +73,7 @@ class Manager:
         return Source(
             self.peer_id,
             self.name,
-            self.capabilities,
+            self.offer,
             status.max_workers,
             self.workers_per_unit,
             live * self.workers_per_unit,

@@ -51,7 +51,7 @@ class Source:
 
     peer_id: PeerId
     name: str
-    capabilities: Mapping[str, int]
+    offer: Mapping[str, int]
     max_workers: int
     workers_per_unit: int
     present: int  #: workers that run or are on their way
@@ -67,7 +67,7 @@ class Source:
 def wanted(
     scaling: Scaling, demands: Sequence[Demand], own: Iterable[Mapping[str, int]], sources: Sequence[Source]
 ) -> dict[PeerId, int]:
-    """The number of workers for each manager. `own` are the capabilities of each worker that nobody manages."""
+    """The number of workers for each manager. `own` is what each worker offers that nobody manages."""
     if scaling.policy == NONE:
         return {source.peer_id: source.present for source in sources}
     asked = _in_turn(scaling, sources)
@@ -79,7 +79,7 @@ def wanted(
         for source, limit in asked:
             if missing <= 0:
                 break
-            if not offers(source.capabilities, requirement):
+            if not offers(source.offer, requirement):
                 continue
             added = min(missing, limit - counts[source.peer_id])
             if added > 0:
