@@ -260,7 +260,7 @@ class ClientNode(Node):
         deadline = self.core.next_deadline()
         if deadline is not None and deadline <= now:
             self._perform(self.core.handle(events.TICKED, now))
-        self._perform(self.core.handle(events.FLUSH, now))
+        self._perform(self.core.handle(events.Flush(*self._scheduler.dialer.unacknowledged), now))
         if had_pending and not self.core.pending_count and not self._events:
             self._on_done()
         if self._is_leaving and not self.core.pending_count and not self._fetches and not self._events:

@@ -129,3 +129,13 @@ def test_map_stops_waiting_at_its_timeout(client: Client, cluster: FakeCluster) 
     with pytest.raises(concurrent.futures.TimeoutError, match="3 tasks"):
         client.map(abs, range(3), timeout=0.05)
     eventually(lambda: cluster.held_count() == 0, "its tasks are canceled")
+
+
+def test_map_over_many_values_of_sixty_kilobytes(client: Client, cluster: FakeCluster) -> None:
+    """All of it once left in one message that no scheduler takes."""
+    arguments = [number.to_bytes(2, "little") * 30_000 for number in range(3_000)]
+    assert client.map(len, arguments) == [60_000] * 3_000
+    assert max(len(submit.payload) for submit in cluster.submits) <= 8 << 20
+    small_then_large = [b"" for _ in range(3_000)] + arguments[:500]
+    assert sum(client.map(len, small_then_large)) == 500 * 60_000
+    assert max(len(submit.payload) for submit in cluster.submits) <= 8 << 20

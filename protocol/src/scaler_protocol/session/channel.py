@@ -71,6 +71,11 @@ class Channel:
         self._unacknowledged_count = self._unacknowledged_bytes = 0
         return frames
 
+    @property
+    def unacknowledged(self) -> tuple[int, int]:
+        """Bytes and messages that the other side may lack."""
+        return self.backlog_bytes, len(self._kept)
+
     def acknowledgement(self) -> Frames | None:
         """An Acknowledge if one is due: nothing we sent meanwhile has carried it (SES-4)."""
         if self._unacknowledged_count < ACKNOWLEDGE_MESSAGES and self._unacknowledged_bytes < ACKNOWLEDGE_BYTES:

@@ -135,6 +135,11 @@ class SessionDialer:
         """Sent and not yet acknowledged."""
         return self._channel.backlog_bytes if self._state in HAS_SESSION else 0
 
+    @property
+    def unacknowledged(self) -> tuple[int, int]:
+        """Bytes and messages of the same."""
+        return self._channel.unacknowledged if self._state in HAS_SESSION else (0, 0)
+
     def take_events(self) -> list[SessionEvent]:
         events = self._events
         self._events = []

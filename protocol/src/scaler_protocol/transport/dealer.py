@@ -134,6 +134,11 @@ class DealerEndpoint:
         return self._dialer.backlog_bytes
 
     @property
+    def unacknowledged(self) -> tuple[int, int]:
+        """Bytes and messages that were sent and are not acknowledged: what a role that keeps a window looks at."""
+        return self._dialer.unacknowledged
+
+    @property
     def round_trip_seconds(self) -> float:
         """From the last Ping that was answered to its Pong; zero before the first."""
         return self._dialer.round_trip_seconds

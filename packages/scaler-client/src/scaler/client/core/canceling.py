@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaler.client.core.batching import Bounds, pieces_of
 from scaler.client.core.output import number_of
 from scaler_protocol import columns
 from scaler_protocol.ids import ID_BYTES, TaskId
@@ -29,7 +30,7 @@ ANSWER_SECONDS = 30.0
 """How long beyond its grace a Cancel waits for its answer, before the task ends canceled without one. (CAN-2)"""
 
 CANCEL_IDS = 65_536
-"""Ids in one Cancel: a mebibyte, well below the limit of an envelope."""
+"""Ids in one Cancel, where the session's envelopes allow it: a mebibyte."""
 
 
 class Cancels:
@@ -51,19 +52,18 @@ class Cancels:
         answer_by = now + grace_seconds + ANSWER_SECONDS
         self.waiting.update(dict.fromkeys(ids, answer_by))
 
-    def take(self) -> list[Cancel]:
+    def take(self, bounds: Bounds) -> list[Cancel]:
         """All that was gathered. When it takes several messages, the tasks submitted last are named first: the oldest
         are those that run, and their places are free only when the others cannot take them any more."""
         gathered, self._gathered = self._gathered, {}
         self._count = 0
+        most_ids = min(CANCEL_IDS, bounds.ids)
         messages: list[Cancel] = []
         for grace_seconds, parts in gathered.items():
             column = b"".join(parts)
-            if len(column) > CANCEL_IDS * ID_BYTES:
+            if len(column) > ID_BYTES * most_ids:
                 column = columns.join_ids(sorted(columns.split_ids(column), key=_number, reverse=True))
-            for begin in range(0, len(column), CANCEL_IDS * ID_BYTES):
-                ids = column[begin : begin + CANCEL_IDS * ID_BYTES]
-                messages.append(Cancel(ids=ids, grace_seconds=grace_seconds))
+            messages += [Cancel(ids=ids, grace_seconds=grace_seconds) for ids in pieces_of(column, most_ids)]
         return messages
 
     def is_due(self, now: float) -> bool:

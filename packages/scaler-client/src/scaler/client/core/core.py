@@ -16,9 +16,10 @@ from typing import Any
 
 from scaler.client.core import events
 from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
+from scaler.client.core.batching import bounds_of
 from scaler.client.core.canceling import Cancels
 from scaler.client.core.function_names import Names
-from scaler.client.core.outbox import Outbox
+from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, cancels_of
 from scaler.client.core.output import prefixed
 from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result_objects
 from scaler.client.core.states import Move, State, after
@@ -26,7 +27,6 @@ from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import (
-    Cancel,
     CancelReply,
     Explain,
     Explanation,
@@ -40,8 +40,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 
-NUMBERED_BATCHES = 256
-"""A refusal comes within a round trip; so many batches are not on their way at once."""
+NUMBERED_BATCHES = WINDOW_MESSAGES + 64
+"""A refusal comes at the latest with the acknowledgement of what is refused, or little later."""
 
 
 class ClientCore:
@@ -51,7 +51,7 @@ class ClientCore:
         self._outbox = Outbox()
         self._names = Names()
         self._cancels = Cancels()
-        self._limits = Limits()
+        self._bounds = bounds_of(Limits())
         self._is_open = False
         #: somebody tries to reach the scheduler; false after a Rejected, until something is submitted
         self._is_dialing = True
@@ -164,15 +164,16 @@ class ClientCore:
 
     def _cancel_graph(self, graph: Graph, grace_seconds: float, now: float, actions: list[Action]) -> None:
         """All of it ends here and now (CAN-6); what comes of it later is dropped like the results of a failed graph."""
-        if graph.is_sent:
+        if graph.sent_count:
             graph.is_canceling = True
-            column = b"".join([batch.message.ids for batch in graph.batches])
+            graph.grace_seconds = grace_seconds
+            column = b"".join([batch.message.ids for batch in graph.batches[: graph.sent_count]])
             self._cancels.ask((), column, grace_seconds, now)
         canceled = bytes((codes.STATUS_CANCELED,)), bytes((codes.KIND_NONE,)), (0,)
         self._fail_graph(graph, Outcomes((), *canceled), actions)
 
     def _send_cancels(self) -> list[Action]:
-        return [Send(message) for message in self._cancels.take()]
+        return [Send(message) for message in self._cancels.take(self._bounds)]
 
     def _on_cleared(self, event: events.Cleared, now: float) -> list[Action]:
         pending = self._table.pending
@@ -198,8 +199,7 @@ class ClientCore:
 
     def _on_numbered(self, event: events.Numbered, now: float) -> list[Action]:
         self._numbered[event.seq] = event.ids
-        excess = len(self._numbered) - NUMBERED_BATCHES
-        if excess > 0 and excess > sum(len(one.batches) for one in self._table.graphs.values()):
+        if len(self._numbered) > NUMBERED_BATCHES:
             del self._numbered[next(iter(self._numbered))]
         return []
 
@@ -214,10 +214,21 @@ class ClientCore:
     def _on_flush(self, event: events.Flush, now: float) -> list[Action]:
         if not self._is_open:
             return []
-        actions: list[Action] = [Send(message) for message in self._outbox.take(self._limits, self._table.pending)]
+        room = WINDOW_BYTES - event.unacknowledged_bytes, WINDOW_MESSAGES - event.unacknowledged_count
+        actions: list[Action] = [Send(message) for message in self._outbox.take(self._bounds, self._table, *room)]
+        if self._outbox.unsendable:
+            actions += self._refuse_unsendable()
         if self._names:
-            actions.append(Send(self._names.take()))
+            actions += [Send(message) for message in self._names.take(self._bounds)]
         return actions
+
+    def _refuse_unsendable(self) -> list[Action]:
+        """Of one task alone there is more than a message may have: an earlier scheduler took it, this one cannot."""
+        entries, self._outbox.unsendable = self._outbox.unsendable, []
+        told = "the task has more arguments than a message to this scheduler may carry: pass them in a few lists"
+        error = TaskError(code=codes.TOO_LARGE, type_name="refused", message=told)
+        ids = [entry.submission.ids[0] for entry in entries]
+        return self._complete_all(ids, codes.STATUS_REFUSED, error)
 
     def _on_named(self, event: events.Named, now: float) -> list[Action]:
         self._names.add(event.function_id, event.name)
@@ -235,7 +246,7 @@ class ClientCore:
         self._is_open = True
         self._is_dialing = False
         self._give_up_at = None
-        self._limits = event.welcome.limits
+        self._bounds = bounds_of(event.welcome.limits)
         return []
 
     def _on_lost(self, event: Lost, now: float) -> list[Action]:
@@ -258,7 +269,7 @@ class ClientCore:
             entry.state = after(entry.state, Move.LOSE_SESSION)
             self._outbox.add(entry)
         for graph in self._table.graphs.values():
-            graph.is_sent = False
+            graph.sent_count = 0
             for entry in graph.entries:
                 entry.state = after(entry.state, Move.LOSE_SESSION)
             self._outbox.add_graph(graph)
@@ -434,11 +445,17 @@ class ClientCore:
 
     def _end_graph(self, graph: Graph, actions: list[Action]) -> None:
         self._table.remove_graph(graph)
-        if graph.failure is not None and graph.is_sent and not graph.is_canceling and self._is_open:
-            actions += _cancels(graph, Cancel().grace_seconds)
+        if graph.failure is not None and not graph.is_canceling and self._is_open:
+            actions += self._cancels_of_sent(graph)
+        graph.is_canceling = True  # what of it has not been sent
         self._graph_results = {one: other for one, other in self._graph_results.items() if other is not graph}
         if graph.objects or graph.unneeded:
             actions.append(Release((*graph.objects, *graph.unneeded)))
+
+    def _cancels_of_sent(self, graph: Graph) -> list[Action]:
+        """The outbox cancels what is still to leave."""
+        sent = graph.batches[: graph.sent_count]
+        return [Send(one) for batch in sent for one in cancels_of(batch.message.ids, graph, self._bounds)]
 
     def _drop(self, outcomes: Outcomes, actions: list[Action]) -> None:
         """Results of tasks that have ended here already. Their objects are ours to release all the same. (OWN-10)"""
@@ -451,11 +468,6 @@ class ClientCore:
 _REFUSED = bytes((codes.STATUS_REFUSED,))
 #: how tasks end because another one did not succeed
 _CONSEQUENCES = (codes.STATUS_SUCCESS, codes.STATUS_REFUSED, codes.STATUS_CANCELED)
-
-
-def _cancels(graph: Graph, grace_seconds: float) -> list[Action]:
-    """What of it has ended, nobody here knows: that much is answered TOO_LATE or UNKNOWN."""
-    return [Send(Cancel(ids=batch.message.ids, grace_seconds=grace_seconds)) for batch in graph.batches]
 
 
 def _cut(

@@ -87,7 +87,10 @@ class Unneeded:
 
 
 class Flush(NamedTuple):
-    """Send what has piled up."""
+    """Send what has piled up, as far as the window has room beside what is not acknowledged yet. (CLI-16)"""
+
+    unacknowledged_bytes: int = 0
+    unacknowledged_count: int = 0
 
 
 class Ticked(NamedTuple):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from scaler.client.core.batching import Bounds, runs_of
 from scaler_protocol.columns import join_ids
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ID_BYTES, ObjectId
 from scaler_protocol.messages import NameFunctions
 
 REMEMBERED = 1_000
@@ -23,12 +24,21 @@ class Names:
     def add(self, function_id: ObjectId, name: str) -> None:
         self._known[function_id] = self._unsent[function_id] = name[:NAME_CHARACTERS]
         while len(self._known) > REMEMBERED:
-            del self._known[next(iter(self._known))]
+            forgotten = next(iter(self._known))
+            del self._known[forgotten]
+            self._unsent.pop(forgotten, None)
 
     def forget_session(self) -> None:
         """Whoever answers next has heard nothing of it."""
         self._unsent = dict(self._known)
 
-    def take(self) -> NameFunctions:
-        unsent, self._unsent = self._unsent, {}
-        return NameFunctions(join_ids(unsent), tuple(unsent.values()))
+    def take(self, bounds: Bounds) -> list[NameFunctions]:
+        """All of it, in messages that fit."""
+        unsent, self._unsent = list(self._unsent.items()), {}
+        # A name is a text in a list of texts: a pointer, and its bytes in words of eight.
+        weights = [(0, ID_BYTES + 16 + len(name.encode())) for _, name in unsent]
+        messages = []
+        for begin, end in runs_of(weights, bounds):
+            ids, names = zip(*unsent[begin:end], strict=True)
+            messages.append(NameFunctions(join_ids(ids), names))
+        return messages

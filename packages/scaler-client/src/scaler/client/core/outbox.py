@@ -1,31 +1,44 @@
-"""What waits to be sent, and how submissions with equal headers become one Submit. (CLI-4)"""
+"""What waits to be sent, and how submissions with equal headers become one Submit. (CLI-4)
+
+What waits leaves in batches that fit the session, as far as the window allows; the rest waits for acknowledgements.
+Headers take turns, and so do graphs: a gigabyte of one does not hold up the next.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterator
 from dataclasses import replace
-from itertools import accumulate, chain, repeat
+from itertools import chain, repeat
 
+from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, Filling, pieces_of
+from scaler.client.core.cutting import cut, cut_batch, fits, narrowed
 from scaler.client.core.records import Entry, Graph, GraphBatch, Submission
 from scaler.client.core.states import Move, State, after
+from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
-from scaler_protocol.messages import Limits, Submit, TaskHeader
+from scaler_protocol.messages import Cancel, Submit, TaskHeader
 
-BATCH_TASKS = 8_192
-"""More in one message would hold up the scheduler's other peers and save nothing."""
-BATCH_BYTES = 8 * 1024 * 1024
+WINDOW_BYTES = 64 * 1024 * 1024
+"""So much may be sent and not yet acknowledged. A peer acknowledges at the latest after 32 MiB (SES-4), so it never has
+to wait for more. Without a window, whatever piled up while the scheduler was away would leave at once, and exceed what
+a session keeps. (CLI-16)"""
+WINDOW_MESSAGES = 192
+"""The same in messages, of which a peer acknowledges 64 at the latest."""
 
 
 class Outbox:
-    """Entries in state QUEUED, by header, in the order of submission; and whole graphs."""
+    """Entries in state QUEUED, by header, in the order of submission; and graphs that have not been sent whole."""
 
     def __init__(self) -> None:
-        self._groups: dict[TaskHeader, list[Entry]] = {}
-        self._graphs: list[Graph] = []
+        self._groups: dict[TaskHeader, deque[Entry]] = {}
+        self._graphs: deque[Graph] = deque()
+        #: what no message of this session can carry; whoever calls `take` empties it
+        self.unsendable: list[Entry] = []
         # Programs submit with the same header again and again: comparing identities spares hashing its twelve fields.
         self._last_header: TaskHeader | None = None
-        self._last_group: list[Entry] = []
+        self._last_group: deque[Entry] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._groups or self._graphs)
@@ -36,7 +49,7 @@ class Outbox:
     def add(self, entry: Entry) -> None:
         header = entry.submission.header
         if header is not self._last_header:
-            self._last_group = self._groups.setdefault(header, [])
+            self._last_group = self._groups.setdefault(header, deque())
             self._last_header = header
         self._last_group.append(entry)
 
@@ -45,54 +58,106 @@ class Outbox:
 
     def clear(self) -> None:
         self._groups = {}
-        self._graphs = []
-        self._last_header = None
-        self._last_group = []  # not to keep what has been sent
+        self._graphs.clear()
+        self._forget_last()
 
-    def take(self, limits: Limits, pending: Container[TaskId]) -> list[Submit]:
-        """Everything as messages, in order; each entry is SENT afterwards. Tasks no longer pending are left out."""
-        groups, graphs = self._groups, self._graphs
-        self.clear()
-        messages: list[Submit] = []
-        for header, entries in groups.items():
-            queued = [entry for entry in entries if entry.state is State.QUEUED]
-            for batch in (queued,) if len(queued) == 1 else _split(queued, limits):
-                for entry in batch:
-                    entry.state = after(entry.state, Move.SEND)
-                messages.append(_submit(header, [_unfinished(entry, pending) for entry in batch]))
-        for graph in graphs:
-            if not graph.is_ended:
-                graph.is_sent = True
-                for entry in graph.entries:
-                    entry.state = after(entry.state, Move.SEND)
-                messages += [_due(batch, pending) for batch in graph.batches]
+    def _forget_last(self) -> None:
+        self._last_header = None
+        self._last_group = deque()  # not to keep what has been sent
+
+    def take(self, bounds: Bounds, table: Table, room_bytes: int, room_messages: int) -> list[Submit | Cancel]:
+        """What leaves now, in order; each entry is SENT afterwards. Tasks no longer pending are left out."""
+        messages: list[Submit | Cancel] = []
+        while (self._groups or self._graphs) and room_bytes > 0 and len(messages) < room_messages:
+            begin = len(messages)
+            if self._groups:
+                messages += self._next_of_calls(bounds, table)
+            if self._graphs:
+                messages += self._next_of_graphs(bounds, table.pending)
+            room_bytes -= sum([_bytes_of(message) for message in messages[begin:]])
         return messages
 
+    # ------------------------------------------------------------ calls
 
-def _split(entries: list[Entry], limits: Limits) -> Iterator[list[Entry]]:
-    """Runs of entries that fit into one message each."""
-    max_tasks = min(BATCH_TASKS, limits.batch_tasks)
-    max_bytes = min(BATCH_BYTES, limits.payload_frame_bytes)
-    max_columns = limits.envelope_bytes // 2
-    batch: list[Entry] = []
-    tasks = payload_bytes = column_bytes = 0
-    for entry in entries:
-        submission = entry.submission
-        count, size = len(submission.ids), len(submission.payload)
-        # id, function, index, counts; then the parts
-        width = 36 * count + 5 * len(submission.part_sizes)
-        if batch and (
-            tasks + count > max_tasks or payload_bytes + size > max_bytes or column_bytes + width > max_columns
-        ):
-            yield batch
-            batch = []
-            tasks = payload_bytes = column_bytes = 0
-        batch.append(entry)
-        tasks += count
-        payload_bytes += size
-        column_bytes += width
-    if batch:
-        yield batch
+    def _next_of_calls(self, bounds: Bounds, table: Table) -> list[Submit | Cancel]:
+        """One batch of the header whose turn it is."""
+        header, entries = next(iter(self._groups.items()))
+        batch = self._next_batch(entries, bounds, table)
+        if len(self._groups) > 1:
+            del self._groups[header]
+            if entries:
+                self._groups[header] = entries
+        elif not entries:
+            self._groups = {}
+        if not entries and entries is self._last_group:
+            self._forget_last()
+        if not batch:
+            return []
+        for entry in batch:
+            entry.state = after(entry.state, Move.SEND)
+        return [_submit(header, [_unfinished(entry, table.pending) for entry in batch])]
+
+    def _next_batch(self, entries: deque[Entry], bounds: Bounds, table: Table) -> list[Entry]:
+        """The first of these entries, as many as fit into one message. One that is too large for any is cut."""
+        batch: list[Entry] = []
+        filling = Filling(bounds)
+        while entries:
+            entry = entries[0]
+            submission = entry.submission
+            count = len(submission.ids)
+            width = TASK_BYTES * count + PART_BYTES * len(submission.part_sizes)
+            if entry.state is not State.QUEUED:
+                entries.popleft()  # canceled meanwhile
+            elif filling.takes(count, len(submission.payload), width):
+                batch.append(entries.popleft())
+            elif batch:
+                break
+            else:
+                entries.popleft()
+                if count > 1:
+                    entries.extendleft(reversed(table.split(entry, cut(submission, table.pending, bounds))))
+                else:
+                    self.unsendable.append(entry)
+        return batch
+
+    # ------------------------------------------------------------ graphs
+
+    def _next_of_graphs(self, bounds: Bounds, pending: Container[TaskId]) -> list[Submit | Cancel]:
+        """One batch of the graph whose turn it is. A graph that has ended when some of it was sent is sent to its end,
+        and canceled with it: only the last batch seals it, and until then the scheduler keeps its results. (SCH-18)"""
+        graph = self._graphs.popleft()
+        if graph.is_ended and not graph.sent_count:
+            return []
+        batch = graph.batches[graph.sent_count]
+        if not fits(batch.message, bounds):
+            pieces = cut_batch(batch, bounds)
+            if not all(fits(piece.message, bounds) for piece in pieces):
+                self.unsendable += [] if graph.is_ended else graph.entries[:1]
+                return []
+            batch = pieces[0]
+            graph.batches = (*graph.batches[: graph.sent_count], *pieces, *graph.batches[graph.sent_count + 1 :])
+        if not graph.sent_count:
+            for entry in graph.entries:
+                entry.state = after(entry.state, Move.SEND)
+        graph.sent_count += 1
+        if graph.sent_count < len(graph.batches):
+            self._graphs.append(graph)
+        return [_due(batch, pending), *(cancels_of(batch.message.ids, graph, bounds) if graph.is_canceling else ())]
+
+
+def cancels_of(column: bytes, graph: Graph, bounds: Bounds) -> list[Cancel]:
+    """Of these tasks of a graph. What of it has ended is not known here: that is answered TOO_LATE or UNKNOWN."""
+    return [Cancel(ids=ids, grace_seconds=graph.grace_seconds) for ids in pieces_of(column, bounds.ids)]
+
+
+_HEADER_BYTES = 512
+
+
+def _bytes_of(message: Submit | Cancel) -> int:
+    """About as many as it will have, so that a flush keeps within its window."""
+    if isinstance(message, Cancel):
+        return _HEADER_BYTES + len(message.ids)
+    return _HEADER_BYTES + len(message.payload) + 3 * len(message.ids) + 2 * len(message.part_sizes)
 
 
 def _due(batch: GraphBatch, pending: Container[TaskId]) -> Submit:
@@ -111,26 +176,6 @@ def _unfinished(entry: Entry, pending: Container[TaskId]) -> Submission:
     if entry.unfinished_count == len(entry.submission.ids):
         return entry.submission
     return narrowed(entry.submission, pending)
-
-
-def narrowed(submission: Submission, pending: Container[TaskId]) -> Submission:
-    """The same submission without the tasks that have ended. Only tasks of one part each come in numbers."""
-    assert not submission.part_counts and len(submission.part_sizes) == len(submission.ids)
-    keep = [index for index, task_id in enumerate(submission.ids) if task_id in pending]
-    sizes = submission.part_sizes
-    ends = list(accumulate(sizes))
-    view = memoryview(submission.payload)
-    return Submission(
-        header=submission.header,
-        function=submission.function,
-        ids=tuple(submission.ids[index] for index in keep),
-        payload=b"".join([view[ends[index] - sizes[index] : ends[index]] for index in keep]),
-        part_sizes=tuple(sizes[index] for index in keep),
-        collector=submission.collector,
-        owner=submission.owner,
-        part_kinds=bytes(submission.part_kinds[index] for index in keep) if submission.part_kinds else b"",
-        objects=submission.objects,
-    )
 
 
 def _submit(header: TaskHeader, parts: list[Submission]) -> Submit:

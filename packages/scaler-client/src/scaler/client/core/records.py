@@ -98,8 +98,11 @@ class Graph:
     unneeded: list[ObjectId] = field(default_factory=list)
     #: how the task ended that did not succeed: everything that is unfinished ends the same way
     failure: Outcomes | None = None
-    is_sent: bool = False
+    #: how many of its batches have been sent in this session
+    sent_count: int = 0
+    #: each batch that leaves from now on is canceled at once
     is_canceling: bool = False
+    grace_seconds: float = 1.0
     is_ended: bool = False
 
 

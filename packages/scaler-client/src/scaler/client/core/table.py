@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from scaler.client.core.records import Entry, Graph
+from scaler.client.core.records import Entry, Graph, Submission
 from scaler.client.core.states import Move, State, after
 from scaler_protocol.ids import ID_BYTES, GraphId, TaskId
 
@@ -22,6 +22,14 @@ class Table:
             self.pending[ids[0]] = entry
         else:
             self.pending.update(dict.fromkeys(ids, entry))
+
+    def split(self, entry: Entry, parts: Iterable[Submission]) -> list[Entry]:
+        """Entries of the same unfinished tasks, in its place, each to be sent by itself."""
+        entry.state = after(entry.state, Move.END)
+        pieces = [Entry(part, State.QUEUED, len(part.ids)) for part in parts]
+        for piece in pieces:
+            self.add(piece)  # in its place: the order of the table is that of the first submission
+        return pieces
 
     def add_graph(self, graph: Graph) -> None:
         assert graph.entries, "a graph of which nobody wants anything never ends"

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from scaler.client.core.outbox import BATCH_BYTES, BATCH_TASKS
+from scaler.client.core.batching import PART_BYTES, TASK_BYTES, bounds_of
 from scaler.client.core.records import GraphBatch
 from scaler.client.graph.plan import Plan
 from scaler.client.object_reference import ObjectReference
@@ -29,8 +29,6 @@ from scaler_protocol.messages import Limits, Submit
 _SHARED_BYTES = 4 * 1024
 """Data that several tasks use, from this size on, is stored once instead of travelling with each of them."""
 _MOST_ARGUMENTS = 65_535
-_COLUMN_BYTES = 16 + 16 + 7
-"""Of each task: id, its function's, index, counts, flags. Then come 5 for each part, 16 for each dependency."""
 
 
 class Packed:
@@ -50,7 +48,7 @@ class Packed:
         self._functions = _Functions(calls)
         self._arguments = _Arguments(calls, plan)
         welcome = calls.connection.welcome
-        self._limits = Limits() if welcome is None else welcome.limits
+        self._bounds = bounds_of(Limits() if welcome is None else welcome.limits)
         try:
             self.batches = tuple(self._batches())
         except BaseException:
@@ -71,19 +69,23 @@ class Packed:
 
     def _end(self, begin: int) -> int:
         """As many tasks as the limits of an envelope allow; at least one."""
-        end = min(begin + min(BATCH_TASKS, self._limits.batch_tasks), len(self.ids))
-        starts, needs = self._starts, self._need_starts
-        while end - begin > 1 and (
-            _COLUMN_BYTES * (end - begin) + 5 * (starts[end] - starts[begin]) + 16 * (needs[end] - needs[begin])
-            > self._limits.envelope_bytes // 2
-        ):
+        end = min(begin + self._bounds.tasks, len(self.ids))
+        while end - begin > 1 and self._column_bytes(begin, end) > self._bounds.column_bytes:
             end = begin + (end - begin) // 2
         return end
+
+    def _column_bytes(self, begin: int, end: int) -> int:
+        starts, needs = self._starts, self._need_starts
+        return (
+            TASK_BYTES * (end - begin)
+            + PART_BYTES * (starts[end] - starts[begin])
+            + ID_BYTES * (needs[end] - needs[begin])
+        )
 
     def _parts(self, begin: int, end: int) -> tuple[int, list[Any], list[int], bytearray]:
         """The arguments of these tasks, or of fewer when that is as much as one payload may have."""
         ids, starts, arguments = self.ids, self._starts, self._arguments
-        most_bytes = min(BATCH_BYTES, self._limits.payload_frame_bytes)
+        most_bytes = self._bounds.payload_bytes
         pieces: list[Any] = []
         links = self._plan.links[starts[begin] : starts[end]]
         kinds = bytearray((codes.KIND_TASK,)) * len(links)

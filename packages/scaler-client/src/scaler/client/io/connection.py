@@ -299,7 +299,7 @@ class Connection:
             while inbox:
                 self._perform(core.handle(inbox.popleft(), now))
             if core.has_queued:
-                self._perform(core.handle(events.FLUSH, now))
+                self._perform(core.handle(events.Flush(*endpoint.unacknowledged), now))
             deadline = core.next_deadline()
             if deadline is not None and deadline <= now:
                 self._perform(core.handle(events.TICKED, now))

@@ -13,6 +13,7 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from scaler.client import errors
+from scaler.client.core.batching import BATCH_BYTES
 from scaler.client.core.events import Submitted, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
@@ -24,7 +25,9 @@ from scaler_protocol.ids import TaskId
 
 FIRST_BATCH = 16
 LARGEST_BATCH = 2_048
-"""Batches grow from the first, so that workers start at once, to the largest, so that messages cost nothing."""
+"""Batches grow from the first, so that workers start at once, to the largest, so that messages cost nothing. Of items
+that are not small, a batch has as many as one message carries, as far as the items before them tell; what is more than
+that all the same is cut when it leaves."""
 WINDOW_TASKS = 16_384
 WINDOW_BYTES = 64 * 1024 * 1024
 WINDOW_STORED_BYTES = 1024 * 1024 * 1024
@@ -160,6 +163,8 @@ class MapRun:
         self._items = iter(items)
         self._gathering = Gathering(calls)
         self._batch_tasks = FIRST_BATCH
+        #: what an item that rides along takes: on average, or in the latest batch, whichever is more
+        self._item_bytes = 0
 
     def run(self, end_at: float | None, watch: Callable[[int], None] | None = None) -> list[Any]:
         """`watch` is told how many tasks have ended, whenever some have."""
@@ -180,11 +185,9 @@ class MapRun:
         return gathering.values
 
     def _has_room(self) -> bool:
-        """By count, and by bytes as far as the average item tells."""
-        gathering = self._gathering
-        unfinished = len(gathering.positions)
-        by_bytes = unfinished * gathering.inline_bytes <= WINDOW_BYTES * len(gathering.values)
-        return unfinished < min(WINDOW_TASKS, self._most_stored()) and by_bytes
+        """By count, and by bytes as far as the items before tell."""
+        unfinished = len(self._gathering.positions)
+        return unfinished < min(WINDOW_TASKS, self._most_stored()) and unfinished * self._item_bytes <= WINDOW_BYTES
 
     def _most_stored(self) -> int:
         """So many may be on their way whose arguments lie in the storage; a batch of the first size always."""
@@ -204,7 +207,8 @@ class MapRun:
         return bool(batch)
 
     def _next_items(self) -> list[tuple[Any, ...]]:
-        most = min(self._batch_tasks, self._most_stored() - len(self._gathering.positions))
+        by_bytes = BATCH_BYTES // max(1, self._item_bytes)
+        most = min(self._batch_tasks, max(1, by_bytes), self._most_stored() - len(self._gathering.positions))
         if not self._is_slow:
             return list(islice(self._items, most))
         batch = []
@@ -246,7 +250,7 @@ class MapRun:
 
     def _post(self, ids: list[TaskId], payload: bytes, sizes: list[int]) -> None:
         calls = self._calls
-        self._gathering.inline_bytes += len(payload)
+        self._note_inline(len(payload), len(ids))
         if len(payload) >= LARGE_BYTES:
             calls.warn_large("a batch of arguments", len(payload))
         submission = Submission(
@@ -265,9 +269,14 @@ class MapRun:
         gathering, calls = self._gathering, self._calls
         size = calls.submit(self._function_id, arguments, {}, self._options, task_id, gathering, pipeline)
         if size <= calls.connection.inline_bytes:
-            gathering.inline_bytes += size
+            self._note_inline(size, 1)
         else:
             gathering.stored_bytes += size
+
+    def _note_inline(self, size: int, count: int) -> None:
+        gathering = self._gathering
+        gathering.inline_bytes += size
+        self._item_bytes = max(size // count, gathering.inline_bytes // len(gathering.values))
 
 
 def unpacked(iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:
