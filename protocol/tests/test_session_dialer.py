@@ -193,6 +193,7 @@ def test_silence_makes_a_dialer_redial_and_at_last_give_up() -> None:  # LIV-7, 
     assert redialed_at == opened_at + 3.0
     (lost,) = events
     assert isinstance(lost, Lost) and lost.code == codes.LEASE_EXPIRED and dialer.now == opened_at + 12.0
+    assert lost.silent_seconds == 12.0
     assert dialer.core.next_deadline() is None
 
 
@@ -202,6 +203,16 @@ def test_a_dialer_that_was_itself_stopped_tries_once_more() -> None:
     assert dialer.round() == []
     (envelope,) = [envelope for envelope in dialer.sent() if isinstance(envelope.message, Hello)]
     assert envelope.message == replace(HELLO, resume=Resume(17, 0))
+    dialer.now += 3.0
+    (lost,) = dialer.round()
+    assert isinstance(lost, Lost) and lost.silent_seconds == 3.0, "while it was stopped it has not waited"
+
+
+def test_a_paced_role_never_overloads_its_session() -> None:  # SES-14
+    dialer = Dialer(backlog_bytes=1_000, is_paced=True).opened()
+    with pytest.raises(AssertionError, match="send less"):
+        for _ in range(20):
+            dialer.core.send(CANCEL)
 
 
 def test_resumes_that_bring_nothing_come_to_an_end() -> None:  # SES-20

@@ -80,8 +80,10 @@ def opened(limits: Limits | None = None) -> Opened:
     return Opened(SERVER, HELLO, Welcome(1, SERVER, 1, 1, limits=limits or Limits()))
 
 
-def lost(code: int = codes.SHUTTING_DOWN, text: str = "", is_orderly: bool = False) -> Lost:
-    return Lost(SERVER, code, text, is_orderly)
+def lost(
+    code: int = codes.SHUTTING_DOWN, text: str = "", is_orderly: bool = False, silent_seconds: float = 0.0
+) -> Lost:
+    return Lost(SERVER, code, text, is_orderly, silent_seconds)
 
 
 def succeeded(*names: object) -> Received:

@@ -75,7 +75,9 @@ class _DependencyFailed(Exception):
 
 
 class FakeCluster:
-    def __init__(self, address: str = "tcp://127.0.0.1:0", *, is_protected: bool = True) -> None:
+    def __init__(
+        self, address: str = "tcp://127.0.0.1:0", *, is_protected: bool = True, lease_seconds: float = 5.0
+    ) -> None:
         self.objects: dict[ObjectId, bytearray] = {}
         self._owners: dict[ObjectId, set[PeerId]] = {}
         self.submits: list[Submit] = []
@@ -91,7 +93,7 @@ class FakeCluster:
         self._errors: dict[TaskId, tuple[int, bytes]] = {}
         self._orders: list[Callable[[], None]] = []
         self._stop = False
-        timers = Timers(heartbeat_seconds=0.2, lease_seconds=5.0)
+        timers = Timers(heartbeat_seconds=min(0.2, lease_seconds / 3), lease_seconds=lease_seconds)
         # First what may fail, because the address is given.
         self._scheduler = RouterEndpoint(
             address,

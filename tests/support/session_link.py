@@ -268,7 +268,7 @@ class World:
             for direction in ("up", "down"):
                 key = (session_id, direction)
                 assert self.ledger.given[key] == self.ledger.sent[key], f"{key} arrived in full"
-            assert node.core.backlog_bytes < 16 * 400, "what was acknowledged is forgotten"
+            assert node.core.unacknowledged[0] < 16 * 400, "what was acknowledged is forgotten"
 
     def _node(self, a: int) -> DialerNode:
         return self.nodes[a % len(self.nodes)]

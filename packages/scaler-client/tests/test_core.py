@@ -199,13 +199,25 @@ def test_when_nobody_comes_back_everything_fails() -> None:
 
 
 def test_an_expired_lease_fails_everything_now() -> None:
-    """The session layer has waited for the whole lease already."""
+    """The session layer has waited for as long as the program wants to."""
     told = Told()
     told.submit(call("a"))
     told.sent()
-    assert completions(told(lost(codes.LEASE_EXPIRED))) == {task("a"): codes.STATUS_FAILED}
+    gone = lost(codes.LEASE_EXPIRED, silent_seconds=TIMEOUT)
+    assert completions(told(gone)) == {task("a"): codes.STATUS_FAILED}
     assert told.core.next_deadline() is None
     assert told(opened()) == [], "and the client can be used again"
+
+
+def test_a_lease_shorter_than_the_timeout_ends_the_session_and_not_the_wait() -> None:
+    """The lease is the shorter of what both sides propose. The program has chosen how long it waits."""
+    told = Told()
+    told.submit(call("a"))
+    told.sent()
+    assert completions(told(lost(codes.LEASE_EXPIRED, silent_seconds=TIMEOUT / 3))) == {}
+    assert told.core.next_deadline() == told.now + TIMEOUT * 2 / 3
+    assert told(opened()) == []
+    assert [names_in(message) for message in told.sent()] == [["a"]]
 
 
 def test_after_a_rejection_the_next_submission_dials_again() -> None:

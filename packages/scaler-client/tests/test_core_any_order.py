@@ -94,11 +94,14 @@ class AnyOrder(RuleBasedStateMachine):
         self._apply(answered(outcome, data.draw(st.sampled_from(self.at_scheduler)).rstrip(b".").decode()))
 
     @precondition(lambda self: self.is_open)
-    @rule(code=st.sampled_from([codes.SHUTTING_DOWN, codes.LEASE_EXPIRED, codes.SESSION_REPLACED]))
-    def lose(self, code: int) -> None:
+    @rule(
+        code=st.sampled_from([codes.SHUTTING_DOWN, codes.LEASE_EXPIRED, codes.SESSION_REPLACED]),
+        silent_seconds=st.sampled_from([0.0, 20.0, 60.0, 100.0]),
+    )
+    def lose(self, code: int, silent_seconds: float) -> None:
         self.is_open = False
         self.at_scheduler = []
-        self._apply(lost(code))
+        self._apply(lost(code, silent_seconds=silent_seconds))
 
     @precondition(lambda self: not self.is_open)
     @rule()

@@ -151,6 +151,18 @@ def test_a_successor_at_the_same_address_gets_the_unfinished_tasks() -> None:
     second.stop()
 
 
+def test_a_client_waits_for_as_long_as_it_was_told_to_and_not_for_a_lease() -> None:
+    cluster = FakeCluster(lease_seconds=0.3)
+    cluster.hold()
+    with Client(cluster.address, timeout_seconds=30) as client:
+        future = client.submit(abs, -1)
+        eventually(lambda: cluster.held_count() == 1, "the scheduler has the task")
+        cluster.do(lambda: time.sleep(1.0))  # frozen for three leases
+        cluster.release()
+        assert future.result(WAIT) == 1
+    cluster.stop()
+
+
 def test_when_nobody_comes_back_futures_fail() -> None:
     cluster = FakeCluster()
     cluster.hold()

@@ -70,6 +70,7 @@ class SessionDialer:
         give_up_seconds: float | None = None,  # Rejected when nobody has answered for so long; None: never
         allowed_messages: frozenset[type] | None = None,  # what the server may send to this role; None: anything
         backlog_bytes: int = 512 * 1024 * 1024,
+        is_paced: bool = False,  # the role waits for acknowledgements: more than `backlog_bytes` is its own mistake
         encode: Encode = codec.encode,
     ) -> None:
         self.hello = replace(hello, resume=Resume())
@@ -77,6 +78,7 @@ class SessionDialer:
         self._give_up_seconds = give_up_seconds
         self._allowed_messages = allowed_messages
         self._backlog_limit = backlog_bytes
+        self._is_paced = is_paced
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
@@ -109,6 +111,7 @@ class SessionDialer:
         self._started_at = 0.0  # when somebody wanted this session
         self._due_at = 0.0  # waiting, interrupted: the next dial; dialing, resuming: no answer by then is a failure
         self._lost_at = 0.0  # interrupted, resuming: the session is given up
+        self._silent_since = 0.0  # the same: heard nothing since, not counting a time in which we were stopped
         self._look_at = 0.0  # open: nobody is silent for too long before this
         self._heard_at = 0.0
         self._sent_at = 0.0
@@ -131,13 +134,8 @@ class SessionDialer:
         return self._is_wanted or self._held is not None or bool(self._events)
 
     @property
-    def backlog_bytes(self) -> int:
-        """Sent and not yet acknowledged."""
-        return self._channel.backlog_bytes if self._state in HAS_SESSION else 0
-
-    @property
     def unacknowledged(self) -> tuple[int, int]:
-        """Bytes and messages of the same."""
+        """Bytes and messages that were sent and are not acknowledged yet."""
         return self._channel.unacknowledged if self._state in HAS_SESSION else (0, 0)
 
     def take_events(self) -> list[SessionEvent]:
@@ -215,7 +213,7 @@ class SessionDialer:
                 self._look_for_life(now, is_drained)
         elif state in HAS_SESSION and now >= self._lost_at and is_drained:
             silence = f"no sign of the {self.server_name} for {self._timers.lease_seconds:g} s"
-            self._lose(codes.LEASE_EXPIRED, silence, is_orderly=False)
+            self._lose(codes.LEASE_EXPIRED, silence, is_orderly=False, silent_seconds=now - self._silent_since)
         elif self._is_given_up(now) and is_drained:
             text = f"no {self.server_name} answered within {self._give_up_seconds:g} s: is it running, at this address?"
             self._refuse(codes.LEASE_EXPIRED, text)
@@ -268,6 +266,7 @@ class SessionDialer:
             self._has_sent = True
         if channel.backlog_bytes > self._backlog_limit:
             text = f"{channel.backlog_bytes} bytes wait for the {self.server_name}: send less, or wait for answers"
+            assert not self._is_paced, text
             self._break_off(codes.OVERLOADED, text, "SES-14")
 
     @property
@@ -477,6 +476,7 @@ class SessionDialer:
         if self._state is State.OPEN:
             lease_ends_at = self._heard_at + self._timers.lease_seconds
             self._lost_at = max(lease_ends_at, now + min(_LATE_GRACE_SECONDS, self._timers.lease_seconds))
+            self._silent_since = now if now > lease_ends_at else self._heard_at
         self._state = step(self._state, Trigger.FAILED)
         self._held = None
 
@@ -493,8 +493,8 @@ class SessionDialer:
             self._state = step(self._state, Trigger.ENDED)
             self._events.append(Rejected(code, text))
 
-    def _lose(self, code: int, text: str, *, is_orderly: bool) -> None:
+    def _lose(self, code: int, text: str, *, is_orderly: bool, silent_seconds: float = 0.0) -> None:
         self._is_replaced |= code == codes.SESSION_REPLACED
         self._state = step(self._state, Trigger.ENDED)
         self._held = None
-        self._events.append(Lost(self._welcome.server_id, code, text, is_orderly))
+        self._events.append(Lost(self._welcome.server_id, code, text, is_orderly, silent_seconds))

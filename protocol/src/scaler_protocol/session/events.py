@@ -54,6 +54,8 @@ class Lost:
     code: int
     text: str
     is_orderly: bool
+    #: LEASE_EXPIRED of a dialer: how long it has waited for a sign of the server, awake
+    silent_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

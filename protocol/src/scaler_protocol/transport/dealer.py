@@ -129,11 +129,6 @@ class DealerEndpoint:
         return self._dialer.is_open
 
     @property
-    def backlog_bytes(self) -> int:
-        """Sent and not yet acknowledged."""
-        return self._dialer.backlog_bytes
-
-    @property
     def unacknowledged(self) -> tuple[int, int]:
         """Bytes and messages that were sent and are not acknowledged: what a role that keeps a window looks at."""
         return self._dialer.unacknowledged

@@ -262,7 +262,8 @@ class ClientCore:
         # Who is being canceled shall not run again, and that nobody is left to answer is an answer.
         self._cancels.forget_unsent()
         actions += self._complete_all(list(self._cancels.waiting), codes.STATUS_CANCELED)
-        if event.code == codes.LEASE_EXPIRED:
+        remaining_seconds = self._timeout_seconds - event.silent_seconds
+        if remaining_seconds <= 0:  # the session layer has waited for all that time
             return actions + self._give_up(event.text or "the scheduler has been silent for too long")
         self._outbox.clear()
         for entry in self._table.calls_in_order():
@@ -274,7 +275,7 @@ class ClientCore:
                 entry.state = after(entry.state, Move.LOSE_SESSION)
             self._outbox.add_graph(graph)
         if self._table.pending:
-            self._give_up_at = now + self._timeout_seconds
+            self._give_up_at = now + remaining_seconds
         return actions
 
     def _on_rejected(self, event: Rejected, now: float) -> list[Action]:

@@ -365,7 +365,7 @@ class Connection:
         self._storage.rename(self.peer_id)
 
     def _new_dialer(self) -> SessionDialer:
-        return SessionDialer(hello=self._hello, server_name=f"scheduler at {self.address}")
+        return SessionDialer(hello=self._hello, server_name=f"scheduler at {self.address}", is_paced=True)
 
     def _retire_later(self) -> None:
         self._may_retire = True
