@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -73,6 +74,24 @@ def test_a_processor_killed_from_outside(shared: RealCluster, tmp_path: Path) ->
         report("a killed processor is told of", begun_at)
         assert time.monotonic() - begun_at < GO_ON_SECONDS / 2
         assert client.submit(tasks.square, 5).result(WAIT) == 25
+
+
+def test_retries_cover_dead_processors(shared: RealCluster, tmp_path: Path) -> None:
+    """Calls, maps, graphs with links that are sent ahead of their time, and tasks within tasks."""
+    with Client(shared.address) as client:
+        once = client.submit_verbose(tasks.die_until, (str(tmp_path / "once"), 2), {}, retries=1)
+        twice = client.submit_verbose(tasks.die_until, (str(tmp_path / "twice"), 3), {}, retries=1)
+        nested = client.submit(tasks.die_within, client, str(tmp_path / "nested"))
+        assert once.result(WAIT) == 2
+        with pytest.raises(ProcessorDiedError, match="2 attempts") as caught:
+            twice.result(WAIT)
+        assert str(caught.value).count("signal 9") == 2, "one line for each attempt"
+        assert nested.result(WAIT) == 2
+        logs = [str(tmp_path / f"map{number}") for number in range(3)]
+        assert client.map(tasks.die_until, logs, [2] * 3, retries=1, timeout=WAIT) == [2] * 3
+        first = partial(tasks.die_until, str(tmp_path / "graph"), 2)
+        graph = {"a": (first,), "b": (tasks.square, "a"), "c": (tasks.square, "b")}
+        assert client.get(graph, ["c"], retries=1, timeout=WAIT) == {"c": 16}
 
 
 # ---------------------------------------------------------------- workers

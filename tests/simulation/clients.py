@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaler.client.core import actions, events
@@ -38,11 +39,14 @@ TIMEOUT_SECONDS = 120.0
 class Call:
     """One task as its caller knows it."""
 
-    def __init__(self, task_id: TaskId, line: bytes, depends_on: tuple[Call, ...], graph_id: GraphId) -> None:
+    def __init__(
+        self, task_id: TaskId, line: bytes, depends_on: tuple[Call, ...], graph_id: GraphId, retries: int
+    ) -> None:
         self.task_id = task_id
         self.line = line
         self.depends_on = depends_on
         self.graph_id = graph_id
+        self.retries = retries
         self.status: int | None = None
         self.was_canceled = False
         #: all of its graph: what befalls one befalls every unfinished one
@@ -52,7 +56,10 @@ class Call:
         return program.value(self.line, tuple(call.expected() for call in self.depends_on))
 
     def may_fail(self) -> bool:
-        return any(program.kind_of(call.line) in ("fail", "crash") for call in self.graph)
+        """One that crashes once is saved by a retry, unless a Cancel of it is under way by then. (SCH-15)"""
+        is_saved = self.retries and not any(call.was_canceled for call in self.graph)
+        kinds = ("fail", "crash") if is_saved else ("fail", "crash", "crashonce")
+        return any(program.kind_of(call.line) in kinds for call in self.graph)
 
 
 def _ids_of(calls: tuple[Call, ...]) -> tuple[TaskId, ...]:
@@ -100,12 +107,15 @@ class ClientNode(Node):
 
     def submit(self, kinds: list[str]) -> list[Call]:
         rng, depth = self.world.rng, self._header.depth
-        calls = [self._call(program.line(rng, kind, self.world.new_name(), 3 - depth)) for kind in kinds]
+        retries = rng.choice((0, 1, 1, 3))
+        calls = [
+            self._call(program.line(rng, kind, self.world.new_name(), 3 - depth), retries=retries) for kind in kinds
+        ]
         lines = [call.line for call in calls]
         self._add(
             events.Submitted(
                 Submission(
-                    header=self._header,
+                    header=replace(self._header, retries=retries),
                     function=program.FUNCTION,
                     ids=tuple(call.task_id for call in calls),
                     payload=b"".join(lines),
@@ -123,12 +133,15 @@ class ClientNode(Node):
         graph_id = GraphId(self._graph_count.to_bytes(16, "little"))
         calls: list[Call] = []
         shape = rng.choice(("any", "chain", "tree"))
-        kinds = ("quick",) * 30 + ("large", "fail", "crash") if is_quick else ("echo", "echo", "large", "slow", "fail")
+        retries = rng.choice((0, 2))
+        quick = ("quick",) * 30 + ("large", "fail", "crash", "crashonce")
+        kinds = quick if is_quick else ("echo", "echo", "large", "slow", "fail", "crashonce")
         for _ in range(size):
             kind = rng.choice(kinds)
             others = self._others(shape, calls)
             depends_on = tuple(others)
-            calls.append(self._call(program.line(rng, kind, self.world.new_name(), 0), depends_on, graph_id))
+            line = program.line(rng, kind, self.world.new_name(), 0)
+            calls.append(self._call(line, depends_on, graph_id, retries=retries))
         wanted = {calls[-1], *rng.sample(calls, size // 3)}
         for call in calls:
             call.graph = calls
@@ -160,15 +173,17 @@ class ClientNode(Node):
         self._is_leaving = True
         self.wake()
 
-    def _call(self, line: bytes, depends_on: tuple[Call, ...] = (), graph_id: GraphId = NO_GRAPH) -> Call:
-        call = Call(TaskId(self.world.rng.randbytes(16)), line, depends_on, graph_id)
+    def _call(
+        self, line: bytes, depends_on: tuple[Call, ...] = (), graph_id: GraphId = NO_GRAPH, *, retries: int = 0
+    ) -> Call:
+        call = Call(TaskId(self.world.rng.randbytes(16)), line, depends_on, graph_id, retries)
         self.calls[call.task_id] = call
         return call
 
     def _node(self, call: Call) -> Submission:
         others = _ids_of(call.depends_on)
         return Submission(
-            header=TaskHeader(call_format=2, depth=self._header.depth, graph_id=call.graph_id),
+            header=TaskHeader(call_format=2, depth=self._header.depth, graph_id=call.graph_id, retries=call.retries),
             function=program.function(call.line),
             ids=(call.task_id,),
             payload=call.line + b"".join(others),

@@ -16,7 +16,7 @@ QUICK_FUNCTION = ObjectId(b"simulated, quick")
 LARGE = 300
 """Results longer than this travel through the storage: small, so that simulations stay quick."""
 
-KINDS = ("echo", "echo", "echo", "slow", "large", "fail", "crash", "nest", "stubborn")
+KINDS = ("echo", "echo", "echo", "slow", "large", "fail", "crash", "crashonce", "nest", "stubborn")
 
 
 def line(rng: Random, kind: str, name: str, depth: int) -> bytes:

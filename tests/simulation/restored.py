@@ -95,9 +95,9 @@ class Restored:
         tables = self.core.tables
         tables.drain()
         (few,) = self._by_kind["tasks"]
-        for name in ("attempts", "lost_workers", "retried"):
+        for name in ("attempts", "lost_workers", "retried", "deaths"):
             table: dict[TaskId, Any] = getattr(tables, name)
-            table.update({TaskId(_id(key)): value for key, value in few[name].items()})
+            table.update({TaskId(_id(key)): value for key, value in few.get(name, {}).items()})
         tables.ready = ReadyQueue(uses_capabilities=tables.policy.uses_capabilities)
         for batch in batches:
             self._restore_places(batch, workers)

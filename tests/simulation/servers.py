@@ -105,7 +105,9 @@ class SchedulerNode(ServerNode):
         for action in self.core.handle(scheduling.Settled(), now):
             if isinstance(action, scheduling.Send):
                 self._check_law(action, held_before)
-                self.server.send(action.peer_id, action.message)
+                seq = self.server.send(action.peer_id, action.message)
+                if isinstance(action.message, Dispatch):
+                    self.core.handle(scheduling.Numbered(action.peer_id, seq, action.message.ids), now)
             elif isinstance(action, scheduling.SendToStorage):
                 self._storage.send(action.message)
         self.settle_server(now)

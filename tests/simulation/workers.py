@@ -104,7 +104,7 @@ class Processor:
         kind = program.kind_of(call)
         if kind == "fail":
             self._fail("it was told to fail")
-        elif kind == "crash":
+        elif kind == "crash" or (kind == "crashonce" and self._world.runs[call] == 1):
             self._worker.processor_exits(self, 3)
         elif kind == "nest" and program.argument_of(call) and not self.is_blocked:
             self._nest(task, program.argument_of(call))

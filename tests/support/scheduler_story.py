@@ -17,7 +17,7 @@ from scaler_protocol.codes import (
     STATUS_SUCCESS,
 )
 from scaler_protocol.columns import join_u16, join_u32, split_ids
-from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     NO_PEER,
     Cancel,
@@ -61,6 +61,9 @@ def ids(names: Iterable[object]) -> bytes:
 
 def names(column: bytes) -> list[str]:
     return [task_id.rstrip(b".").decode() for task_id in split_ids(column)]
+
+
+GRAPH = TaskHeader(graph_id=GraphId(task("graph")))
 
 
 class Story:
@@ -130,7 +133,7 @@ class Story:
         *,
         unwanted: Iterable[str] = (),
         sealed: bool = True,
-        code_tag: str = "",
+        header: TaskHeader = GRAPH,
     ) -> None:
         """Every task takes the results of those it depends on, and nothing else."""
         edges = [other for others in graph.values() for other in others]
@@ -138,7 +141,7 @@ class Story:
         self.receive(
             client,
             Submit(
-                header=TaskHeader(graph_id=task("graph"), code_tag=code_tag),  # type: ignore[arg-type]
+                header=header,
                 functions=FUNCTION,
                 ids=ids(graph),
                 payload=ids(edges),
@@ -196,7 +199,7 @@ class Story:
         """Everything that leaves, one readable line per message."""
         self.handle(Settled())
         actions, self._actions = self._actions, []
-        return [_line(action) for action in actions]
+        return [line(action) for action in actions]
 
     def actions(self) -> list[Action]:
         self.handle(Settled())
@@ -211,7 +214,7 @@ def _offered(capabilities: dict[str, int] | None) -> tuple[Capability, ...]:
     return tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
 
 
-def _line(action: Action) -> str:
+def line(action: Action) -> str:
     if isinstance(action, Send):
         return f"{action.peer_id.rstrip(b'.').decode()} <- {_message(action.message)}"
     if isinstance(action, SendToStorage):

@@ -50,6 +50,15 @@ def note(log: str, line: str) -> None:
         file.write(f"{line}\n")
 
 
+def die_until(log: str, attempt: int) -> int:
+    """Kills its process in every attempt before this one, and tells in which it has run."""
+    note(log, str(os.getpid()))
+    attempts = len(Path(log).read_text().splitlines())
+    if attempts < attempt:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return attempts
+
+
 def sleep_after_note(log: str, seconds: float) -> int:
     note(log, str(os.getpid()))
     time.sleep(seconds)
@@ -153,3 +162,7 @@ def parent_of_sleepers(client: Any, log: str) -> None:
     futures = [client.submit(sleep_after_note, log, 100.0) for _ in range(2)]
     for future in futures:
         future.result()
+
+
+def die_within(client: Any, log: str) -> int:
+    return int(client.submit_verbose(die_until, (log, 2), {}, retries=1).result())

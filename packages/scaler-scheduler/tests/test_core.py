@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
+from tests.support.scheduler_story import FUNCTION, Story, ids, line, peer, task
 
+from scaler_protocol.codec import decode_task_error
 from scaler_protocol.codes import (
     BAD_BATCH,
     BAD_GRAPH,
+    CREDIT_EXCEEDED,
     DUPLICATE_TASK,
+    NOT_ALLOWED,
     STATUS_FAILED,
+    TOO_LARGE,
+    UNKNOWN_MESSAGE,
 )
 from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import GraphId
@@ -26,12 +31,13 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained
 from scaler_scheduler.core import (
-    Disconnect,
+    Numbered,
     Policy,
     Send,
     SendStatus,
     Stop,
 )
+from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import TRANSITIONS, IllegalMove, Move, State, target
 
 # ---------------------------------------------------------------- the plain path
@@ -299,16 +305,80 @@ def test_a_recall_that_comes_too_late_changes_nothing(story: Story) -> None:
 # ---------------------------------------------------------------- the rest
 
 
-def test_a_worker_that_refuses_a_message_begins_again_without_tasks(story: Story) -> None:
+def given_two_dispatches(story: Story) -> None:
     story.worker("w")
-    story.submit("c", ["t"])
+    story.submit("c", ["t0", "t1"])
     story.settle()
+    story.handle(Numbered(peer("w"), 3, ids(["t0", "t1"])))
+    story.submit("c", ["t2"])
+    story.settle()
+    story.handle(Numbered(peer("w"), 4, ids(["t2"])))
+
+
+def test_the_tasks_of_a_refused_dispatch_end_and_no_others(story: Story) -> None:
+    given_two_dispatches(story)
+    story.cancel("c", ["t1"])
     story.handle(Complained(peer("w"), BAD_BATCH, 3, "columns disagree", "BAT-2"))
-    (action,) = story.actions()
-    assert isinstance(action, Disconnect) and action.peer_id == peer("w")
-    story.lost("w")
-    story.worker("w")
-    assert story.settle()[-1] == "w <- Dispatch t attempt [2]"
+    actions = story.actions()
+    assert [line(action) for action in actions] == [
+        "w <- Cancel t1",
+        "c <- Results t0 refused, t1 canceled",
+        "c <- CancelReply t1 canceled",
+    ]
+    row, _ = rows(actions[1].message)  # type: ignore[union-attr, arg-type]
+    error = decode_task_error(bytes(row.value))
+    assert (error.code, error.workers) == (BAD_BATCH, ("w",)) and "columns disagree" in error.text
+    story.results("w", ["t2"])
+    assert story.settle() == ["c <- Results t2"]
+    story.submit("c", ["t3"])
+    assert story.settle() == ["w <- Dispatch t3"], "it has room again"
+
+
+def test_the_tasks_that_follow_a_refused_one_end_with_it(story: Story) -> None:
+    story.worker("w", features=("chains",))
+    story.submit_graph("c", {"a": [], "b": ["a"]})
+    assert story.settle() == ["w <- Dispatch a", "w <- Dispatch b"]
+    story.handle(Numbered(peer("w"), 1, ids(["a"])))
+    story.handle(Numbered(peer("w"), 2, ids(["b"])))
+    story.handle(Complained(peer("w"), TOO_LARGE, 1, "too much", "BAT-4"))
+    assert story.settle() == ["c <- Results a refused"]
+    story.give_back("w", ["b"])
+    assert story.settle() == ["c <- Results b refused"]
+
+
+@pytest.mark.parametrize("code", [UNKNOWN_MESSAGE, CREDIT_EXCEEDED, NOT_ALLOWED, 61_234])
+@pytest.mark.parametrize("seq", [2, 3])
+def test_other_complaints_of_a_worker_change_nothing(story: Story, code: int, seq: int) -> None:
+    """Known ones say what is to be repaired, and unknown ones count by `fatal` alone. (ERR-5)"""
+    given_two_dispatches(story)
+    story.handle(Complained(peer("w"), code, seq, "?", ""))
+    assert story.actions() == []
+    story.results("w", ["t0", "t1", "t2"])
+    assert story.settle() == ["c <- Results t0, t1, t2"]
+
+
+def test_a_refusal_of_another_message_than_a_dispatch_changes_nothing(story: Story) -> None:
+    given_two_dispatches(story)
+    story.handle(Complained(peer("w"), BAD_BATCH, 5, "?", "BAT-2"))
+    assert story.actions() == []
+
+
+def test_what_is_remembered_of_dispatches_is_bounded_by_what_is_held(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["long"])
+    story.settle()
+    story.handle(Numbered(peer("w"), 1, ids(["long"])))
+    story.receive("w", Credit(limit=2))
+    worker = story.core.tables.workers[peer("w")]
+    for seq in range(2, 1_000):
+        story.submit("c", [seq])
+        story.settle()
+        story.handle(Numbered(peer("w"), seq, ids([seq])))
+        story.results("w", [seq])
+        assert len(worker.dispatches) < 100
+    story.settle()
+    story.handle(Complained(peer("w"), BAD_BATCH, 1, "?", "BAT-2"))
+    assert story.settle() == ["c <- Results long refused"]
 
 
 def test_a_complaint_of_a_client_changes_nothing(story: Story) -> None:

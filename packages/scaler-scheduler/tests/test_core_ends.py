@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from tests.support.scheduler_story import Story, peer, task
 
+from scaler_protocol.codec import decode_task_error, encode_task_error
 from scaler_protocol.codes import (
     KIND_OBJECT,
+    PROCESSOR_DIED,
     STATUS_FAILED,
     STATUS_PROCESSOR_DIED,
+    STATUS_TIMED_OUT,
 )
 from scaler_protocol.ids import result_object_id
+from scaler_protocol.messages import Limits, TaskError, TaskHeader
+from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
 
 # ---------------------------------------------------------------- workers that go
@@ -70,12 +75,100 @@ def test_a_failed_task_is_retried_as_often_as_asked(story: Story) -> None:
     assert story.settle() == ["c <- Results t failed"]
 
 
-def test_the_death_of_a_processor_is_not_retried(story: Story) -> None:
+def died(exit_code: int, worker: str = "w") -> bytes:
+    how = f"{worker}: exited with code {exit_code}"
+    return encode_task_error(TaskError(code=PROCESSOR_DIED, exit_code=exit_code, message="died", workers=(how,)))
+
+
+def test_the_death_of_a_processor_uses_up_a_retry(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=2)
+    story.settle()
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7))
+    assert story.settle() == ["storage <- Release of c 1 objects", "w <- Dispatch t attempt [2]"]
+    story.results("w", ["t"], status=STATUS_FAILED, attempt=2)
+    assert story.settle() == ["w <- Dispatch t attempt [3]"]
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, attempt=3, value=died(-9))
+    _, told = story.actions()
+    (row,) = rows(told.message)  # type: ignore[union-attr, arg-type]
+    error = decode_task_error(bytes(row.value))
+    assert (row.status, error.exit_code) == (STATUS_PROCESSOR_DIED, -9)
+    assert error.workers == ("attempt 1 on w: exited with code 7", "attempt 3 on w: exited with code -9")
+    assert not story.core.tables.deaths and not story.core.tables.retried
+
+
+def test_without_retries_the_error_of_a_dead_processor_is_passed_on_as_it_is(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"])
+    story.settle()
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7))
+    _, told = story.actions()
+    (row,) = rows(told.message)  # type: ignore[union-attr, arg-type]
+    assert bytes(row.value) == died(7)
+
+
+def test_a_task_that_killed_its_processor_runs_again_on_another_worker(story: Story) -> None:
+    """Also when the other one holds more. (SCH-40)"""
+    story.worker("busy", credit=3)
+    story.submit("c", ["a", "b"])
+    story.settle()
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=3)
+    assert story.settle() == ["w <- Dispatch t"]
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7))
+    assert story.settle()[-1] == "busy <- Dispatch t attempt [2]"
+    story.results("busy", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7), attempt=2)
+    assert story.settle()[-1] == "w <- Dispatch t attempt [3]"
+    story.submit("c", ["urgent", "other"], priority=1)
+    assert story.settle() == ["busy <- Dispatch urgent"]
+    story.submit("c", ["last"], priority=1)
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7), attempt=3)
+    assert story.settle()[-1] == "w <- Dispatch other", "what is more urgent goes first"
+
+
+def test_a_canceled_task_whose_processor_dies_is_not_tried_again(story: Story) -> None:
     story.worker("w", credit=1)
     story.submit("c", ["t"], retries=5)
     story.settle()
-    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED)
-    assert story.settle() == ["c <- Results t processor-died"]
+    story.cancel("c", ["t"])
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(-9))
+    assert story.settle()[-2:] == ["c <- Results t processor-died", "c <- CancelReply t too-late"]
+
+
+def test_a_task_that_ran_for_too_long_is_not_tried_again(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=5)
+    story.settle()
+    story.results("w", ["t"], status=STATUS_TIMED_OUT)
+    assert story.settle() == ["c <- Results t timed-out"]
+
+
+def test_what_follows_a_task_waits_for_its_next_attempt(story: Story) -> None:
+    """Its follower was sent ahead of its time, and comes back. (SCH-37, WRK-24)"""
+    story.worker("w", credit=2, features=("chains",))
+    header = TaskHeader(graph_id=task("graph"), retries=1)  # type: ignore[arg-type]
+    story.submit_graph("c", {"a": [], "b": ["a"]}, header=header)
+    assert story.settle() == ["w <- Dispatch a", "w <- Dispatch b"]
+    story.results("w", ["a"], status=STATUS_PROCESSOR_DIED, value=died(7))
+    story.give_back("w", ["b"])
+    assert story.settle()[1:] == ["w <- Dispatch a attempt [2]", "w <- Dispatch b"]
+    story.results("w", ["a"], attempt=2)
+    story.results("w", ["b"])
+    assert story.settle() == ["c <- Results a, b"]
+
+
+def test_the_error_of_many_dead_processors_fits_its_client() -> None:
+    story = Story()
+    story.client("c", Limits(inline_bytes=1024))
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=40)
+    for attempt in range(1, 42):
+        story.settle()
+        story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(attempt), attempt=attempt)
+    (row,) = rows(story.actions()[-1].message)  # type: ignore[union-attr, arg-type]
+    error = decode_task_error(bytes(row.value))
+    assert len(row.value) <= 1024 and "41 attempts" in error.message
+    assert error.workers[-1] == "attempt 41 on w: exited with code 41"
 
 
 # ---------------------------------------------------------------- cancelling

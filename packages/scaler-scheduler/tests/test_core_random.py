@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.support.scheduler_story import Story, names, peer
+from tests.support.scheduler_story import GRAPH, Story, names, peer
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_UNKNOWN, STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids, split_u16
@@ -74,7 +75,7 @@ class AnyOrder(RuleBasedStateMachine):
             name: data.draw(st.lists(st.sampled_from(tasks[:index]), unique=True)) if index else []
             for index, name in enumerate(tasks)
         }
-        self.story.submit_graph(client, graph, code_tag=code_tag)
+        self.story.submit_graph(client, graph, header=replace(GRAPH, code_tag=code_tag))
 
     @precondition(lambda self: any(self.held.values()))
     @rule(data=st.data(), status=st.sampled_from([STATUS_SUCCESS, STATUS_SUCCESS, STATUS_FAILED]))

@@ -167,17 +167,121 @@ def a_failed_task_is_run_again_as_often_as_asked(scene: Scene) -> None:
     worker.expect_nothing("no retry is left")
 
 
+@case("SCH-15", "SCH-5")
+def a_dead_processor_uses_up_a_retry(scene: Scene) -> None:
+    """As an error of the task does: both count together."""
+    client, worker, (task,) = begin(scene, retries=2)
+    worker.credit(1)
+    for attempt, status in ((1, CODES.STATUS_PROCESSOR_DIED), (2, CODES.STATUS_FAILED)):
+        scene.equal(task.attempt, attempt, "the attempt", "SCH-5")
+        worker.finish(task, status=status)
+        scene.settle(worker, client)
+        client.expect_nothing("it has retries left", "SCH-15")
+        (task,) = worker.expect_dispatch(1, "SCH-15", "it has retries left")
+    worker.finish(task, status=CODES.STATUS_PROCESSOR_DIED)
+    scene.settle(worker, client)
+    client.expect_status(task, CODES.STATUS_PROCESSOR_DIED, clause="SCH-15")
+    worker.expect_nothing("no retry is left")
+
+
+@case("SCH-15", "CAN-6")
+def what_is_being_canceled_is_not_run_again(scene: Scene) -> None:
+    for status in (CODES.STATUS_FAILED, CODES.STATUS_PROCESSOR_DIED):
+        client, worker, (task,) = begin(scene, retries=5)
+        client.cancel(task)
+        client.fence()
+        worker.fence()
+        worker.take("cancel")
+        worker.credit(1)
+        worker.finish(task, status=status)
+        worker.answer_cancel((task.id, CODES.CANCEL_TOO_LATE))
+        scene.settle(worker, client, worker)
+        client.expect_status(task, status, clause="SCH-15")
+        scene.equal(client.cancel_outcomes(), [(task.id, CODES.CANCEL_TOO_LATE)], "the CancelReply", "CAN-6")
+        worker.expect_nothing("it was canceled", "SCH-15")
+        worker.credit(0)
+        worker.fence()
+
+
 @case("SCH-15", "SCH-13")
 def other_ends_are_not_run_again(scene: Scene) -> None:
-    for status in (CODES.STATUS_TIMED_OUT, CODES.STATUS_PROCESSOR_DIED, CODES.STATUS_REFUSED):
+    for status in (CODES.STATUS_TIMED_OUT, CODES.STATUS_REFUSED):
         client, worker, (task,) = begin(scene, retries=5)
         worker.credit(1)
         worker.finish(task, status=status)
         scene.settle(worker, client, worker)
         client.expect_status(task, status, clause="SCH-13")
-        worker.expect_nothing("only FAILED is repeated", "SCH-13")
+        worker.expect_nothing("only FAILED and PROCESSOR_DIED are repeated", "SCH-13")
         worker.credit(0)
         worker.fence()
+
+
+@case("SCH-40", "SCH-41")
+def a_task_that_killed_its_processor_goes_to_another_worker(scene: Scene) -> None:
+    client, worker, (task,) = begin(scene, retries=1)
+    other = scene.worker(credit=2)
+    worker.credit(2)
+    worker.finish(task, status=CODES.STATUS_PROCESSOR_DIED)
+    scene.settle(worker, other, client)
+    worker.expect_dispatch(0, "SCH-40", "another worker has a place for it")
+    (again,) = other.expect_dispatch(1, "SCH-40", "its processor died on the other worker")
+    other.finish(again, status=CODES.STATUS_PROCESSOR_DIED)
+    scene.settle(other, client)
+    error = error_of(client.expect_status(task, CODES.STATUS_PROCESSOR_DIED, clause="SCH-15"))
+    scene.equal(error["code"], CODES.PROCESSOR_DIED, "the code of the TaskError", "SCH-13")
+    scene.equal(len(error["workers"]), 2, "the count of attempts that the error names", "SCH-41")
+
+
+@case("SCH-42")
+def the_tasks_of_a_refused_dispatch_are_refused(scene: Scene) -> None:
+    """And those alone: what else the worker has goes on."""
+    worker, client = scene.worker(credit=4), scene.client()
+    for code in (CODES.BAD_BATCH, CODES.TOO_LARGE):
+        kept = client.submit(1)
+        scene.settle(client, worker)
+        worker.expect_dispatch(1)
+        refused = client.submit(2)
+        scene.settle(client, worker)
+        dispatches = [message for message in worker.inbox if message.kind == "dispatch"]
+        given = worker.expect_dispatch(2)
+        client.cancel(refused[1])
+        scene.settle(client, worker)
+        worker.take("cancel")
+        for dispatch in dispatches:
+            worker.send("error", code=code, refSeq=dispatch.seq, fatal=False, text="this batch is not taken")
+        scene.settle(worker, client)
+        rows = {row.id: row for row in client.results()}
+        scene.equal(set(rows), {task.id for task in given}, "the tasks that have ended")
+        statuses = [rows[task.id].status for task in refused]
+        scene.equal(statuses, [CODES.STATUS_REFUSED, CODES.STATUS_CANCELED], "their statuses")
+        scene.equal(error_of(rows[refused[0].id])["code"], code, "the code of the TaskError")
+        scene.equal(client.cancel_outcomes(), [(refused[1].id, CODES.CANCEL_CANCELED)], "the CancelReply", "CAN-1")
+        worker.finish(replace(kept[0], attempt=1))
+        scene.settle(worker, client)
+        client.expect_status(kept[0], CODES.STATUS_SUCCESS)
+    four = client.submit(4)
+    scene.settle(client, worker)
+    worker.expect_dispatch(len(four), "SCH-25", "what was refused takes no place")
+
+
+@case("ERR-5", "SCH-42")
+def other_errors_of_a_worker_change_nothing(scene: Scene) -> None:
+    """Codes that say something else than a refusal, and one that no version knows yet: the Error is not fatal."""
+    for code in (CODES.UNKNOWN_MESSAGE, CODES.CREDIT_EXCEEDED, 61_234):
+        worker, client = scene.worker(credit=1), scene.client()
+        client.submit(1)
+        scene.settle(client, worker)
+        seqs = [message.seq for message in worker.inbox if message.kind == "dispatch"]
+        (task,) = worker.expect_dispatch(1)
+        for seq in (0, worker.received_seq, *seqs):
+            worker.send("error", code=code, refSeq=seq, fatal=False, text="?")
+        scene.settle(worker, client)
+        worker.expect_nothing(f"an Error {code} that is not fatal ends nothing")
+        client.expect_nothing(f"the worker still runs its task after an Error {code}", "SCH-42")
+        worker.finish(task)
+        scene.settle(worker, client)
+        client.expect_status(task, CODES.STATUS_SUCCESS, clause="SCH-42")
+        worker.leave()
 
 
 @case("SCH-7")

@@ -111,11 +111,11 @@ class SchedulerModel:
             or task.state not in (DISPATCHED, CANCELING)
         ):
             return  # SCH-6: dropped
-        if status == CODES.STATUS_FAILED and task.state == DISPATCHED and task.retries:
+        if status in (CODES.STATUS_FAILED, CODES.STATUS_PROCESSOR_DIED) and task.state == DISPATCHED and task.retries:
             self._put_down(task)
             task.retries -= 1
             task.attempt += 1
-            self._move(task, "Results FAILED, retries left", QUEUED)
+            self._move(task, "Results FAILED or PROCESSOR_DIED, retries left", QUEUED)
             return
         self._put_down(task)
         self._end(task, status, "Results")

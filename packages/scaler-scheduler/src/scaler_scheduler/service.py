@@ -21,7 +21,7 @@ from scaler_protocol.codes import (
     ROLE_WORKER,
 )
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import Hello, ObjectReply, StorageStatus
+from scaler_protocol.messages import Dispatch, Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.process.ports import answers
@@ -46,6 +46,7 @@ from scaler_scheduler.core import (
     Action,
     Disconnect,
     GiveDump,
+    Numbered,
     PublishLog,
     SchedulerCore,
     Send,
@@ -212,7 +213,9 @@ class SchedulerService:
         for action in actions:
             if type(action) is Send:
                 self._recent.note((now, "to", action.peer_id, type(action.message)))
-                self._router.send(action.peer_id, action.message)
+                seq = self._router.send(action.peer_id, action.message)
+                if type(action.message) is Dispatch:
+                    self._core.handle(Numbered(action.peer_id, seq, action.message.ids), now)
             elif type(action) is SendToStorage:
                 self._storage.send(action.message)
             elif type(action) is Disconnect:

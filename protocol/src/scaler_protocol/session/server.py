@@ -237,11 +237,12 @@ class SessionServer:
 
     # ------------------------------------------------------------ from the role
 
-    def send(self, peer_id: PeerId, message: Message) -> None:
-        """To a peer without session: dropped. To one that is away for the moment: kept until it is back."""
+    def send(self, peer_id: PeerId, message: Message) -> int:
+        """The number of the message in its session. To a peer without session (0): dropped. To one that is away for the
+        moment: kept until it is back."""
         session = self._by_peer.get(peer_id)
         if session is None:
-            return
+            return 0
         channel = session.channel
         assert type(message) is not Error or not message.fatal, "a fatal Error ends a session: say disconnect()"
         frames = channel.send(message)
@@ -250,6 +251,7 @@ class SessionServer:
         if channel.backlog_bytes > self._backlog_limit:
             text = f"{channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
             self._part(session, codes.OVERLOADED, text)
+        return channel.sent_seq
 
     def disconnect(self, peer_id: PeerId, code: int, text: str) -> None:
         session = self._by_peer.get(peer_id)

@@ -54,11 +54,13 @@ class RouterEndpoint:
             self._flush()
         return server.take_events()
 
-    def send(self, peer_id: PeerId, message: Message) -> None:
-        """To a peer without session: dropped. To one that is away for the moment: kept until it is back."""
-        self._server.send(peer_id, message)
+    def send(self, peer_id: PeerId, message: Message) -> int:
+        """The number of the message in its session. To a peer without session (0): dropped. To one that is away for the
+        moment: kept until it is back."""
+        seq = self._server.send(peer_id, message)
         if not self._is_in_turn:
             self._flush()
+        return seq
 
     def disconnect(self, peer_id: PeerId, code: int = 0, text: str = "") -> None:
         """End a peer's session; its `Lost` comes with the next poll."""

@@ -10,11 +10,11 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
-from scaler_protocol.codes import STATUS_CANCELED, STATUS_FAILED, STATUS_REFUSED, STATUS_SUCCESS
+from scaler_protocol.codes import STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import TaskId, result_object_id
 from scaler_protocol.messages import Results
-from scaler_scheduler.core import endings, successes
+from scaler_scheduler.core import endings, retrying, successes
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row, picked, rows
 from scaler_scheduler.core.states import Move, State
@@ -86,6 +86,7 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:
         deque(map(tables.retried.pop, ids, repeat(None)), 0)
+        deque(map(tables.deaths.pop, ids, repeat(None)), 0)
     if worker.tails:
         deque(map(worker.tails.pop, ids, repeat(None)), 0)
     worker.recalling.difference_update(ids)
@@ -107,12 +108,15 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     worker.completed_count += 1
     if abandoned:
         endings.end_abandoned(tables, row.task_id)
-    elif _may_retry(tables, chunk, row):
-        tables.retried[row.task_id] = tables.retried.get(row.task_id, 0) + 1
-        tables.attempts[row.task_id] = row.attempt + 1
-        endings.requeue(tables, row.task_id, chunk, Move.RETRY)
-        endings.cancel_children(tables, row.task_id)
+        return
+    if row.status == STATUS_PROCESSOR_DIED:
+        # It may have stored a large value and not reported it, as a worker that is lost may have (OWN-6, OWN-7).
+        tables.release([(chunk, result_object_id(row.task_id, row.attempt))])
+    if retrying.may_retry(tables, chunk, row):
+        retrying.retry(tables, worker, chunk, row)
     else:
+        if row.status == STATUS_PROCESSOR_DIED:
+            row = retrying.with_earlier_deaths(tables, worker, chunk, row)
         endings.end_started(tables, chunk, row, _move_of(row))
 
 
@@ -122,12 +126,6 @@ def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:
         chunk = tables.chunk_of(row.task_id) if row.task_id in tables.where else None
     if chunk is not None:
         tables.release_unused(chunk, row)
-
-
-def _may_retry(tables: Tables, chunk: Chunk, row: Row) -> bool:
-    if row.status != STATUS_FAILED or row.task_id in tables.canceling:
-        return False
-    return tables.retried.get(row.task_id, 0) < chunk.header.retries
 
 
 def _move_of(row: Row) -> Move:

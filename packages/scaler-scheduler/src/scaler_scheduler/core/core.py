@@ -8,9 +8,10 @@ the larger the batches (BAT-4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
+from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -43,10 +44,11 @@ from scaler_scheduler.core import (
     membership,
     monitor,
     placement,
+    refusals,
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Disconnect, GiveDump, PublishLog, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, GiveDump, PublishLog, SendStatus, SendToStorage, Stop
 from scaler_scheduler.core.explaining import Explainer
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
@@ -75,6 +77,14 @@ class Settled:
     """All that had arrived was handed in: place tasks, and let out what came of it."""
 
 
+class Numbered(NamedTuple):
+    """The session has numbered the Dispatch of these tasks to this worker. (A tuple: one for each Dispatch.)"""
+
+    worker_id: PeerId
+    seq: int
+    ids: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class StorageOpened:
     """A new session with the object storage."""
@@ -87,7 +97,7 @@ class StorageReplied:
     request_id: int
 
 
-Event = Opened | Received | Complained | Lost | StorageOpened | StorageReplied | Settled
+Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
 
 
 class SchedulerCore:
@@ -103,6 +113,7 @@ class SchedulerCore:
             Received: self._received,  # type: ignore[dict-item]
             Complained: self._complained,  # type: ignore[dict-item]
             Lost: self._lost,  # type: ignore[dict-item]
+            Numbered: self._numbered,  # type: ignore[dict-item]
             StorageOpened: self._storage_opened,  # type: ignore[dict-item]
             StorageReplied: self._storage_replied,  # type: ignore[dict-item]
             Settled: self._settled,  # type: ignore[dict-item]
@@ -181,10 +192,14 @@ class SchedulerCore:
             self._scaler.manager_left(event.peer_id)
 
     def _complained(self, event: Complained, now: float) -> None:
-        """A worker that refuses a message of ours holds other tasks than we think: it begins again without any."""
-        if event.peer_id in self.tables.workers and event.ref_seq:
-            text = f"the worker refused a message, so its tasks go to others: {event.text}"
-            self.tables.act(Disconnect(event.peer_id, event.code, text))
+        worker = self.tables.workers.get(event.peer_id)
+        if worker is not None and event.ref_seq:
+            refusals.complained(self.tables, worker, event)
+
+    def _numbered(self, event: Numbered, now: float) -> None:
+        worker = self.tables.workers.get(event.worker_id)
+        if worker is not None:
+            refusals.note_dispatch(worker, event.seq, event.ids)
 
     def _storage_opened(self, event: StorageOpened, now: float) -> None:
         for request in self.tables.gone_owners.unconfirmed():

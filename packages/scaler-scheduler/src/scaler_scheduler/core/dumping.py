@@ -192,6 +192,7 @@ def _exceptions(tables: Tables) -> Json:
             ("attempts", tables.attempts),
             ("lost_workers", tables.lost_workers),
             ("retried", tables.retried),
+            ("deaths", tables.deaths),
             ("canceling", tables.canceling),
         )
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids
@@ -46,9 +46,11 @@ def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     _end(tables, chunk, canceled_row(task_id, tables.attempt(task_id)))
 
 
-def requeue(tables: Tables, task_id: TaskId, chunk: Chunk, move: Move) -> None:
-    """A DISPATCHED task that no worker has any longer: before everything that has not had its turn yet. One that was
-    sent ahead waits again, or ends as what it waited for has ended (SCH-37)."""
+def requeue(
+    tables: Tables, task_id: TaskId, chunk: Chunk, move: Move, enqueue: Callable[[Chunk, int], None] | None = None
+) -> None:
+    """A DISPATCHED task that no worker has any longer: before everything that has not had its turn yet, unless
+    `enqueue` knows better. One that was sent ahead waits again, or ends as what it waited for has ended (SCH-37)."""
     index = chunk.index_of[task_id]
     needs = chunk.dependencies(index)
     failed = list(filter(tables.dependencies.has_failed, needs))
@@ -56,7 +58,10 @@ def requeue(tables: Tables, task_id: TaskId, chunk: Chunk, move: Move) -> None:
     tables.where[task_id] = chunk
     if not missing:
         tables.move(State.DISPATCHED, move)
-        tables.enqueue(chunk, [index], at_front=True)
+        if enqueue is None:
+            tables.enqueue(chunk, [index], at_front=True)
+        else:
+            enqueue(chunk, index)
         return
     tables.move(State.DISPATCHED, Move.WAIT_AGAIN)
     tables.dependencies.wait(task_id, chunk, index, missing)

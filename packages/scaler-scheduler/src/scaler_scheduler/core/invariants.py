@@ -108,7 +108,7 @@ def _check_dependencies(tables: Tables) -> None:
 
 
 def _check_sparse(tables: Tables) -> None:
-    for name in ("attempts", "lost_workers", "retried", "canceling"):
+    for name in ("attempts", "lost_workers", "retried", "deaths", "canceling"):
         assert getattr(tables, name).keys() <= tables.where.keys(), f"`{name}` remembers a task that has ended"
     for children in tables.children.values():
         assert children and children.keys() <= tables.where.keys(), "`children` remembers a task that has ended"
@@ -119,7 +119,7 @@ def is_empty(core: SchedulerCore) -> bool:
     tables, dependencies = core.tables, core.tables.dependencies
     remembered = (
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
-        tables.canceling, tables.abandoned, tables.children, dependencies.waiting, dependencies.dependents,
-        dependencies.users, dependencies.kept,
+        tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
+        dependencies.dependents, dependencies.users, dependencies.kept,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready)

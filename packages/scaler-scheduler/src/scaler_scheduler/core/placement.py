@@ -6,7 +6,7 @@ from scaler_protocol.codes import TOO_LARGE
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core import ahead, endings
 from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
-from scaler_scheduler.core.ready import ReadyClass
+from scaler_scheduler.core.ready import ClassKey, ReadyClass
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -40,6 +40,31 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
             room -= len(taken[1])
             _dispatch(tables, worker, *taken)
         worker.load_changed()
+
+
+class Elsewhere:
+    """Where a task goes whose processor died on this worker: at once to another one with a place, as long as nothing
+    more urgent waits, else to the front of the queue, for any worker (SCH-40)."""
+
+    def __init__(self, tables: Tables, worker: Worker) -> None:
+        self._tables = tables
+        self._worker = worker
+
+    def enqueue(self, chunk: Chunk, index: int) -> None:
+        other = self._other(self._tables.ready.key(chunk.header))
+        if other is None:
+            self._tables.enqueue(chunk, [index], at_front=True)
+        else:
+            _dispatch(self._tables, other, chunk, range(index, index + 1))
+            other.load_changed()
+
+    def _other(self, key: ClassKey) -> Worker | None:
+        first = next(self._tables.ready.by_urgency(), None)
+        if first is not None and first.key.urgency < key.urgency:
+            return None
+        index = self._tables.load_index(key)
+        others = [worker for worker in index.members if worker is not self._worker and index.room(worker) > 0]
+        return min(others, key=lambda worker: len(worker.held), default=None)
 
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:

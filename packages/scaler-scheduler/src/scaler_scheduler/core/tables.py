@@ -52,6 +52,7 @@ class Client:
         "_own_header",
         "chunks",
         "graphs",
+        "inline_limit",
         "is_gone",
         "payload_limit",
         "peer_id",
@@ -63,9 +64,10 @@ class Client:
     def __init__(self, peer_id: PeerId, software: Software, limits: Limits) -> None:
         self.peer_id = peer_id
         self.software = software
-        #: results in one message to it, and bytes of one payload frame (LIM-3)
+        #: results in one message to it, bytes of one payload frame, and bytes of one error (LIM-3, PAY-2)
         self.rows_limit = most_results(limits)
         self.payload_limit = limits.payload_frame_bytes
+        self.inline_limit = limits.inline_bytes
         #: chunks with unfinished tasks, oldest first
         self.chunks: dict[Chunk, None] = {}
         #: graphs that this client has not sealed -> their ended tasks whose results are kept (SCH-18)
@@ -96,8 +98,10 @@ class Tables:
         self.attempts: dict[TaskId, int] = {}
         #: names of the workers that were lost with a task
         self.lost_workers: dict[TaskId, list[str]] = {}
-        #: runs that ended by the task's own error and were tried again
+        #: runs that failed, or whose processor died, and that were tried again (SCH-15)
         self.retried: dict[TaskId, int] = {}
+        #: how those of them ended whose processor died, one line for each (SCH-41)
+        self.deaths: dict[TaskId, list[str]] = {}
         #: tasks in state CANCELING -> how many replies their client waits for (CAN-8)
         self.canceling: dict[TaskId, int] = {}
         #: held tasks whose client went, or took them over under another id -> the attempt that the worker runs
@@ -179,7 +183,9 @@ class Tables:
         del self.where[task_id]
         self.attempts.pop(task_id, None)
         self.lost_workers.pop(task_id, None)
-        self.retried.pop(task_id, None)
+        if self.retried:
+            self.retried.pop(task_id, None)
+            self.deaths.pop(task_id, None)
         self.unfinish(chunk, 1)
         if chunk.header.parent_task:
             siblings = self.children.get(chunk.header.parent_task)

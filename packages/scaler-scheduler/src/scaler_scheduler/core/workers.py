@@ -18,6 +18,7 @@ class Worker:
         "capabilities",
         "code_tags",
         "completed_count",
+        "dispatches",
         "envelope_limit",
         "free_amounts",
         "heard_at",
@@ -60,6 +61,9 @@ class Worker:
         self.held: dict[TaskId, Chunk] = {}
         #: held tasks it was asked to give back and has not answered for
         self.recalling: set[TaskId] = set()
+        #: what the session calls the Dispatches of what is held: first task -> seq, ids. With some that say nothing any
+        #: more, because that task has ended (SCH-42)
+        self.dispatches: dict[TaskId, tuple[int, bytes]] = {}
         #: held tasks that others wait for, and may be followed by one (SCH-36)
         self.tails: dict[TaskId, None] = {}
         self.takes_followers = False
