@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scaler import Client
-from scaler.utility.exceptions import ProcessorDiedError
+from scaler.utility.exceptions import ProcessorDiedError, RemoteError
 from tests.support import api_tasks, symphony_tasks, tasks
 from tests.support.processes import WAIT, Stage, until
 from tests.support.symphony import SymphonyCluster, new_world
@@ -124,7 +124,7 @@ def test_errors_of_tasks_are_theirs(start: Start) -> None:
     with Client(cluster.address) as client:
         with pytest.raises(ZeroDivisionError):
             client.submit(divmod, 1, 0).result(WAIT)
-        with pytest.raises(SystemExit):
+        with pytest.raises(RemoteError, match="SystemExit: 3"):
             client.submit(sys.exit, 3).result(WAIT)
         with pytest.raises(Exception, match="cannot be serialized"):
             client.submit(threading.Lock).result(WAIT)

@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from scaler_protocol.codes import FUNCTION_UNREADABLE
+from scaler_protocol.codes import FUNCTION_UNREADABLE, STORAGE_UNREACHABLE
 from scaler_protocol.errors import StorageUnavailable
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.objects import ObjectClient
@@ -18,9 +18,15 @@ FUNCTION = ObjectId(b"f" * 16)
 
 
 @pytest.mark.parametrize(
-    "error, text", [(StorageUnavailable("it is away"), "it is away"), (MemoryError(), "MemoryError")]
+    "error, code, text",
+    [
+        (StorageUnavailable("it is away"), STORAGE_UNREACHABLE, "it is away"),
+        (MemoryError(), FUNCTION_UNREADABLE, "MemoryError"),
+    ],
 )
-def test_whatever_a_fetch_raises_is_told(monkeypatch: pytest.MonkeyPatch, error: Exception, text: str) -> None:
+def test_whatever_a_fetch_raises_is_told(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, text: str
+) -> None:
     def get(_client: ObjectClient, _object_id: ObjectId, _wait_seconds: float) -> bytes:
         raise error
 
@@ -31,5 +37,5 @@ def test_whatever_a_fetch_raises_is_told(monkeypatch: pytest.MonkeyPatch, error:
     fetcher.fetch(FUNCTION)
     failed = told.get(timeout=WAIT)
     fetcher.close()
-    assert isinstance(failed, FetchFailed) and (failed.object_id, failed.code) == (FUNCTION, FUNCTION_UNREADABLE)
+    assert isinstance(failed, FetchFailed) and (failed.object_id, failed.code) == (FUNCTION, code)
     assert failed.text.endswith(f"cannot be fetched: {text}")

@@ -29,7 +29,7 @@ struct TaskHeader @0xe02cfde95cc5066e {
   parentTask @7 :Data;      # the submitting task (16 bytes) when depth > 0: its end cancels these (CAN-7)
   flags @8 :UInt32 = 0;     # 1 PROFILING: measure each task; 2 STREAM_OUTPUT: send what it prints
   timeoutSeconds @9 :Float64 = 0;  # running time after which a task ends TIMED_OUT; zero: never (WRK-14)
-  retries @10 :UInt16 = 0;  # how often a task that failed by its own error is run again (SCH-15)
+  retries @10 :UInt16 = 0;  # how often a task that failed, or whose processor died, is run again (SCH-15)
   graphId @11 :Data;        # 16 bytes when these tasks are part of a graph that several batches make up
 
   codeTag @12 :Text;

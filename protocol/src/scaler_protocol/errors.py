@@ -12,7 +12,11 @@ class ScalerError(Exception):
     """The base of every error that Scaler raises on purpose."""
 
 
-class StorageError(ScalerError):
+class ObjectStorageException(ScalerError):
+    """The object storage cannot be reached, is full, or refused."""
+
+
+class StorageError(ObjectStorageException):
     """The object storage refused a request. `code` is the protocol's error code (spec chapter 11)."""
 
     def __init__(self, text: str, code: int = codes.OK) -> None:

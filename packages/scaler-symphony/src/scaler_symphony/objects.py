@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORKER
-from scaler_protocol.errors import ObjectNotFound
+from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORKER, STORAGE_UNREACHABLE
+from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.calls import OBJECT_WAIT_SECONDS
@@ -47,6 +47,9 @@ class Fetcher:
         except ObjectNotFound:
             text = f"object {object_id.hex()} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             self._report(FetchFailed(object_id, NO_SUCH_OBJECT, f"the task's function or serializer, {text}"))
+        except StorageError as error:
+            text = f"the task's function or serializer cannot be fetched on this worker: {error}"
+            self._report(FetchFailed(object_id, STORAGE_UNREACHABLE, text))
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it, and its tasks would wait for ever
             reason = str(error) or type(error).__name__
             text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {reason}"

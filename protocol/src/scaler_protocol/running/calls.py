@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from scaler_protocol import values
 from scaler_protocol.codes import (
@@ -13,18 +13,20 @@ from scaler_protocol.codes import (
     CALL_PACKED,
     CALL_RAW,
     CALL_SEPARATE,
-    FUNCTION_UNREADABLE,
     KIND_INLINE,
     KIND_OBJECT,
     NO_SUCH_OBJECT,
+    OWNER_GONE,
     RESULT_UNREADABLE,
     ROLE_WORKER,
+    STORAGE_FULL,
+    STORAGE_UNREACHABLE,
 )
-from scaler_protocol.errors import ObjectNotFound, ScalerError
+from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
-from scaler_protocol.running.errors import TaskFailed
+from scaler_protocol.running.errors import TaskFailed, unreadable
 from scaler_protocol.running.kept import KeptValues
 from scaler_protocol.running.named import PREFIX, NamedFunctions
 
@@ -32,10 +34,16 @@ OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
 client: this long they are waited for. (WRK-3)"""
 REMEMBERED_OBJECTS = 1024
+SILENCE_SECONDS = 60.0
+"""A storage that is silent for so long is taken for unreachable, and its task goes to another worker. (WRK-4)"""
+SILENCE_AGAIN_SECONDS = 5.0
+"""The same while it was silent the last time: other workers are waiting for such tasks."""
 
 PLAIN_TYPES = frozenset((int, float, complex, bool, str, type(None)))
 """Return values of these types are pickled as they are: cloudpickle would write the same, ten times slower. Not bytes,
 which may be large: then they are not copied into a pickle."""
+
+_Answer = TypeVar("_Answer")
 
 Pieces = tuple[tuple[int, bytes], ...]
 Parts = bytes | Pieces
@@ -70,6 +78,7 @@ class Objects:
         self._renewed_at = 0.0
         self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
+        self._was_silent = False  #: the storage has not answered the last request
         #: functions and serializers that came with the tasks, and need not be fetched
         self.brought: dict[ObjectId, bytes] = {}
         self._fetched = fetched
@@ -116,12 +125,10 @@ class Objects:
                 loaded = self._older.pop(object_id)
             else:
                 loaded = self._read(self._code(object_id, what))
-        except TaskFailed:
+        except (TaskFailed, MemoryError):
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            text = f"the task's {what} (object {object_id.hex()}) cannot be read on this worker: {reason}"
-            raise TaskFailed(FUNCTION_UNREADABLE, text) from error
+            raise unreadable(f"the task's {what} (object {object_id.hex()})", error) from error
         self.loaded[object_id] = loaded
         if len(self.loaded) > REMEMBERED_OBJECTS:
             self.loaded.popitem(last=False)
@@ -139,19 +146,40 @@ class Objects:
 
     def fetch(self, object_id: ObjectId, what: str) -> Buffer:
         try:
-            return self._connected().get(object_id, OBJECT_WAIT_SECONDS)
+            return self._ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS))
         except ObjectNotFound as error:
             text = f"{what} (object {object_id.hex()}) is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             raise TaskFailed(NO_SUCH_OBJECT, text) from error
+        except StorageError as error:
+            raise TaskFailed(STORAGE_UNREACHABLE, f"{what} cannot be fetched on this worker: {error}") from error
 
     def store(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
-        self._connected().put(object_id, owner, buffers)
+        """The return value of a task that has run."""
+        try:
+            self._ask(lambda storage: storage.put(object_id, owner, buffers))
+        except StorageError as error:
+            code = error.code if error.code in (OWNER_GONE, STORAGE_FULL) else STORAGE_UNREACHABLE
+            text = f"the task has run, and its return value cannot be stored: {error}"
+            raise TaskFailed(code, text, has_run=True) from error
+
+    def _ask(self, question: Callable[[ObjectClient], _Answer]) -> _Answer:
+        try:
+            answer = question(self._connected())
+        except StorageUnavailable:
+            self._was_silent = True
+            self.close()
+            raise
+        if self._was_silent:
+            self._was_silent = False
+            self.close()  # the next one is patient again
+        return answer
 
     def _connected(self) -> ObjectClient:
         if self._client is None:
             if not self.storage_address:
-                raise ScalerError("the scheduler has named no object storage; start it with -osa ADDRESS")
-            self._client = ObjectClient(self.storage_address, ROLE_WORKER, "scaler-worker")
+                raise StorageError("the scheduler has named no object storage; start it with -osa ADDRESS")
+            silence_seconds = SILENCE_AGAIN_SECONDS if self._was_silent else SILENCE_SECONDS
+            self._client = ObjectClient(self.storage_address, ROLE_WORKER, "scaler-worker", silence_seconds)
         return self._client
 
 
@@ -199,9 +227,18 @@ def _bytes_of(piece: tuple[int, bytes], objects: Objects) -> Buffer:
 
 def _loader(context: Context, objects: Objects) -> Callable[[Buffer], Any]:
     if not context.serializer:
-        return values.loads
+        return _load_argument
     serializer = objects.serializer(context.serializer)
-    return lambda data: serializer.deserialize(bytes(data))
+    return lambda data: _load_argument(data, lambda data: serializer.deserialize(bytes(data)))
+
+
+def _load_argument(data: Buffer, load: Callable[[Buffer], Any] = values.loads) -> Any:
+    try:
+        return load(data)
+    except (TaskFailed, MemoryError):
+        raise
+    except Exception as error:
+        raise unreadable("an argument of the task", error) from error
 
 
 def result_of(

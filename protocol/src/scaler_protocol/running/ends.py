@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler_protocol.codes import FLAG_PROFILING, FLAG_STREAM_OUTPUT, KIND_INLINE, STATUS_FAILED, STATUS_REFUSED
-from scaler_protocol.running.errors import NOT_BEGUN, TaskFailed, encode_exception
+from scaler_protocol.running.errors import TaskFailed, encode_exception
 from scaler_protocol.running.output import SendLine, streamed_output
 from scaler_protocol.running.profiling import Profile
 
@@ -30,5 +30,5 @@ def call_with_flags(
 
 def failed_end(error: BaseException, inline_bytes: int) -> tuple[int, int, bytes]:
     """Status, kind and value."""
-    is_refused = isinstance(error, TaskFailed) and error.code in NOT_BEGUN
+    is_refused = isinstance(error, TaskFailed) and error.is_refusal
     return STATUS_REFUSED if is_refused else STATUS_FAILED, KIND_INLINE, encode_exception(error, inline_bytes)

@@ -9,27 +9,35 @@ from types import TracebackType
 import cloudpickle
 
 from scaler_protocol import codec
-from scaler_protocol.codes import BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, TASK_RAISED
+from scaler_protocol.codes import BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE, TASK_RAISED
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
+from scaler_protocol.unreadable import reason_of
 
 MESSAGE_CHARACTERS = 4 * 1024
 TEXT_CHARACTERS = 12 * 1024
 SPARE_BYTES = 2 * 1024  # of the inline limit, for the frame around the parts
 
-NOT_BEGUN = frozenset((BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT))
-"""Reasons for which a task's code is never reached: it ends REFUSED, not FAILED (WRK-3, WRK-4, BAT-6)."""
+NOT_BEGUN = frozenset((BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE))
+"""Reasons for which a task's code is not reached: it ends REFUSED, not FAILED (WRK-3, WRK-4, BAT-6)."""
 
 _OWN_PACKAGES = frozenset(("scaler_protocol", "scaler_worker", "scaler_symphony"))
 """Whose frames lie between the processor and the user's code."""
 
 
 class TaskFailed(Exception):
-    """The task cannot be run, or its result cannot be told, for a reason that is not an error of its code."""
+    """The task cannot be run, or its result cannot be told, for a reason that is not an error of its code. With
+    `has_run` its code was reached, whatever the reason."""
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, *, has_run: bool = False) -> None:
         super().__init__(text)
         self.code = code
+        self.is_refusal = code in NOT_BEGUN and not has_run
+
+
+def unreadable(what: str, error: Exception) -> TaskFailed:
+    """For what cannot be made of its bytes, with what to do where that is known (WRK-4)."""
+    return TaskFailed(FUNCTION_UNREADABLE, f"{what} cannot be read on this worker: {reason_of(error)}")
 
 
 def encode_exception(error: BaseException, inline_bytes: int) -> bytes:

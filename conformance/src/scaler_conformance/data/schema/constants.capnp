@@ -64,6 +64,7 @@ const ownerGone :UInt16 = 401;
 const storageFull :UInt16 = 402;
 const badChunk :UInt16 = 403;
 const unreadableFile :UInt16 = 404;
+const storageUnreachable :UInt16 = 405;
 const taskRaised :UInt16 = 500;
 const taskTimedOut :UInt16 = 501;
 const processorDied :UInt16 = 502;

@@ -61,9 +61,14 @@ def _own_exception(error: TaskError) -> BaseException:
         told = exceptions.RemoteError(error.type_name, error.message, error.text)
         told.__context__ = failure
         return told
-    if isinstance(raised, BaseException):
+    if isinstance(raised, Exception):
         return raised
-    return exceptions.RemoteError(error.type_name, error.message, error.text)
+    # What is no Exception means the process that it is raised in: SystemExit would end this program without a word,
+    # KeyboardInterrupt would pass for a Ctrl-C of its user.
+    told = exceptions.RemoteError(error.type_name, error.message, error.text)
+    if isinstance(raised, BaseException):
+        told.__cause__ = raised
+    return told
 
 
 def _raised(error: TaskError) -> BaseException:
@@ -103,6 +108,7 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
     codes.NO_SUCH_OBJECT: _plainly(exceptions.MissingObjects, "an object the task needs does not exist"),
     codes.OWNER_GONE: _plainly(exceptions.MissingObjects, "the task's client has left the cluster"),
     codes.STORAGE_FULL: _plainly(exceptions.ObjectStorageException, "the object storage is full"),
+    codes.STORAGE_UNREACHABLE: _plainly(exceptions.ObjectStorageException, "no worker reaches the object storage"),
     codes.LEASE_EXPIRED: _plainly(exceptions.DisconnectedError, "the scheduler was lost"),
     codes.VERSION_MISMATCH: _plainly(exceptions.VersionMismatchError, "the protocol versions differ"),
 }

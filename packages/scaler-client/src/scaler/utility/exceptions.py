@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from scaler_protocol.errors import ScalerError
+import concurrent.futures
+import sys
+
+from scaler_protocol.errors import ObjectStorageException, ScalerError
 
 __all__ = [
     "CapnpDeserializationError",
@@ -29,8 +32,17 @@ __all__ = [
 ]
 
 
-class DisconnectedError(ScalerError, ConnectionError):
-    """The scheduler was lost, and no successor came back in time."""
+if sys.version_info >= (3, 11):
+    _TimedOut = TimeoutError
+else:
+
+    class _TimedOut(concurrent.futures.TimeoutError, TimeoutError):  # two classes before Python 3.11
+        pass
+
+
+class DisconnectedError(ScalerError, ConnectionError, _TimedOut):
+    """The scheduler was lost, and no successor came back in time. A TimeoutError too, as in earlier versions, where
+    programs caught that."""
 
 
 class RejectedError(ScalerError, ConnectionError):
@@ -87,10 +99,6 @@ class ResultNotSerializableError(ScalerError, TypeError):
 
 class MissingObjects(ScalerError, LookupError):
     """An object that is needed is not in the storage: cleared, released, or lost with it."""
-
-
-class ObjectStorageException(ScalerError):
-    """The object storage cannot be reached or refused."""
 
 
 class RemoteTraceback(ScalerError):

@@ -33,6 +33,7 @@ from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import Limits
 from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, Pieces, arguments_of, result_of
 from scaler_protocol.running.ends import call_with_flags, failed_end
+from scaler_protocol.running.errors import TaskFailed, unreadable
 from scaler_protocol.running.named import NamedFunctions
 from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
@@ -207,7 +208,7 @@ class ProcessorLoop:
             if parts is None:
                 return
         context = self._contexts[context_number]
-        profile = b""
+        profile, arguments = b"", None
         started_ns = self._ended_ns or perf_counter_ns()
         self._running = number
         try:
@@ -238,7 +239,7 @@ class ProcessorLoop:
             self._running = 0
         except BaseException as error:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
             self._running = 0
-            status, kind, data = self._failure(error)
+            status, kind, data = self._failure(error if arguments is not None else _unreadable(error))
         self._ended_ns = ended_ns = perf_counter_ns()
         busy_ns = ended_ns - started_ns
         head = HEAD.pack(len(profile) + len(data), channel.ENDED, status, kind, len(profile), number, busy_ns)
@@ -366,3 +367,12 @@ class ProcessorLoop:
         task_context.set_current(None)
         self._running = 0
         self._end.close()
+
+
+def _unreadable(error: BaseException) -> BaseException:
+    """What was raised before a task had its arguments: whatever reading them raises is not the task's own error."""
+    if isinstance(error, TaskFailed | MemoryError) or not isinstance(error, Exception):
+        return error
+    told = unreadable("an argument of the task", error)
+    told.__cause__ = error
+    return told

@@ -19,6 +19,7 @@ from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
+from scaler.client.submitting.parts import unreadable
 from scaler.client.submitting.pipeline import Pipeline
 from scaler_protocol import codes, values
 from scaler_protocol.ids import TaskId
@@ -108,8 +109,14 @@ class Gathering:
         if any(outcomes.statuses) or any(outcomes.kinds) or self.calls.serializer is not None:
             self._place_one_by_one(placed, outcomes)
             return
+        try:
+            loaded = values.load_many(outcomes.payload, outcomes.sizes)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise unreadable(error) from error
         found = self.values
-        for position, value in zip(placed, values.load_many(outcomes.payload, outcomes.sizes), strict=True):
+        for position, value in zip(placed, loaded, strict=True):
             found[position] = value
 
     def _place_one_by_one(self, placed: list[int], outcomes: Outcomes) -> None:

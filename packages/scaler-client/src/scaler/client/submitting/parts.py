@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol import codes, values
 from scaler_protocol.messages import Buffer
+from scaler_protocol.unreadable import reason_of
 
 
 class Part(NamedTuple):
@@ -23,4 +25,13 @@ class Part(NamedTuple):
 
 def deserialized(serializer: Any, data: Any) -> Any:
     """The default reads from any memory, and builds arrays over it; a program's own is given real bytes."""
-    return values.loads(data) if serializer is None else serializer.deserialize(bytes(data))
+    try:
+        return values.loads(data) if serializer is None else serializer.deserialize(bytes(data))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> DeserializeObjectError:
+    return DeserializeObjectError(f"the task has succeeded, and its result cannot be read here: {reason_of(error)}")

@@ -1,0 +1,113 @@
+"""Every error that the wire can tell of becomes the exception that the documentation names for it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from scaler.client.errors import exception_of
+from scaler.utility import exceptions
+from scaler.utility.exceptions import (
+    DeserializeObjectError,
+    DisconnectedError,
+    MissingObjects,
+    NestingTooDeepError,
+    NoWorkerError,
+    ObjectStorageException,
+    ProcessorDiedError,
+    RemoteError,
+    ResultNotSerializableError,
+    ScalerError,
+    TaskExceptionNotSerializableError,
+    TaskTimeoutError,
+    WorkerDiedError,
+)
+from scaler_protocol import codes
+from scaler_protocol.errors import OwnerGone, StorageFull, StorageUnavailable, storage_error
+from scaler_protocol.messages import TaskError
+
+ROOT = Path(__file__).parents[3]
+
+OF_A_TASK = {
+    "TOO_LARGE": RemoteError,
+    "BAD_BATCH": RemoteError,
+    "NO_SUCH_OBJECT": MissingObjects,
+    "OWNER_GONE": MissingObjects,
+    "STORAGE_FULL": ObjectStorageException,
+    "STORAGE_UNREACHABLE": ObjectStorageException,
+    "TASK_RAISED": TaskExceptionNotSerializableError,
+    "TASK_TIMED_OUT": TaskTimeoutError,
+    "PROCESSOR_DIED": ProcessorDiedError,
+    "WORKER_LOST": WorkerDiedError,
+    "TASK_CANCELED": RemoteError,  # most often there is no error at all, and the future is canceled
+    "DEPENDENCY_FAILED": TaskExceptionNotSerializableError,
+    "FUNCTION_UNREADABLE": DeserializeObjectError,
+    "RESULT_UNREADABLE": ResultNotSerializableError,
+    "TOO_DEEP": NestingTooDeepError,
+    "QUEUE_FULL": NoWorkerError,
+}
+"""As a worker or the scheduler tells it, without the task's own exception."""
+
+
+def codes_that_travel_in_a_task_error() -> set[str]:
+    """The column "travels" of the tables of codes."""
+    text = (ROOT / "protocol/spec/11-errors.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    found = set()
+    for row in rows:
+        if row[0].isdecimal():
+            travels = row[4] if len(row) == 8 else row[3]
+            if "T" in travels.split():
+                found.add(row[1])
+    return found
+
+
+def documented_exceptions() -> set[str]:
+    text = (ROOT / "docs/guide/errors.md").read_text(encoding="utf-8")
+    return set(
+        re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `")))
+    )
+
+
+def test_every_code_of_a_task_error_has_its_exception() -> None:
+    assert codes_that_travel_in_a_task_error() == set(OF_A_TASK)
+    for name, kind in OF_A_TASK.items():
+        raised = exception_of(TaskError(code=getattr(codes, name), message="the story"))
+        assert type(raised) is kind and "the story" in str(raised)
+        assert isinstance(raised, ScalerError)
+
+
+def test_every_exception_that_can_be_raised_is_documented() -> None:
+    for_old_programs = {
+        "CapnpDeserializationError", "ClientCancelledException", "ClientShutdownException", "RemoteTraceback",
+        "ScalerError", "TaskNotFoundError",
+    }  # fmt: skip
+    assert documented_exceptions() == set(exceptions.__all__) - for_old_programs
+    assert {kind.__name__ for kind in OF_A_TASK.values()} <= documented_exceptions()
+
+
+def test_a_code_of_a_newer_peer_fails_the_task() -> None:
+    assert type(exception_of(TaskError(code=60_000, message="new"))) is RemoteError  # ERR-7
+
+
+@pytest.mark.parametrize("code", [codes.STORAGE_FULL, codes.OWNER_GONE, codes.BAD_CHUNK, codes.NO_SUCH_OBJECT, 60_000])
+def test_what_a_storage_refuses_is_an_object_storage_exception(code: int) -> None:
+    error = storage_error(code, "refused")
+    assert isinstance(error, ObjectStorageException)
+    assert type(pickle.loads(pickle.dumps(error))) is type(error)
+    for kind in (StorageFull, StorageUnavailable, OwnerGone):
+        assert issubclass(kind, ObjectStorageException)
+
+
+def test_a_lost_scheduler_is_a_timeout_too() -> None:
+    """Programs of earlier versions catch either."""
+    error = exception_of(TaskError(code=codes.LEASE_EXPIRED, message="gone"))
+    assert type(error) is DisconnectedError
+    for kind in (ConnectionError, TimeoutError, concurrent.futures.TimeoutError, ScalerError):
+        assert isinstance(error, kind)
