@@ -305,6 +305,46 @@ def test_silence_is_an_error_after_the_timeout(told):
     assert isinstance(get.error, StorageUnavailable) and "has not answered for 60 s" in str(get.error)
 
 
+def test_once_the_storage_was_waited_for_in_vain_nothing_waits_again(told):
+    """Until it answers. Every call of a program once waited for the whole timeout by itself."""
+    told.begin(GetOperation(OBJECT, 0.0))
+    told.asked()
+    told.requests.lost("it is gone", told.now)
+    told.later(TIMEOUT)
+    late = told.begin(PutOperation(OBJECT, OWNER, [b"x"]))
+    assert isinstance(late.error, StorageUnavailable) and "no object storage answers" in str(late.error)
+    told.requests.opened(told.now)
+    again = told.begin(PutOperation(OBJECT, OWNER, [b"x"]))
+    assert not again.is_done and len(told.asked()) == 1
+
+
+def test_a_session_that_ended_by_silence_is_no_sign_of_life(told):
+    get = told.begin(GetOperation(OBJECT, 0.0))
+    told.asked()
+    told.now += TIMEOUT
+    told.requests.lost("no sign of it", told.now, silent_seconds=TIMEOUT)
+    told.later(0.0)
+    assert isinstance(get.error, StorageUnavailable)
+
+
+def test_a_storage_that_is_slow_in_an_open_session_is_not_gone(told):
+    told.begin(GetOperation(OBJECT, 0.0))
+    told.asked()
+    told.later(TIMEOUT)
+    assert not told.begin(GetOperation(OBJECT, 0.0)).is_done
+
+
+def test_while_this_process_was_stopped_no_operation_has_waited(told):
+    get = told.begin(GetOperation(OBJECT, 0.0))
+    told.asked()
+    told.now += 10 * TIMEOUT
+    told.requests.was_stopped(told.now)
+    told.later(TIMEOUT / 2)
+    assert not get.is_done
+    told.later(TIMEOUT)
+    assert isinstance(get.error, StorageUnavailable)
+
+
 def test_silence_while_waiting_is_no_error(told):
     get = told.begin(GetOperation(OBJECT, 1000.0))
     told.confirm(*told.asked(), code=codes.NO_SUCH_OBJECT)

@@ -240,13 +240,26 @@ def test_the_storage_restarts_while_a_client_puts(start):
     assert successor.end() == 0
 
 
-def test_no_storage_at_all():
-    with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_CLIENT, "test", 0.5)) as client:
-        for _ in range(2):
-            started = time.monotonic()
+def test_no_storage_at_all(start: Callable[..., Server]) -> None:
+    """One call waits; those that follow know that it was in vain, until a storage answers."""
+    port = free_ports(1)
+    with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{port}", ROLE_CLIENT, "test", 0.5)) as client:
+        started = time.monotonic()
+        for _ in range(50):
             with pytest.raises(StorageUnavailable, match="is scaler_object_storage_server running"):
                 client.get(new_object_id(), wait_seconds=60.0)
-            assert 0.5 <= time.monotonic() - started < 10
+        assert 0.5 <= time.monotonic() - started < 10
+        server = start(port)
+
+        def is_stored() -> bool:
+            try:
+                client.put(new_object_id(), OWNER, [b"x"])
+            except StorageUnavailable:
+                return False
+            return True
+
+        until(is_stored, "the client to notice that a storage is there")
+    assert server.end() == 0
 
 
 def test_the_keeper_outlives_a_dial_for_which_there_was_no_socket(monkeypatch):

@@ -77,7 +77,7 @@ class ObjectClient:
                 shared = PutSharedOperation(object_id, owner, total_bytes, file)
                 link = self._link()
                 link.start(shared, is_urgent=self._is_full(total_bytes))
-                return PendingPut(link, shared, lambda: PutOperation(object_id, owner, buffers))
+                return PendingPut(link, shared, lambda: PutOperation(object_id, owner, buffers), file)
         link = self._link()
         operation = PutOperation(object_id, owner, buffers)
         link.run(operation)
@@ -117,6 +117,13 @@ class ObjectClient:
     def duplicate(self, source: ObjectId, target: ObjectId, owner: PeerId, wait_seconds: float = 0.0) -> None:
         """Make `target` another name of the value of `source`; no bytes move."""
         self._run(DuplicateOperation(source, target, owner, wait_seconds))
+
+    def start_duplicate(self, source: ObjectId, target: ObjectId, owner: PeerId) -> PendingPut:
+        """The same in two steps, for many at once; ObjectNotFound comes from `finish`."""
+        link = self._link()
+        operation = DuplicateOperation(source, target, owner, 0.0)
+        link.start(operation, is_urgent=False)
+        return PendingPut(link, operation)
 
     def status(self) -> StorageStatus:
         operation = StatusOperation()
@@ -160,7 +167,15 @@ class ObjectClient:
 class PendingPut:
     """A put that is under way. Its buffers must not change before it is finished."""
 
-    def __init__(self, link: Link, operation: Operation, otherwise: Callable[[], Operation] | None = None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        operation: Operation,
+        otherwise: Callable[[], Operation] | None = None,
+        file: memory_files.OpenedFile | None = None,
+    ) -> None:
+        #: has the bytes, where memory is shared, for as long as somebody refers to it
+        self.file = file
         self._link = link
         self._operation = operation
         #: makes what is to be done when the storage cannot read the file

@@ -37,6 +37,8 @@ from scaler_protocol.transport import DealerEndpoint
 _SLICE_SECONDS = 1.0
 #: The keeper does not look in more often than this, whatever the session's deadlines are.
 _KEEPER_SHORTEST_SECONDS = 0.05
+#: Turns are at most a slice apart. When there was none for so long, this process was stopped.
+_STOPPED_SECONDS = 5 * _SLICE_SECONDS
 
 _logger = logging.getLogger("scaler.objects")
 
@@ -67,6 +69,7 @@ class Link:
         self._is_driven = False
         self._driver_left = threading.Condition(self._lock)
         self._is_closed = False
+        self._turned_at = time.monotonic()
         self._wake = Wake()
         self._poller = zmq.Poller()
         #: the descriptor of the endpoint that the poller knows, and its generation
@@ -156,6 +159,9 @@ class Link:
         try:
             now = time.monotonic()
             requests = self._requests
+            if now - self._turned_at > _STOPPED_SECONDS:
+                requests.was_stopped(now)
+            self._turned_at = now
             endpoint = self._dialed_endpoint()
             count_before = len(requests.operations)
             for event in endpoint.poll(now):
@@ -186,7 +192,7 @@ class Link:
             self._server_id = event.peer_id
         elif isinstance(event, Lost):
             self._share(None)
-            self._requests.lost(event.text or "the object storage said goodbye", now)
+            self._requests.lost(event.text or "the object storage said goodbye", now, event.silent_seconds)
             if self._requests.operations:
                 endpoint.redial()
         elif isinstance(event, Rejected):

@@ -44,8 +44,8 @@ JOINED_BYTES = 64 * 1024
 WAITING_CHUNK_BYTES = 64 * 1024
 #: A wait that is over by the time it is asked for. Zero would be a request of the other kind, which is counted.
 SHORTEST_WAIT_SECONDS = 0.001
-#: So many ids in one Release; the envelope's limit would allow a few more.
-RELEASED_IDS = 65_536
+#: So many ids in one Release. They fit the smallest envelope that a storage may grant. (LIM-2)
+RELEASED_IDS = 2_048
 
 
 class Operation(ABC):

@@ -32,11 +32,18 @@ class ObjectRequests:
         self.is_open = False
         #: when the storage last showed life, as far as requests are concerned
         self._sign_at = 0.0
+        #: an operation has waited in vain for the whole timeout, and no session was opened since
+        self._is_gone = False
 
     # ------------------------------------------------------------ from callers
 
     def begin(self, operation: Operation, now: float) -> None:
+        """After one operation has waited for a storage that is gone, the others need not: they fail at once, until a
+        storage answers again."""
         operation.started_at = now
+        if self._is_gone:
+            operation.fail(StorageUnavailable(self._silence_text()))
+            return
         if not self.is_open:
             operation.restart()  # whatever session it was made for
             if operation.is_done:
@@ -60,12 +67,13 @@ class ObjectRequests:
 
     def opened(self, now: float) -> None:
         self.is_open = True
+        self._is_gone = False
         self._sign_at = now
 
-    def lost(self, text: str, now: float) -> None:
+    def lost(self, text: str, now: float, silent_seconds: float = 0.0) -> None:
         """None of the open requests will be answered: all operations ask anew in the next session."""
         self.is_open = False
-        self._sign_at = now
+        self._sign_at = max(self._sign_at, now - silent_seconds)
         self._forget_requests()
         for operation in list(self.operations):
             self.operations[operation] += 1
@@ -126,10 +134,15 @@ class ObjectRequests:
     def next_deadline(self) -> float | None:
         return min(map(self._due_at, self.operations), default=None)
 
+    def was_stopped(self, now: float) -> None:
+        """This process was stopped, or its machine slept: no operation has waited in that time."""
+        self._sign_at = now
+
     def expire(self, now: float) -> None:
         for operation in [operation for operation in self.operations if self._due_at(operation) <= now]:
             del self.operations[operation]
             operation.fail(StorageUnavailable(self._silence_text()))
+            self._is_gone = not self.is_open
 
     def _due_at(self, operation: Operation) -> float:
         """When silence has lasted too long. Each sign of life counts for all: they share one connection."""
