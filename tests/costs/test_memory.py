@@ -22,8 +22,8 @@ class Link:
     def wait_for_prints(self) -> None:
         pass
 
-    def decode_one(self, outcomes: Outcomes, deserialize: Any, **_: Any) -> Any:
-        return deserialize(outcomes.payload)
+    def fetch_one(self, outcomes: Outcomes) -> Any:
+        return outcomes.payload
 
 
 def held_results() -> list[ScalerFuture]:

@@ -300,6 +300,7 @@ class ClientNode(Node):
                 self._release(action.ids)
             elif isinstance(action, actions.Redial):
                 self._begin_again()
+        self.core.performed()
 
     def _on_storage(self, event: object) -> None:
         if isinstance(event, Opened):

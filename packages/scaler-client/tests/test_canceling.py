@@ -85,6 +85,7 @@ def test_calls_that_wait_for_canceled_ones_are_never_sent(client: Client, cluste
     chain = [client.submit(abs, -1)]
     for _ in range(200):
         chain.append(client.submit(abs, chain[-1]))
+    eventually(lambda: cluster.held_count() == 1, "the first one is with the cluster")
     assert all(future.cancel() for future in chain) and all(future.cancelled() for future in chain)
     eventually(lambda: cluster.held_count() == 0, "the first one is canceled")
     assert sum(len(one.ids) // 16 for one in cluster.submits) == 1

@@ -10,7 +10,7 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
-from scaler.client.io.watch import Watch
+from scaler_protocol.transport.watch import Watch
 
 
 def test_the_answer_wakes_nobody_else(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,7 @@ def test_the_answer_wakes_nobody_else(cluster: FakeCluster, monkeypatch: pytest.
         Client(cluster.address, heartbeat_interval_seconds=20) as client,
         concurrent.futures.ThreadPoolExecutor(1) as threads,
     ):
-        watch = client._ready().connection._watch
+        watch = client._ready().connection.driver.watch
         for number in range(10):
             cluster.hold()
             future = client.submit(abs, -number)
@@ -76,6 +76,6 @@ def test_who_waits_ends_when_the_client_leaves(cluster: FakeCluster) -> None:
         ended.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    eventually(lambda: client._ready().connection._watch.is_lent, "the thread waits at the socket")
+    eventually(lambda: client._ready().connection.driver.watch.is_lent, "the thread waits at the socket")
     client.disconnect()
     assert ended.wait(WAIT)

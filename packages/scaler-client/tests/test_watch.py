@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.client.io import watch
-from scaler.client.io.watch import Watch, _Descriptors, _new_descriptors, _Selected
+from scaler_protocol.transport import watch
+from scaler_protocol.transport.watch import Watch, _Descriptors, _new_descriptors, _Selected
 
 
 @pytest.mark.parametrize("make", (_new_descriptors, _Selected))

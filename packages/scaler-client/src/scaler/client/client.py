@@ -251,7 +251,7 @@ class Client(concurrent.futures.Executor):
         end_at = time.monotonic() + _CLEAR_SECONDS
         for collector in collectors:
             if isinstance(collector, ScalerFuture):
-                collector.wait_for_end(max(0.0, end_at - time.monotonic()))
+                collector.wait_for_end(end_at)
         calls.release_references()
 
     def disconnect(self) -> None:
@@ -295,7 +295,7 @@ class Client(concurrent.futures.Executor):
     def _leave_after(self, collectors: list[Any]) -> None:
         for collector in collectors:
             if isinstance(collector, ScalerFuture):
-                collector.wait_for_end(None)
+                collector.wait_for_end()
         self.disconnect()
 
     def __exit__(self, *exception: object) -> None:

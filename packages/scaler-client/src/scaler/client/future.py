@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import os
 import struct
 import threading
@@ -12,9 +13,11 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.futures.condition import FutureCondition
 from scaler.client.futures.waiting import Waiters, yielding
+from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
@@ -63,7 +66,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 class Audience:
     """Those who take an interest in a future before it has ended."""
 
-    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "waiters")
+    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "untold", "waiters")
 
     def __init__(self) -> None:
         self.condition = FutureCondition()
@@ -73,6 +76,8 @@ class Audience:
         self.borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
         #: calls use its bytes, so its object is released with this future and not before
         self.is_lent = False
+        #: the waiters that were there when it ended, until they are told; None: it runs, or all are told
+        self.untold: tuple[Any, ...] | None = None
         #: how a task ended that did not succeed, for calls that take its value
         self.failure: Outcomes | None = None
 
@@ -159,8 +164,12 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             self = None  # type: ignore[assignment]  # or the exception's traceback holds the future that holds it
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the task raised, or what keeps its value from being read."""
         self._wait(timeout)
-        self._decode()
+        try:
+            self._decode()
+        except Exception as error:  # noqa: BLE001 of the storage, which may be there again when this is asked next
+            return error
         return self._exception
 
     def done(self) -> bool:
@@ -184,7 +193,11 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         assert self._connection is not None, "only futures that are finished from the start have no connection"
         self._connection.cancel((self._task_id,))
         if timeout is None:
-            self._finish(outcome_of(self._task_id, codes.STATUS_CANCELED))
+            canceled = outcome_of(self._task_id, codes.STATUS_CANCELED)
+            if not self.complete_alone(canceled):
+                audience = self._watched()
+                self._end_before(audience, canceled)
+                self._connection.tell_later(self, canceled, is_awaited=bool(audience.borrowers))
             return self.cancelled()
         try:
             self._wait(timeout)
@@ -213,46 +226,75 @@ class ScalerFuture(concurrent.futures.Future[Any]):
     # ------------------------------------------------------------ what the connection tells
 
     def complete(self, outcomes: Outcomes) -> None:
-        """The task has ended. In the IO thread, or whichever leads: nothing here may wait or run user code."""
-        if type(outcomes.payload) is not bytes:  # but a view of a message with many others
-            outcomes = outcomes._replace(payload=bytes(outcomes.payload))
-        if not self._finish(outcomes) and outcomes.kinds:
-            # The program has canceled it, and the result was on its way: nobody will ever fetch it. (OWN-10)
-            assert self._connection is not None
-            self._connection.garbage.add(result_objects(outcomes))
+        """The task has ended. In the IO thread: nothing here may wait or run user code."""
+        if self.complete_alone(outcomes):
+            return
+        audience = self._watched()
+        has_ended = self._end_before(audience, outcomes)
+        if not has_ended:
+            self._drop(outcomes)
+        self._tell(audience, outcomes)
 
-    def _finish(self, outcomes: Outcomes) -> bool:
-        """End, and tell those who wait. False: it has ended before."""
+    def complete_alone(self, outcomes: Outcomes) -> bool:
+        """The same if nobody has taken an interest yet; False when somebody has to be told. In whichever thread takes
+        a turn: if that is interrupted, this can be repeated."""
         with _guard:
-            audience = self._audience
-            if audience is None:  # whoever comes now finds that it has ended
-                return self._end(outcomes)
-        with audience.condition:
-            if not self._end(outcomes):
+            if self._audience is not None:
                 return False
-            borrowers, audience.borrowers = audience.borrowers, ()
-            for waiter in audience.waiters:
-                _tell(waiter, _status(outcomes), self)
-            audience.condition.notify_all()
-        for take in borrowers:
-            take(outcomes)
-        self._invoke_callbacks()
+            has_ended = self._end(outcomes)  # a thread that comes now finds that it has ended
+        if not has_ended:
+            self._drop(outcomes)
         return True
+
+    def _end_before(self, audience: Audience, outcomes: Outcomes) -> bool:
+        condition = audience.condition
+        with condition:
+            try:
+                condition.acquire()
+                return self._end(outcomes)
+            finally:
+                condition.release()
 
     def _end(self, outcomes: Outcomes) -> bool:
         """False: it has ended before."""
         if self._state in _ENDED:
             return False
-        if _status(outcomes) == codes.STATUS_CANCELED:
-            self._state = _CANCELLED
-        else:
+        audience = self._audience
+        untold = None if audience is None else tuple(audience.waiters)
+        is_canceled = _status(outcomes) == codes.STATUS_CANCELED
+        if not is_canceled:
+            if type(outcomes.payload) is not bytes:  # but a view of a message with many others
+                outcomes = outcomes._replace(payload=bytes(outcomes.payload))
             self._profile = outcomes.profiles
             self._outcomes = outcomes
-            self._state = _FINISHED
             if outcomes.kinds:  # a large result lies in the storage while somebody can ask for it
                 assert self._connection is not None
                 self._connection.garbage.add_after(self, result_objects(outcomes))
+        # In one step of the interpreter: what was interrupted before this is as if it had not begun.
+        if audience is not None:
+            audience.untold = untold
+        self._state = _CANCELLED if is_canceled else _FINISHED
         return True
+
+    def _drop(self, outcomes: Outcomes) -> None:
+        """The program has canceled it, and the result was on its way: nobody will ever fetch it. (OWN-10)"""
+        if self._state == _CANCELLED and (objects := result_objects(outcomes)):
+            assert self._connection is not None
+            self._connection.garbage.add(objects)
+
+    def _tell(self, audience: Audience, outcomes: Outcomes) -> None:
+        """Those who waited when it ended. Not to be repeated, so only in the IO thread, which is not interrupted."""
+        with audience.condition:
+            untold, audience.untold = audience.untold, None
+            if untold is None:
+                return
+            borrowers, audience.borrowers = audience.borrowers, ()
+            for waiter in untold:
+                _tell(waiter, _status(outcomes), self)
+            audience.condition.notify_all()
+        for take in borrowers:
+            take(outcomes)
+        self._invoke_callbacks()
 
     def abandon(self) -> None:
         """In a forked child, where nothing will come. Its callbacks are the parent's: they are called there."""
@@ -297,26 +339,29 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     def _wait(self, timeout: float | None) -> None:
         """Until the task has ended. Raises CancelledError or TimeoutError."""
-        if self._state not in _ENDED and self._connection is not None:
-            self._connection.hasten()
-            self._connection.serve_until(self.done, timeout)
         if self._state not in _ENDED:
-            yielding(lambda: self.wait_for_end(timeout))
+            end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+            if self._connection is not None:
+                self._connection.hasten()
+                self._connection.serve_until(self.done, end_at)
+            if self._state not in _ENDED:
+                yielding(lambda: self.wait_for_end(end_at))
+        elif timeout is not None:
+            seconds_of("timeout", timeout)
         if self._state not in _ENDED:
             raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")
         if self._state != _FINISHED:
             raise CancelledError("the task was canceled")
 
-    def wait_for_end(self, timeout: float | None) -> None:
+    def wait_for_end(self, end_at: float = math.inf) -> None:
         """Until the task has ended, one way or another, or the time is over."""
-        end = None if timeout is None else time.monotonic() + timeout
         condition = self._watched().condition
         with condition:
             while self._state not in _ENDED:
-                remaining = None if end is None else end - time.monotonic()
-                if remaining is not None and remaining <= 0:
+                remaining = end_at - time.monotonic()
+                if remaining <= 0:
                     return
-                condition.wait(remaining)
+                condition.wait(None if remaining == math.inf else remaining)
 
     def _decoding(self) -> threading.Lock:
         with _guard:
@@ -324,25 +369,31 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             return self._decode_lock
 
     def _decode(self) -> None:
-        """Turn the bytes into the value or exception, once."""
+        """Turn the bytes into the value or exception, once. Kept is what the task raised and what unpickling raised. An
+        interrupt, or a storage that cannot be reached, is told to this caller alone: the next one tries again."""
         if self._outcomes is None:
             return
         with self._decoding():
-            outcomes = self._outcomes
+            outcomes, result, exception = self._outcomes, None, None
             if outcomes is None:
                 return
             assert self._connection is not None
             self._connection.wait_for_prints()
-            is_lent = self._audience is not None and self._audience.is_lent
-            try:
-                self._result = self._connection.decode_one(outcomes, self._deserialize, keeps_object=is_lent)
-            # Whatever unpickling raises belongs to whoever asks for the result, now and later.
-            except BaseException as error:  # noqa: BLE001
-                self._exception = error
-                if any(outcomes.statuses):
-                    self._watched().failure = outcomes
-            self._outcomes = None
-            self._decode_lock = None  # who still waits for it finds nothing left to do
+            has_failed = any(outcomes.statuses)
+            if has_failed:
+                exception = errors.exception_of(errors.task_error_of(outcomes))
+                self._watched().failure = outcomes
+            else:
+                data = self._connection.fetch_one(outcomes)
+                try:
+                    result = self._deserialize(data)
+                except Exception as error:  # noqa: BLE001 whatever unpickling raises
+                    exception = error
+            # All in one step of the interpreter: what was interrupted before this is as if it had not begun.
+            self._result, self._exception, self._outcomes, self._decode_lock = result, exception, None, None
+        is_lent = self._audience is not None and self._audience.is_lent
+        if outcomes.kinds and not is_lent and (objects := result_objects(outcomes)):
+            self._connection.unneeded(objects)
 
     def _deserialize(self, data: Any) -> Any:
         return deserialized(self._serializer, data)

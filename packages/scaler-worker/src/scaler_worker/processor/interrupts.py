@@ -8,14 +8,16 @@ import time
 from types import FrameType
 
 from scaler_protocol.objects import link
+from scaler_protocol.transport import blocking
 from scaler_worker.zygote import SIGNAL_NUMBER
 
 AGAIN_SECONDS = 0.02
 
-_WHOLE = frozenset(("<frozen importlib._bootstrap>", link.__file__))
-"""Code that is not cut off. An import cannot always be repeated: extension modules such as numpy's refuse, and the
-processor would be of no more use to tasks that need them. A connection to the storage is left in order where it sleeps,
-which is all that takes long there."""
+_WHOLE = frozenset(("<frozen importlib._bootstrap>", link.__file__, blocking.__file__))
+"""Code that is not cut off, with all that it calls. An import cannot always be repeated: extension modules such as
+numpy's refuse, and the processor would be of no more use to tasks that need them. A client's session is shared by the
+tasks of a processor, and an interrupted turn would replace it for all of them: a turn is short. A connection to the
+storage is left in order where it sleeps, which is all that takes long there."""
 
 
 def can_interrupt(frame: FrameType | None) -> bool:

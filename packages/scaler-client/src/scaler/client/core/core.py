@@ -11,7 +11,7 @@ same id finds nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import groupby, repeat
+from itertools import groupby
 from typing import Any
 
 from scaler.client.core import events
@@ -21,7 +21,7 @@ from scaler.client.core.canceling import Cancels
 from scaler.client.core.function_names import Names
 from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, cancels_of
 from scaler.client.core.output import prefixed
-from scaler.client.core.records import Collector, Entry, Graph, Outcomes, result_objects
+from scaler.client.core.records import Collector, Entry, Graph, Outcomes, cut, result_objects
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
@@ -48,6 +48,8 @@ class ClientCore:
     def __init__(self, *, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self._table = Table()
+        #: what the latest event has taken out of the table; see `performed`
+        self.taken = self._table.taken
         self._outbox = Outbox()
         self._names = Names()
         self._cancels = Cancels()
@@ -95,6 +97,11 @@ class ClientCore:
     def handle(self, event: events.Event, now: float) -> list[Action]:
         return self._handlers[type(event)](event, now)
 
+    def performed(self) -> None:
+        """The shell has performed the actions of an event, or keeps the endings among them where no interrupt loses
+        them. Until then an inheritor of this core begins what the event has ended once more."""
+        self._table.forget_taken()
+
     def next_deadline(self) -> float | None:
         cancel_at = self._cancels.next_deadline()
         if cancel_at is None or self._give_up_at is None:
@@ -125,6 +132,26 @@ class ClientCore:
         every = (entry.submission for entry in self._table.pending.values())
         found = {id(one.collector): one.collector for one in every if owner is None or one.owner is owner}
         return list(found.values())
+
+    def inherit(self, broken: ClientCore, has_ended: Callable[[TaskId, Entry], bool], now: float) -> list[Action]:
+        """Begin with everything that `broken`, cut off by an interrupt in the middle of an event, has not told the end
+        of; as if it had lost its session, since nobody knows what of that event has left."""
+        self._table.inherit(broken._table, has_ended)
+        self._names = broken._names
+        self._names.forget_session()
+        self._awaits_shutdown = broken._awaits_shutdown
+        self.dropped_count = broken.dropped_count
+        graphs = self._table.graphs
+        for object_id, graph in broken._graph_results.items():
+            if graph.graph_id in graphs:
+                self._graph_results[object_id] = graphs[graph.graph_id]
+        for call in self._table.calls_in_order():
+            self._outbox.add(call)
+        for graph in graphs.values():
+            self._outbox.add_graph(graph)
+        if self._table.pending:
+            self._give_up_at = now + self._timeout_seconds
+        return self._complete_all(list(broken._cancels.waiting), codes.STATUS_CANCELED)
 
     # ------------------------------------------------------------ what the program wants
 
@@ -247,7 +274,8 @@ class ClientCore:
         self._is_dialing = False
         self._give_up_at = None
         self._bounds = bounds_of(event.welcome.limits)
-        return []
+        # Inherited: nobody knows whether the one before has asked.
+        return [Send(Shutdown())] if self._awaits_shutdown else []
 
     def _on_lost(self, event: Lost, now: float) -> list[Action]:
         """Nothing sent in this session counts any more: everything pending will be sent again. (CLI-8)"""
@@ -319,7 +347,7 @@ class ClientCore:
             return self._on_result(TaskId(results.ids), results)
         ids = columns.split_ids(results.ids)
         sizes = columns.split_u32(results.sizes)
-        taken: list[Entry | None] = list(map(self._table.pending.pop, ids, repeat(None)))  # type: ignore[arg-type]
+        taken = self._table.take(ids)  # type: ignore[arg-type]
         if self._cancels.waiting:
             for task_id in ids:
                 self._cancels.waiting.pop(task_id, None)  # type: ignore[call-overload]
@@ -328,14 +356,14 @@ class ClientCore:
         for entry, run in groupby(taken):
             begin, index = index, index + sum(1 for _ in run)
             size = sum(sizes[begin:index])
-            outcomes = _cut(results, ids, sizes, begin, index, offset, offset + size)
+            outcomes = cut(results, ids, sizes, begin, index, offset, offset + size)
             offset += size
             self._take_outcomes(entry, outcomes, actions)
         return actions
 
     def _on_result(self, task_id: TaskId, results: Results) -> list[Action]:
         """The most frequent message by far needs none of the cutting."""
-        entry = self._table.pending.pop(task_id, None)
+        (entry,) = self._table.take((task_id,))
         if self._cancels.waiting:
             self._cancels.waiting.pop(task_id, None)
         payload = results.payload
@@ -382,7 +410,8 @@ class ClientCore:
         for entry, run in groupby(ids, key=pending.get):
             if entry is None:
                 continue
-            ended = tuple(task_id for task_id in run if pending.pop(task_id, None) is not None)
+            ended = tuple(task_id for task_id in run if task_id in pending)
+            self._table.take(ended)
             for task_id in ended:
                 self._cancels.waiting.pop(task_id, None)
             count = len(ended)
@@ -440,7 +469,7 @@ class ClientCore:
         graph.failure = outcomes._replace(profiles=b"")
         for entry in graph.entries:
             (task_id,) = entry.submission.ids
-            if self._table.pending.pop(task_id, None) is not None:
+            if self._table.take((task_id,)) != [None]:
                 self._cancels.waiting.pop(task_id, None)
                 self._end(entry, graph.failure._replace(ids=(task_id,)), actions)
 
@@ -469,19 +498,3 @@ class ClientCore:
 _REFUSED = bytes((codes.STATUS_REFUSED,))
 #: how tasks end because another one did not succeed
 _CONSEQUENCES = (codes.STATUS_SUCCESS, codes.STATUS_REFUSED, codes.STATUS_CANCELED)
-
-
-def _cut(
-    results: Results, ids: tuple[Any, ...], sizes: tuple[int, ...], begin: int, end: int, offset: int, limit: int
-) -> Outcomes:
-    """Tasks begin … end of a message, whose values lie at offset … limit of its payload."""
-    if begin == 0 and end == len(ids):
-        return Outcomes(ids, results.statuses, results.kinds, sizes, results.payload, results.profiles)
-    return Outcomes(
-        ids[begin:end],
-        results.statuses[begin:end],
-        results.kinds[begin:end],
-        sizes[begin:end],
-        results.payload[offset:limit],
-        results.profiles[24 * begin : 24 * end],
-    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scaler.client.core.states import State
 from scaler_protocol import codes
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
-from scaler_protocol.messages import Buffer, Submit, TaskError, TaskHeader
+from scaler_protocol.messages import Buffer, Results, Submit, TaskError, TaskHeader
 
 
 class Outcomes(NamedTuple):
@@ -29,6 +29,22 @@ class Outcomes(NamedTuple):
 def outcome_of(task_id: TaskId, status: int, error: TaskError | None = None) -> Outcomes:
     """How one task ended that has no value, made up here."""
     return Outcomes((task_id,), bytes((status,)), bytes((codes.KIND_NONE,)), (0,), error=error)
+
+
+def cut(
+    results: Results, ids: tuple[Any, ...], sizes: tuple[int, ...], begin: int, end: int, offset: int, limit: int
+) -> Outcomes:
+    """Tasks begin … end of a message, whose values lie at offset … limit of its payload."""
+    if begin == 0 and end == len(ids):
+        return Outcomes(ids, results.statuses, results.kinds, sizes, results.payload, results.profiles)
+    return Outcomes(
+        ids[begin:end],
+        results.statuses[begin:end],
+        results.kinds[begin:end],
+        sizes[begin:end],
+        results.payload[offset:limit],
+        results.profiles[24 * begin : 24 * end],
+    )
 
 
 def result_objects(outcomes: Outcomes) -> tuple[ObjectId, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 
 from scaler.client.core.records import Entry, Graph, Submission
 from scaler.client.core.states import Move, State, after
@@ -15,6 +16,9 @@ class Table:
         self.pending: dict[TaskId, Entry] = {}
         #: all and only the graphs with a wanted task that is pending
         self.graphs: dict[GraphId, Graph] = {}
+        #: what the present event has taken out, until its actions are performed; parallel
+        self.taken_ids: list[TaskId] = []
+        self.taken: list[Entry | None] = []
 
     def add(self, entry: Entry) -> None:
         ids = entry.submission.ids
@@ -31,6 +35,18 @@ class Table:
             self.add(piece)  # in its place: the order of the table is that of the first submission
         return pieces
 
+    def take(self, ids: Sequence[TaskId]) -> list[Entry | None]:
+        """Take these tasks out; None for each that is not pending. Each step is one of the interpreter, so whenever an
+        interrupt cuts this off, every task is in `pending` or in `taken`."""
+        begin = len(self.taken)
+        self.taken_ids.extend(ids)
+        self.taken.extend(map(self.pending.pop, ids, repeat(None)))
+        return self.taken[begin:]
+
+    def forget_taken(self) -> None:
+        self.taken_ids.clear()
+        self.taken.clear()
+
     def add_graph(self, graph: Graph) -> None:
         assert graph.entries, "a graph of which nobody wants anything never ends"
         self.graphs[graph.graph_id] = graph
@@ -46,6 +62,37 @@ class Table:
         for entry in graph.entries:
             if entry.state is not State.ENDED:
                 entry.state = after(entry.state, Move.END)
+
+    def inherit(self, broken: Table, has_ended: Callable[[TaskId, Entry], bool]) -> None:
+        """Everything unfinished of a table whose owner was cut off in the middle of an event, as if it were new."""
+        unfinished: dict[TaskId, Entry] = dict(broken.pending)
+        taken = zip(broken.taken_ids, broken.taken, strict=False)
+        unfinished.update((task_id, entry) for task_id, entry in taken if entry is not None)
+        calls: dict[int, Entry] = {}
+        graphs: dict[int, Graph] = {}
+        for task_id in [task_id for task_id, entry in unfinished.items() if has_ended(task_id, entry)]:
+            del unfinished[task_id]
+        for task_id, entry in unfinished.items():
+            if entry.graph is not None:
+                graphs[id(entry.graph)] = entry.graph
+                continue
+            call = calls.setdefault(id(entry), Entry(entry.submission, State.QUEUED, 0))
+            call.unfinished_count += 1
+            self.pending[task_id] = call
+        for graph in graphs.values():
+            self._inherit_graph(graph, unfinished)
+
+    def _inherit_graph(self, old: Graph, unfinished: dict[TaskId, Entry]) -> None:
+        """All of its nodes: a successor has none of their results."""
+        graph = Graph(old.graph_id, old.batches, objects=old.objects, unneeded=old.unneeded)
+        graph.entries = tuple(Entry(entry.submission, State.QUEUED, 0, graph) for entry in old.entries)
+        self.graphs[graph.graph_id] = graph
+        for entry in graph.entries:
+            (task_id,) = entry.submission.ids
+            if task_id in unfinished:
+                entry.unfinished_count = 1
+                graph.wanted_count += 1
+                self.pending[task_id] = entry
 
     def calls_in_order(self) -> Iterator[Entry]:
         """Every entry with unfinished tasks that belongs to no graph, each once."""

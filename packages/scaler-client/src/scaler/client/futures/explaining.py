@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from scaler.client.core.actions import Explained
 from scaler.client.core.events import Asked
+from scaler.client.io.waits import Event
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import NO_TASK, Capability, Explanation
 
@@ -49,10 +49,15 @@ class Questions:
         if told is not None:
             told(answer)
 
+    def forget(self) -> None:
+        """The session in which they were asked is over, and no answer will come."""
+        for number in list(self._asked):
+            self.answered(Explained(number, None))
+
     def sentence_on(self, task_id: TaskId) -> str:
         """Waits for the answer, in the thread of whoever wants to know."""
         answers: list[Explained] = []
-        is_answered = threading.Event()
+        is_answered = Event()
 
         def told(answer: Explained) -> None:
             answers.append(answer)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from scaler.client.io import waits
 from scaler_protocol import task_context
 
 T = TypeVar("T")
@@ -23,18 +24,19 @@ def yielding(wait: Callable[[], T]) -> T:
         context.unblock()
 
 
-class YieldingEvent(threading.Event):
+class WaiterEvent(waits.Event):
     def wait(self, timeout: float | None = None) -> bool:
         if self.is_set():
             return True
-        return yielding(lambda: super(YieldingEvent, self).wait(timeout))
+        return yielding(lambda: super(WaiterEvent, self).wait(timeout))
 
 
 class Waiters(list[Any]):
-    """The `_waiters` of our futures. concurrent.futures.wait and as_completed put their waiter in here, while they
-    hold the locks of all its futures, and wait for its event when they hold none: so the event is what must yield."""
+    """The `_waiters` of our futures. `concurrent.futures.wait` and `as_completed` put their waiter in here, while they
+    inspect its futures, and later wait for its event. We replace that event by one that lends the task's place while
+    it blocks, and which no interrupt leaves locked."""
 
     def append(self, waiter: Any) -> None:
-        if type(waiter.event) is threading.Event and task_context.current() is not None:
-            waiter.event = YieldingEvent()
+        if type(waiter.event) is threading.Event:
+            waiter.event = WaiterEvent()
         super().append(waiter)

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+from scaler.client.io.waits import Event
+
 _log = logging.getLogger("scaler")
 
 _IDLE_SECONDS = 5.0
@@ -21,44 +23,69 @@ class Background:
         self._name = name
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._lock = threading.Lock()
-        #: where its thread is; none is inherited by a forked child
-        self._process_id = 0
-        self._thread_id = 0
+        #: the process and the thread that works; none is inherited by a forked child
+        self._worker = (0, 0)
 
     @property
     def is_this_thread(self) -> bool:
-        return self._thread_id == threading.get_ident()
+        return self._worker == (os.getpid(), threading.get_ident())
 
     def run(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
-        with self._lock:
-            if self._process_id == os.getpid():
-                return
-            self._process_id = os.getpid()
-        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        if self._worker[0] == os.getpid():
+            return
+        try:
+            # Of two that are started at once, because an interrupt or another thread came between, one works.
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        except RuntimeError:
+            # Since Python 3.12 no thread begins any more at the interpreter's exit. There `finish` does the rest.
+            _log.debug("%s: a job is left for the exit of the program", self._name)
 
     def wait(self, timeout_seconds: float) -> bool:
         """Until all jobs given so far are done, or the time is over. Never from within a job."""
-        if self._jobs.empty() and not self._process_id:
+        if self._jobs.empty() and not self._worker[0]:
             return True
-        done = threading.Event()
+        done = Event()
         self.run(done.set)
         return done.wait(timeout_seconds)
 
+    def finish(self) -> None:
+        """At the exit of the program: do what no thread does any more."""
+        while self._worker[0] != os.getpid():
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return
+            self._do(job)
+
     def _work(self) -> None:
-        self._thread_id = threading.get_ident()
+        worker = os.getpid(), threading.get_ident()
+        with self._lock:
+            if self._worker[0] == worker[0]:
+                return
+            self._worker = worker
         while True:
             try:
                 job = self._jobs.get(timeout=_IDLE_SECONDS)
             except Empty:
                 with self._lock:
-                    # `run` puts first and looks at the flag after: a job that is not seen here starts a new thread.
-                    if self._jobs.empty():
-                        self._process_id = 0
-                        return
+                    self._worker = (0, 0)
+                # `run` puts first and looks at the worker after: a job that is put from here on starts a new thread.
+                if self._jobs.empty() or not self._begin_again(worker):
+                    return
                 continue
-            try:
-                job()
-            except Exception:  # noqa: BLE001
-                # As concurrent.futures does: a broken callback is told of and harms nobody else.
-                _log.exception("a callback failed")
+            self._do(job)
+
+    def _begin_again(self, worker: tuple[int, int]) -> bool:
+        with self._lock:
+            if self._worker[0] == worker[0]:
+                return False
+            self._worker = worker
+            return True
+
+    def _do(self, job: Callable[[], object]) -> None:
+        try:
+            job()
+        except BaseException:  # noqa: BLE001
+            # As concurrent.futures does, for SystemExit too: a broken callback is told of and harms nobody else.
+            _log.exception("a callback failed")

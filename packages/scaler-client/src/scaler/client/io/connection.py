@@ -1,25 +1,21 @@
-"""One session with a scheduler: the socket, the thread that watches it, and the way to the object storage.
+"""One session with a scheduler, and the way to the object storage: the handler of a driver (`transport.blocking`).
 
-Theory of operation. A lock guards core and endpoint, and whoever holds it is the leader: it hands to the core what was
-posted and what came in, and sends what comes out. There is no hand-over between threads on the way out of an idle
-client: the posting thread takes the lock and sends by itself. While something is on its way it only leaves its event
-in the inbox and wakes the IO thread, which, because it has to wait for its turn at the interpreter, finds many at
-once: that is the batching. A thread that is about to wait for a result sends what is left in the inbox itself, and when
-its task is the only one, it waits at the socket in the IO thread's place.
+Theory of operation. The IO thread hosts the driver; every thread of the program may take a turn as its guest. An idle
+client's call leaves in the thread that makes it. While something is on its way, a call only goes into the inbox and
+wakes the IO thread, which, because it has to wait for its turn at the interpreter, finds many at once: that is the
+batching. A thread that is about to wait for a result sends what is left in the inbox itself, and if its task is the
+only one, it waits at the socket in the IO thread's place.
 
-The IO thread sleeps without the lock, on the socket's descriptor and on one to wake it. The descriptor is
-edge-triggered, so every leader drains until `settle` says that nothing is left.
+A guest can be interrupted anywhere. Then the session and the core are replaced, and the new core inherits every task
+whose end was not told (`recover`). The end of a task that nobody waits for yet is told by a guest at once; all other
+ends are kept in `_ends` for the IO thread, because what wakes the program's waiters cannot be repeated.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import sys
 import threading
-import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,23 +23,26 @@ from typing import TYPE_CHECKING, Any
 from scaler.client import errors
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
-from scaler.client.core.records import Outcomes, result_objects
+from scaler.client.core.records import Entry, Outcomes, result_objects
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
-from scaler.client.io.watch import Watch
+from scaler.client.io.ends import TELL_SECONDS, Ends
+from scaler.client.io.life import Life, Move, after
+from scaler.client.io.printing import Printing
+from scaler.client.io.waits import Event
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
-from scaler_protocol.messages import NO_TASK, Hello, Submit, Timers, Welcome
-from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
+from scaler_protocol.messages import NO_TASK, Buffer, Hello, Submit, Timers, Welcome
+from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint
+from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 
 if TYPE_CHECKING:
     from scaler.client.submitting.deferred import Deferred
@@ -53,17 +52,10 @@ _log = logging.getLogger("scaler")
 CLOSE_SECONDS = 5.0
 """How long closing waits for the IO thread, which has nothing left to wait for itself."""
 
-PRINT_SECONDS = 1.0
-"""How long a result waits for what its task has printed to be written."""
-
 SHARED_IDLE_SECONDS = 5.0
 """How long a connection that tasks share outlives the last of them: the next task is often a moment away."""
 
-LONE_WAIT_SECONDS = 0.2
-"""How long a thread that waits in the IO thread's place waits at most: a redial by another gives us another socket."""
-
-SHORTEST_WAIT_SECONDS = 0.005
-"""And at least: what is due may be the IO thread's to do."""
+_OPEN, _OPENING, _CLOSED = Life.OPEN, Life.OPENING, Life.CLOSED  # looked up once
 
 
 class Connection:
@@ -88,53 +80,58 @@ class Connection:
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address)
         self._hello = _hello(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
         self._dialer = self._new_dialer()
-        self._endpoint = DealerEndpoint(address, self._dialer)
+        self.driver = BlockingDriver(DealerEndpoint(address, self._dialer), self)
+        #: guards all that turns touch; held while this process forks
+        self.lock = self.driver.lock
+        #: ends of tasks that guests have left to the IO thread
+        self._ends = Ends()
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
         self._may_retire = False
-        self.lock = threading.Lock()
-        self._inbox: deque[events.ProgramEvent] = deque()
         self.garbage = Garbage()
         #: calls that wait for futures among their arguments, or whose tasks have not ended since (CLI-14)
         self.deferred: dict[TaskId, Deferred] = {}
-        self._settled = threading.Event()  # the first Welcome or Reject is here
+        self._settled = Event()  # the first Welcome or Reject is here
         self._rejected: Rejected | None = None
         self._shutdown_answer: actions.AnswerShutdown | None = None
-        self._shutdown_answered = threading.Event()
-        #: asked to close; the IO thread will
-        self._is_leaving = False
-        #: nothing is sent or received any more
-        self._is_closed = False
-        #: something that a task has printed may not have been written yet
-        self._is_printing = False
+        self._shutdown_answered = Event()
+        #: see life.py
+        self._life = Life.OPENING
+        #: why the IO thread has failed, if it has
+        self._failure = ""
         #: the handles that share this connection, in the process of a worker; None: it belongs to one handle
         self._users: weakref.WeakSet[object] | None = None
         self._abandoned_at: float | None = None
         self.questions = Questions(self)
-        self._watch = Watch()
+        self._printing = Printing(self.callbacks)
+        self.wait_for_prints = self._printing.wait
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         forking.note(self)
 
     def open(self) -> Connection:
         """Returns when the scheduler has welcomed us; raises what says why not."""
-        self._thread.start()
-        if not self._settled.wait(self._timeout_seconds):
-            self.close()
+        try:
+            self._thread.start()
+            has_settled = self._settled.wait(self._timeout_seconds)
+        except BaseException:
+            self.close_later()  # or it would go on dialing, and become a client that nobody has
+            raise
+        if self._life is _OPEN:
+            return self
+        self.close()
+        if not has_settled:
             raise TimeoutError(
                 f"no scheduler answered at {self.address} within {self._timeout_seconds:g} s: check that it is "
                 "running, that this is its address, and that no firewall is in between"
             )
-        if self._rejected is not None or self.welcome is None:
-            self.close()
-            rejected = self._rejected or Rejected(codes.OK, "the client could not be started")
-            raise errors.rejection(rejected.code, rejected.text)
-        return self
+        rejected = self._rejected or Rejected(codes.OK, self._failure or "the client could not be started")
+        raise errors.rejection(rejected.code, rejected.text)
 
     # ------------------------------------------------------------ for any thread
 
     @property
     def is_closed(self) -> bool:
-        return self._is_leaving or self._is_closed
+        return self._life is not _OPEN and self._life is not _OPENING
 
     @property
     def inline_bytes(self) -> int:
@@ -151,54 +148,38 @@ class Connection:
 
     def post(self, *posted: events.ProgramEvent, is_batch: bool = False) -> None:
         """Hand the core events. What is a batch already, or finds an idle client, is sent by this thread at once."""
-        is_urgent = is_batch or self._core.is_idle
-        self._inbox.extend(posted)
-        if not (is_urgent and self._lead()):
-            self._watch.wake()
+        if self._life is not _CLOSED:
+            self.driver.post(posted, is_batch or self._core.is_idle)
+        else:
+            self.driver.inbox.extend(posted)
+        if self._life is _CLOSED:
+            self._refuse_posted()
 
     def hasten(self) -> None:
         """This thread is going to wait: what it has posted shall not."""
-        if self._inbox:
-            self._lead()
+        if self.driver.inbox:
+            self.driver.lead()
 
-    def serve_until(self, is_over: Callable[[], bool], timeout: float | None) -> None:
+    def serve_until(self, is_over: Callable[[], bool], end_at: float) -> None:
         """Wait at the socket, if what this thread waits for is the only task there is. May return at any time: the
-        caller goes on waiting in its own way. Not inside a task, which may be interrupted anywhere."""
-        if self._core.pending_count != 1 or task_context.current() is not None:
-            return
-        with self.lock:
-            endpoint, generation = self._endpoint, self._endpoint.generation
-            wait = None if self.is_closed or self._inbox else self._watch.lend(endpoint)
-        if wait is None:
-            return
-        end_at = math.inf if timeout is None else time.monotonic() + timeout
-        try:
-            while self._core.pending_count == 1 and not is_over():
-                due_seconds = self._until_next_deadline()
-                seconds = LONE_WAIT_SECONDS if due_seconds is None else min(due_seconds, LONE_WAIT_SECONDS)
-                wait(max(SHORTEST_WAIT_SECONDS, min(seconds, end_at - time.monotonic())))
-                with self.lock:
-                    if self.is_closed or time.monotonic() >= end_at:
-                        return
-                    self._drive(is_readable=True)
-                    if self._endpoint is not endpoint or endpoint.generation != generation:
-                        return  # there is another socket: dialing is the IO thread's
-        finally:
-            with self.lock:
-                if not self._is_closed:
-                    self._watch.take_back(self._endpoint)
-            if self._endpoint is not endpoint or endpoint.generation != generation or self._is_leaving:
-                self._watch.wake()  # it has other deadlines now than when it went to sleep
+        caller goes on waiting in its own way. Not inside a task, where every wait has to lend the task's place."""
+        if self._core.pending_count == 1 and task_context.current() is None:
+            self.driver.serve_until(is_over, end_at, self._is_alone)
+
+    def _is_alone(self) -> bool:
+        return self._core.pending_count == 1
 
     def cancel(self, ids: Iterable[TaskId]) -> None:
         """End these tasks, wherever they are. The Cancel leaves when no others follow; the answer is not waited for."""
         unfinished = tuple(ids)
         if self.deferred:
-            for deferred in [self.deferred[task_id] for task_id in unfinished if task_id in self.deferred]:
-                deferred.cancel()
+            # Another thread may end some of them meanwhile.
+            for deferred in [self.deferred.get(task_id) for task_id in unfinished]:
+                if deferred is not None:
+                    deferred.cancel()
         if unfinished:
             self.post(events.CancelRequested(unfinished), is_batch=True)
-            self._watch.wake()  # the IO thread sends them, earlier than it meant to wake
+            self.driver.watch.wake()  # the IO thread sends them, earlier than it meant to wake
 
     def clear(self, owner: object) -> None:
         """End every unfinished task of this owner. Does not wait for the answers."""
@@ -211,21 +192,25 @@ class Connection:
         """Who waits for unfinished tasks of this owner."""
         deferred = [one.collector for one in tuple(self.deferred.values()) if one.owner is owner]
         with self.lock:
-            self._drive(is_readable=False)
-            return deferred + self._core.collectors_of(owner)
+            posted = [one for wish in self.driver.inbox for one in events.submissions_of(wish)]
+            ending = self._ends.collectors()
+            return (
+                deferred
+                + ending
+                + self._core.collectors_of(owner)
+                + [one.collector for one in posted if one.owner is owner]
+            )
 
-    def decode_one(self, outcomes: Outcomes, deserialize: Callable[[Any], Any], *, keeps_object: bool = False) -> Any:
-        """The value of a task that ended alone, fetched if need be, or its exception raised. Runs user code."""
-        if outcomes.statuses and outcomes.statuses[0] != codes.STATUS_SUCCESS:
-            raise errors.exception_of(errors.task_error_of(outcomes))
+    def fetch_one(self, outcomes: Outcomes) -> Buffer:
+        """The bytes of a value that a task returned, from the storage if that is where they are."""
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
-            object_id = ObjectId(bytes(outcomes.payload))
-            data = self._storage.get(object_id)
-            if not keeps_object:
-                self.garbage.forget((object_id,))
-                self.post(events.Unneeded((object_id,)), is_batch=True)
-            return deserialize(data)
-        return deserialize(outcomes.payload)
+            return self._storage.get(ObjectId(bytes(outcomes.payload)))
+        return outcomes.payload
+
+    def unneeded(self, objects: tuple[ObjectId, ...]) -> None:
+        """The program has read these results."""
+        self.post(events.Unneeded(objects), is_batch=True)
+        self.garbage.forget(objects)  # last: an interrupt before this releases them once more, which does no harm
 
     def shut_down_cluster(self) -> actions.AnswerShutdown:
         """Ask the scheduler to stop everything, and wait for its word."""
@@ -255,80 +240,100 @@ class Connection:
 
     def close_later(self) -> None:
         """As `close`, without waiting. Safe in a destructor, wherever it runs: takes no lock."""
-        self._is_leaving = True
-        self._watch.wake_surely()
+        self.driver.inbox.append(events.Left())
+        self.driver.watch.wake_surely()
+
+    def finish(self) -> None:
+        """At the exit of the program, after `close`: callbacks that no thread runs any more."""
+        self.callbacks.finish()
 
     def abandon(self) -> None:
         """In a forked child: what is pending ends, here and not for the parent, and nothing is sent to anybody."""
-        posted = [one.collector for event in self._inbox for one in events.submissions_of(event)]
+        self._life = after(self._life, Move.FORK)
+        self.driver.is_stopping = True
+        posted = [one.collector for event in self.driver.inbox for one in events.submissions_of(event)]
         deferred = [one.collector for one in self.deferred.values()]
-        for collector in (*self._core.collectors_of(None), *posted, *deferred):
+        ending = self._ends.collectors()
+        for collector in (*self._core.collectors_of(None), *posted, *deferred, *ending):
             if isinstance(collector, ScalerFuture):
                 collector.abandon()
         self._core = ClientCore(timeout_seconds=self._timeout_seconds)
-        self._inbox.clear()
+        self._ends.clear()
+        self.driver.inbox.clear()
         self.deferred.clear()
-        self._is_leaving = self._is_closed = True
 
-    # ------------------------------------------------------------ leading
+    # ------------------------------------------------------------ the driver's handler, with the lock
 
-    def _lead(self) -> bool:
-        """Do what is posted, in this thread, unless somebody else leads: then tell them. True: all of it is done."""
-        if not self.lock.acquire(blocking=False):
-            return False
-        try:
-            self._drive(is_readable=False)
-            is_same_socket = self._watch.is_lent or self._watch.is_following(self._endpoint)
-        finally:
-            self.lock.release()
-        return not self._inbox and is_same_socket
+    def receive(self, event: SessionEvent, now: float) -> None:
+        if type(event) is not Received:
+            self._note(event)
+        self._perform(self._core.handle(event, now))
 
-    def _drive(self, is_readable: bool) -> None:
-        """With the lock: everything posted into the core, everything that comes out of it on its way."""
-        core, inbox = self._core, self._inbox
-        if self._is_closed:
-            self._refuse()
+    def handle(self, wish: events.ProgramEvent, now: float) -> None:
+        if self.driver.is_stopping:
+            self._refuse(wish)
             return
-        while True:
-            now = time.monotonic()
-            endpoint = self._endpoint
-            if is_readable:
-                self._receive(endpoint, now)
-            if self.garbage:
-                inbox.append(events.Unneeded(self.garbage.collect()))
-            while inbox:
-                self._perform(core.handle(inbox.popleft(), now))
-            if core.has_queued:
-                self._perform(core.handle(events.Flush(*endpoint.unacknowledged), now))
-            deadline = core.next_deadline()
-            if deadline is not None and deadline <= now:
-                self._perform(core.handle(events.TICKED, now))
-            is_readable = self._endpoint.settle(now) or self._endpoint is not endpoint
-            if not is_readable and not inbox:
-                break
+        self._perform(self._core.handle(wish, now))
+        if type(wish) is events.Left:
+            self._life = after(self._life, Move.LEAVE)
+            self.driver.is_stopping = True
 
-    def _receive(self, endpoint: DealerEndpoint, now: float) -> None:
-        for received in endpoint.poll(now):
-            self._note(received)
-            self._perform(self._core.handle(received, now))
-            if self._endpoint is not endpoint:
-                return  # what else it says belongs to a life that is over
-
-    def _refuse(self, text: str = "") -> None:
-        """What was posted while the connection closed ends at once."""
+    def finish_round(self, now: float) -> None:
         core = self._core
-        for event in (*self._inbox, events.Left(text)):
-            self._perform([action for action in core.handle(event, 0.0) if type(action) is actions.Complete])
-        self._inbox.clear()
+        if self.garbage:
+            self._perform(core.handle(events.Unneeded(self.garbage.collect()), now))
+        if core.has_queued:
+            self._perform(core.handle(events.Flush(*self.driver.endpoint.unacknowledged), now))
+        deadline = core.next_deadline()
+        if deadline is not None and deadline <= now:
+            self._perform(core.handle(events.TICKED, now))
+
+    def host_turn(self, now: float) -> None:
+        self._ends.tell()
+        if self._may_retire:
+            self._retire()
+        if self._is_abandoned(now):
+            self.driver.inbox.append(events.Left())
+
+    def recover(self, now: float) -> None:
+        """Begin again as after a lost session, with all tasks whose ends were not told."""
+        told = self._ends.ids()
+        self._ends.tell()
+        # The first wish may have been handled in part: it will be handled again, as a whole.
+        inbox = self.driver.inbox
+        told.update(task_id for one in (events.submissions_of(inbox[0]) if inbox else ()) for task_id in one.ids)
+
+        def has_ended(task_id: TaskId, entry: Entry) -> bool:
+            collector = entry.submission.collector
+            return task_id in told or (type(collector) is ScalerFuture and collector.done())
+
+        broken, self._core = self._core, ClientCore(timeout_seconds=self._timeout_seconds)
+        todo = self._core.inherit(broken, has_ended, now)
+        if not self.driver.is_stopping:
+            self._redial()
+        self._perform(todo)
+        self.questions.forget()
+        _log.debug("a turn of this client was interrupted: %d tasks begin again", self._core.pending_count)
+
+    def next_deadline(self) -> float | None:
+        at, look_at = self._core.next_deadline(), self.questions.look_at
+        if at is None or look_at is None:
+            return look_at if at is None else at
+        return min(at, look_at)
+
+    def awake(self, now: float) -> None:
+        self.questions.look(now, is_busy=not self._core.is_idle)
+
+    # ------------------------------------------------------------ what comes out of the core
 
     def _perform(self, todo: list[actions.Action]) -> None:
         for action in todo:
             _PERFORM[type(action)](self, action)
+        if self._core.taken:
+            self._core.performed()
 
-    def _note(self, event: Any) -> None:
+    def _note(self, event: SessionEvent) -> None:
         """Session events that concern the shell besides the core."""
-        if type(event) is Received:
-            return
         if type(event) is Opened and (why := why_no_scheduler(event.welcome, self.address)):
             self._rejected = Rejected(codes.BAD_ROLE, why)
             self._settled.set()
@@ -336,6 +341,7 @@ class Connection:
             self.welcome = event.welcome
             self._storage.use(event.welcome.storage_address or default_storage_address(self.address))  # HSK-18
             self._storage.take_over(then=self._retire_later)
+            self._life = after(self._life, Move.WELCOME)
             self._settled.set()
         elif type(event) is Rejected:
             self._rejected = event
@@ -343,25 +349,44 @@ class Connection:
 
     def _do_send(self, action: actions.Send) -> None:
         message = action.message
-        self._endpoint.send(message)
+        self.driver.endpoint.send(message)
         if type(message) is Submit:
             self._core.handle(events.Numbered(self._dialer.sent_seq, message.ids), 0.0)
 
     def _do_complete(self, action: actions.Complete) -> None:
         if action.outcomes.kinds:
             self._storage.hold(result_objects(action.outcomes))
-        action.collector.complete(action.outcomes)
+        collector = action.collector
+        if not self.driver.is_guest:
+            collector.complete(action.outcomes)
+        elif type(collector) is not ScalerFuture or not collector.complete_alone(action.outcomes):
+            self._ends.add(action)
+            self.driver.watch.wake()
+
+    def tell_later(self, future: ScalerFuture, outcomes: Outcomes, *, is_awaited: bool) -> None:
+        """The program has ended it, and others wait for it: the IO thread tells them. Waited for if calls take its
+        value, because they end with it."""
+        self._ends.add(actions.Complete(future, outcomes))
+        fence = self._ends.fence() if is_awaited else None
+        self.driver.watch.wake()
+        if self._life is _CLOSED:
+            self._ends.tell()
+        elif fence is not None:
+            fence.wait(TELL_SECONDS)
 
     def _do_release(self, action: actions.Release) -> None:
         self._storage.release(action.ids)
 
     def _do_redial(self, action: actions.Redial) -> None:
-        """Begin again as somebody else, who takes over what is stored. Only then the old one may leave. (CLI-8)"""
-        self._retired.append(self._endpoint)
+        self._redial()
+
+    def _redial(self) -> None:
+        """Begin again under another name, which takes over what is stored. Only then the old one may leave. (CLI-8)"""
+        self._retired.append(self.driver.endpoint)
         self.peer_id = new_peer_id()
         self._hello = replace(self._hello, peer_id=self.peer_id)
         self._dialer = self._new_dialer()
-        self._endpoint = DealerEndpoint(self.address, self._dialer)
+        self.driver.endpoint = DealerEndpoint(self.address, self._dialer)
         self._storage.rename(self.peer_id)
 
     def _new_dialer(self) -> SessionDialer:
@@ -369,25 +394,19 @@ class Connection:
 
     def _retire_later(self) -> None:
         self._may_retire = True
-        self._watch.wake()
+        self.driver.watch.wake()
 
     def _retire(self) -> None:
         self._may_retire = False
         retired, self._retired = self._retired, []
         for endpoint in retired:
-            endpoint.close()
+            try:
+                endpoint.close()
+            except Exception as error:  # noqa: BLE001 an interrupt may have left it in any state
+                _log.debug("an interrupted session could not say goodbye: %r", error)
 
     def _do_print(self, action: actions.Print) -> None:
-        # Writing to a terminal or pipe may block: not here.
-        stream = sys.stderr if action.stream == 2 else sys.stdout
-        self._is_printing = True
-        self.callbacks.run(lambda: print(action.text, end="", file=stream, flush=True))
-
-    def wait_for_prints(self) -> None:
-        """What a task has printed is seen before its result, unless whoever reads it is stuck."""
-        if self._is_printing and not self.callbacks.is_this_thread:
-            self._is_printing = False
-            self.callbacks.wait(PRINT_SECONDS)
+        self._printing.print(action)
 
     def _do_answer_shutdown(self, action: actions.AnswerShutdown) -> None:
         self._shutdown_answer = action
@@ -400,66 +419,58 @@ class Connection:
 
     def _run(self) -> None:
         try:
-            is_readable = True  # the first poll dials
-            while True:
-                with self.lock:
-                    if self._is_leaving:
-                        self._leave()
-                        break
-                    if self._may_retire:
-                        self._retire()
-                    self._drive(is_readable)
-                    if self._is_abandoned():
-                        continue
-                    seconds = self._until_next_deadline()
-                    self._watch.follow(self._endpoint)
-                self._watch.sleep(seconds)
-                is_readable = True
-                self.questions.look(time.monotonic(), is_busy=not self._core.is_idle)
+            self.driver.run()
         except Exception as error:  # noqa: BLE001 whatever it is, nobody may wait for ever
             _log.exception("the client's IO thread failed; its pending tasks are given up")
-            self._end(f"the client's IO thread failed: {error!r}")
-        else:
-            self._end("")
+            self._failure = f"the client's IO thread failed: {error!r}"
+        self._end()
 
-    def _is_abandoned(self) -> bool:
+    def _is_abandoned(self, now: float) -> bool:
         """Leave when all who shared this connection are gone for a while. Heartbeats bring us here often enough."""
         if self._users is None or self._users or not self._core.is_idle:
             self._abandoned_at = None
             return False
-        now = time.monotonic()
         if self._abandoned_at is None:
             self._abandoned_at = now
-        if now - self._abandoned_at >= SHARED_IDLE_SECONDS:
-            self._is_leaving = True
-        return self._is_leaving
+        return now - self._abandoned_at >= SHARED_IDLE_SECONDS
 
-    def _until_next_deadline(self) -> float | None:
-        due = math.inf
-        for at in (self._core.next_deadline(), self._endpoint.next_deadline(), self.questions.look_at):
-            if at is not None and at < due:
-                due = at
-        return None if due == math.inf else max(0.0, due - time.monotonic())
-
-    def _leave(self) -> None:
-        self._inbox.append(events.Left())
-        self._drive(is_readable=False)
-        self._endpoint.bye()
-        self._endpoint.settle(time.monotonic())
-
-    def _end(self, text: str) -> None:
+    def _end(self) -> None:
         with self.lock:
-            self._is_closed = True
-            self._refuse(text)
+            self.driver.is_stopping = True
+            self.driver.is_guest = False
+            self._life = after(self._life, Move.END)
+            self._ends.tell()
+            self._perform_ends(self._core.handle(events.Left(self._failure), 0.0))
             self._retire()
-            self._endpoint.close()
-            self._watch.close()
+            self.driver.endpoint.close()
+            self.driver.watch.close()
             self._shutdown_answered.set()
             self._settled.set()
+        self._refuse_posted()  # a post that has not seen the end is seen here
         for deferred in tuple(self.deferred.values()):
             deferred.cancel()
         # Last, and without the lock: another thread may be in the middle of a large put.
         self._storage.close()
+
+    def _refuse_posted(self) -> None:
+        """What was posted while the connection closed, or later, ends at once."""
+        with self.lock:
+            self.driver.is_guest = False
+            while self.driver.inbox:
+                self._refuse(self.driver.inbox[0])
+                self.driver.inbox.popleft()
+
+    def _refuse(self, wish: events.ProgramEvent) -> None:
+        if type(wish) is events.Asked:
+            self.questions.answered(actions.Explained(wish.request_id, None))
+        elif type(wish) is events.ShutdownRequested:
+            self._shutdown_answered.set()
+        else:
+            self._perform_ends(self._core.handle(wish, 0.0))
+            self._perform_ends(self._core.handle(events.Left(self._failure), 0.0))
+
+    def _perform_ends(self, todo: list[actions.Action]) -> None:
+        self._perform([action for action in todo if type(action) is actions.Complete])
 
 
 _PERFORM: dict[type, Callable[[Connection, Any], None]] = {

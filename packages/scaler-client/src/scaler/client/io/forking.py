@@ -18,6 +18,8 @@ class Inherited(Protocol):
 
     def close(self) -> None: ...
 
+    def finish(self) -> None: ...
+
     def abandon(self) -> None: ...
 
 
@@ -36,6 +38,7 @@ def _close_all() -> None:
     """What is not said goodbye to waits for us for a whole lease."""
     for connection in list(_open):
         connection.close()
+        connection.finish()
 
 
 def _hold_all() -> None:

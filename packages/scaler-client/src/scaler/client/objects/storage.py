@@ -56,6 +56,7 @@ class Storage:
         self._address = fixed_address or ""
         self._lock = threading.Lock()
         self._client: ObjectClient | None = None
+        self._is_closed = False
         self._background = Background("scaler-storage")
         #: what is stored by content: functions and serializers
         self._functions: set[ObjectId] = set()
@@ -172,6 +173,7 @@ class Storage:
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -199,6 +201,8 @@ class Storage:
     def _connected(self) -> ObjectClient:
         with self._lock:
             if self._client is None:
+                if self._is_closed:
+                    raise ObjectStorageException("this client is disconnected: make a new one")
                 if not self._address:
                     raise ObjectStorageException(
                         "the scheduler has no object storage yet: check that one runs, and that the scheduler was "

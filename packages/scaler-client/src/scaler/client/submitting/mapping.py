@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import sys
-import threading
 import time
 import warnings
 from collections import deque
@@ -17,6 +16,7 @@ from scaler.client.core.batching import BATCH_BYTES
 from scaler.client.core.events import Submitted, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
+from scaler.client.io.waits import Event
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
@@ -49,18 +49,23 @@ class Gathering:
         self.inline_bytes = 0
         self.stored_bytes = 0
         self._arrived: deque[Outcomes] = deque()
-        self._condition = threading.Condition(threading.Lock())
+        self._has_arrived = Event()
         self._is_over = False
 
     # ------------------------------------------------------------ the IO thread
 
     def complete(self, outcomes: Outcomes) -> None:
-        with self._condition:
-            if not self._is_over:
-                self._arrived.append(outcomes)
-                self._condition.notify()
+        self._arrived.append(outcomes)
+        self._has_arrived.set()
+        if self._is_over:
+            self._release_arrived()
+
+    def _release_arrived(self) -> None:
+        while self._arrived:
+            try:
+                self._release_objects(self._arrived.popleft())
+            except IndexError:  # the caller does the same, at the same time
                 return
-        self._release_objects(outcomes)
 
     def _release_objects(self, outcomes: Outcomes) -> None:
         """Nobody is interested any more: the map has failed."""
@@ -85,23 +90,20 @@ class Gathering:
 
     def abandon(self) -> None:
         """Cancel what has not ended."""
-        with self._condition:
-            self._is_over = True
-        while self._arrived:
-            self._release_objects(self._arrived.popleft())
+        self._is_over = True
+        self._release_arrived()
         if self.positions:
             self.calls.connection.cancel(self.positions)
 
     def _wait(self, end_at: float | None) -> None:
-        with self._condition:
-            while not self._arrived:
-                remaining = None if end_at is None else end_at - time.monotonic()
-                if remaining is not None and remaining <= 0:
-                    count = len(self.positions)
-                    what = "1 task has" if count == 1 else f"{count} tasks have"
-                    # As an Executor's: before Python 3.11 the builtin error is another one.
-                    raise concurrent.futures.TimeoutError(f"{what} not ended in time")
-                self._condition.wait(remaining)
+        while not self._arrived:
+            self._has_arrived.clear()
+            remaining = None if end_at is None else end_at - time.monotonic()
+            if not self._arrived and not self._has_arrived.wait(remaining):
+                count = len(self.positions)
+                what = "1 task has" if count == 1 else f"{count} tasks have"
+                # As an Executor's: before Python 3.11 the builtin error is another one.
+                raise concurrent.futures.TimeoutError(f"{what} not ended in time")
 
     def _place(self, outcomes: Outcomes) -> None:
         take = self.positions.pop
@@ -130,7 +132,7 @@ class Gathering:
                 if status != codes.STATUS_SUCCESS:
                     failed.append((position, one))
                 else:
-                    self.values[position] = connection.decode_one(one, deserialize, keeps_object=True)
+                    self.values[position] = deserialize(connection.fetch_one(one))
         finally:
             objects = result_objects(outcomes)
             if objects:

@@ -1,4 +1,4 @@
-"""What a client's IO thread sleeps on: the descriptor of its socket, and one to be woken by."""
+"""What the host thread of a driver sleeps on: the descriptor of its socket, and one by which other threads wake it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from scaler_protocol.transport import DealerEndpoint
+from scaler_protocol.transport.dealer import DealerEndpoint
 
 _new_poll: Callable[[], select.poll] | None = getattr(select, "poll", None)  # Windows has none
 _WAKE_BYTES = 4096
@@ -47,8 +47,8 @@ def _new_descriptors() -> _Descriptors:
 
 
 class Watch:
-    """Of one thread, for the most part. It can lend the socket to another that waits for a lone task: who is asleep at
-    the socket is woken by the answer itself, and not by a thread that has been woken by it."""
+    """Belongs to the host thread, which can lend the socket to another thread that waits for a lone answer. The answer
+    then wakes the thread that needs it, and no second thread switch follows."""
 
     def __init__(self) -> None:
         self._receiver, self._sender = socket.socketpair()
@@ -60,34 +60,41 @@ class Watch:
         #: endpoint and generation of the socket that is watched, and its descriptor
         self._watched: tuple[DealerEndpoint | None, int] = (None, 0)
         self._descriptor = -1
-        self.is_lent = False
+        #: the borrower of the socket, while it is lent
+        self.borrower: object = None
+        #: when a borrower that has not come back counts as gone: it was interrupted more than once
+        self.lent_until = 0.0
 
     def wake(self) -> None:
-        """Safe in a destructor, wherever it runs."""
+        """Safe in a destructor, in any thread."""
         if self._is_woken:
             return
         self._is_woken = True
         try:
             self._sender.send(b"!")
         except OSError:
-            pass  # full: it will wake; closed: nobody is left to be woken
+            pass  # full: the host will wake; closed: there is no host to wake
 
     def wake_surely(self) -> None:
         self._is_woken = False
         self.wake()
 
     def sleep(self, seconds: float | None) -> None:
-        """Without the connection's lock."""
+        """Without the driver's lock."""
         if self._receiver.fileno() in dict(self._descriptors.poll(seconds)):
             self._receiver.recv(_WAKE_BYTES)
         # Before the inbox is drained: what is posted from here on wakes us again.
         self._is_woken = False
 
-    # ------------------------------------------------------------ the socket, with the connection's lock
+    # ------------------------------------------------------------ the socket, with the driver's lock
+
+    @property
+    def is_lent(self) -> bool:
+        return self.borrower is not None
 
     def follow(self, endpoint: DealerEndpoint) -> None:
         """There is another socket after each dial."""
-        if self.is_following(endpoint) or self.is_lent:
+        if self.is_following(endpoint) or self.borrower is not None:
             return
         self._forget_socket()
         self._descriptor = endpoint.fileno()
@@ -98,28 +105,30 @@ class Watch:
         watched, generation = self._watched
         return watched is endpoint and generation == endpoint.generation
 
-    def lend(self, endpoint: DealerEndpoint) -> Callable[[float], object] | None:
-        """A wait of at most so many seconds for its socket, until `take_back`. None: it is not to be had."""
-        if _new_poll is None or self.is_lent or not self.is_following(endpoint):
+    def lend(self, endpoint: DealerEndpoint, borrower: object, until: float) -> Callable[[float], object] | None:
+        """A function that waits for the socket, at most for so many seconds. The borrower calls `take_back` in the end.
+        None: the socket cannot be lent."""
+        if _new_poll is None or self.borrower is not None or not self.is_following(endpoint):
             return None
         poll = _new_poll()
         poll.register(self._descriptor, select.POLLIN)
+        self.lent_until = until
+        self.borrower = borrower  # from here on an interrupted borrower finds out that it has something to give back
         self._forget_socket()
-        self.is_lent = True
         return lambda seconds: poll.poll(math.ceil(seconds * 1000))
 
     def take_back(self, endpoint: DealerEndpoint) -> None:
-        self.is_lent = False
+        self.borrower = None
         self.follow(endpoint)
 
     def _forget_socket(self) -> None:
-        if self._descriptor >= 0:
+        descriptor, self._descriptor = self._descriptor, -1
+        self._watched = None, 0
+        if descriptor >= 0:
             try:
-                self._descriptors.unregister(self._descriptor)
+                self._descriptors.unregister(descriptor)
             except OSError:
                 pass  # it was closed since, and so is watched no longer
-            self._descriptor = -1
-            self._watched = None, 0
 
     def close(self) -> None:
         self._descriptors.close()

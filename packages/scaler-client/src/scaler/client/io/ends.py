@@ -1,0 +1,51 @@
+"""Ends of tasks that are known and not told yet: the IO thread tells them, because it cannot be interrupted at it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from scaler.client.core.actions import Complete
+from scaler.client.core.records import Collector, Outcomes
+from scaler.client.io.waits import Event
+from scaler_protocol.ids import TaskId
+
+TELL_SECONDS = 1.0
+"""How long a thread waits until others are told."""
+
+
+class Ends:
+    """Any thread may add; only the IO thread tells, with the driver's lock."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Complete] = deque()
+
+    def add(self, end: Complete) -> None:
+        self._waiting.append(end)
+
+    def fence(self) -> Event:
+        """An event that is set when all ends added so far are told."""
+        fence = _Fence()
+        self._waiting.append(Complete(fence, Outcomes(())))
+        return fence.is_passed
+
+    def tell(self) -> None:
+        while self._waiting:
+            collector, outcomes = self._waiting.popleft()
+            collector.complete(outcomes)
+
+    def ids(self) -> set[TaskId]:
+        return {task_id for end in tuple(self._waiting) for task_id in end.outcomes.ids}
+
+    def collectors(self) -> list[Collector]:
+        return [end.collector for end in tuple(self._waiting)]
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+
+class _Fence:
+    def __init__(self) -> None:
+        self.is_passed = Event()
+
+    def complete(self, outcomes: Outcomes) -> None:
+        self.is_passed.set()

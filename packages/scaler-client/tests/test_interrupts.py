@@ -1,0 +1,106 @@
+"""An interrupt of the program's own thread, at any place, costs nothing but what that thread was doing."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.support.fake_cluster import FakeCluster
+from tests.support.interrupts import Cut, interrupted_at
+from tests.support.waiting import WAIT
+
+from scaler import Client
+
+LARGE = 100_000
+"""Bytes that do not ride along."""
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[Client]:
+    with Client(cluster.address, timeout_seconds=WAIT, heartbeat_interval_seconds=0.5) as client:
+        client.submit(abs, -1).result(WAIT)
+        yield client
+
+
+def lone_call(client: Client) -> None:
+    assert client.submit(abs, -1).result(WAIT) == 1
+
+
+def two_calls(client: Client) -> None:
+    first, second = client.submit(abs, -1), client.submit(abs, -2)
+    assert (second.result(WAIT), first.result(WAIT)) == (2, 1)
+
+
+def a_map(client: Client) -> None:
+    assert client.map(abs, range(-40, 0), timeout=WAIT) == list(range(40, 0, -1))
+
+
+def large_values(client: Client) -> None:
+    assert client.submit(bytes, LARGE).result(WAIT) == bytes(LARGE)
+
+
+def waiting(client: Client) -> None:
+    futures = [client.submit(abs, -n) for n in range(4)]
+    concurrent.futures.wait(futures, WAIT)
+    assert {future.result(WAIT) for future in concurrent.futures.as_completed(futures, WAIT)} == {0, 1, 2, 3}
+
+
+def canceling(client: Client) -> None:
+    client.submit(abs, -1).cancel()
+
+
+def a_future_for_an_argument(client: Client) -> None:
+    assert client.submit(abs, client.submit(abs, -3)).result(WAIT) == 3
+
+
+PROGRAMS = (lone_call, two_calls, a_map, large_values, waiting, canceling, a_future_for_an_argument)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_interrupt_costs_only_what_is_interrupted(client: Client, program: Callable[[Client], None]) -> None:
+    with interrupted_at(None) as counted:
+        program(client)
+    chosen = random.Random(program.__name__)
+    for _ in range(20):
+        interrupted(client, program, chosen.randrange(1, counted.count + 1))
+
+
+def interrupted(client: Client, program: Callable[[Client], None], place: int) -> None:
+    before = client.submit(abs, -7)
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        meanwhile = other.submit(lambda: client.submit(abs, -8).result(WAIT))
+        try:
+            with interrupted_at(place):
+                program(client)
+        except Cut:
+            pass
+        assert meanwhile.result(WAIT) == 8, f"another thread's call, at place {place}"
+    assert before.result(WAIT) == 7, f"an earlier call, at place {place}"
+    assert client.submit(abs, -9).result(WAIT) == 9, f"a later call, at place {place}"
+    in_time(client._ready().connection.lock.acquire)
+    client._ready().connection.lock.release()
+
+
+def in_time(wait: Callable[[], Any]) -> None:
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(WAIT)
+    assert not thread.is_alive()
+
+
+def test_what_was_interrupted_can_be_asked_again(client: Client) -> None:
+    future = client.submit(bytes, LARGE)
+    with interrupted_at(None) as counted:
+        future.result(WAIT)
+    for place in range(1, counted.count, 7):
+        future = client.submit(bytes, LARGE)
+        try:
+            with interrupted_at(place):
+                future.result(WAIT)
+        except Cut:
+            pass
+        assert future.result(WAIT) == bytes(LARGE), f"interrupted at place {place}"

@@ -1,0 +1,90 @@
+"""Interrupts at chosen places: an exception comes up in this thread where the interpreter could run a signal's handler.
+
+These places are: after a call has returned, at the begin of a function, and when a loop goes back to its top. Unlike a
+signal, the n-th of them is always the same one.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+PACKAGES = ("/scaler/", "/scaler_protocol/", "/concurrent/futures/", "/threading.py")
+"""Interrupts come up in files with one of these in their path; so a test's own lines are never cut."""
+
+
+class Cut(KeyboardInterrupt):
+    """What comes up."""
+
+
+class Places:
+    """Counts the places that a thread comes by, and raises at one of them."""
+
+    def __init__(self, raise_at: int | None) -> None:
+        self.count = 0
+        self.has_raised = False
+        self._raise_at = raise_at
+        #: where each frame's last instruction was
+        self._previous: dict[FrameType, int] = {}
+
+    def begin(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        if not any(package in frame.f_code.co_filename.replace("\\", "/") for package in PACKAGES):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        self._pass()
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        if event == "opcode":
+            before, self._previous[frame] = self._previous.get(frame, -1), frame.f_lasti
+            if _is_place(frame.f_code, before, frame.f_lasti):
+                self._pass()
+        else:  # it returns, or an exception comes through: no signal's handler runs there
+            self._previous.pop(frame, None)
+        return self._step
+
+    def _pass(self) -> None:
+        self.count += 1
+        if self.count == self._raise_at:
+            self.has_raised = True
+            raise Cut(f"at place {self.count}")
+
+
+@cache
+def _names(code: CodeType) -> dict[int, str]:
+    return {one.offset: one.opname for one in dis.get_instructions(code)}
+
+
+@cache
+def _handlers(code: CodeType) -> dict[int, int]:
+    """By offset: where the code goes on after an exception. Before Python 3.11 there is no table of that."""
+    parse = getattr(dis, "_parse_exception_table", lambda _: ())
+    return {at: entry.target for entry in reversed(parse(code)) for at in range(entry.start, entry.end)}
+
+
+def _is_place(code: CodeType, before: int, now: int) -> bool:
+    """A real exception would come up in the instruction before, ours does in the one to come: unless both are caught
+    alike, it would be one that cannot be."""
+    name = _names(code).get(before, "")
+    if not name.startswith("CALL") and name not in ("JUMP_BACKWARD", "JUMP_ABSOLUTE"):
+        return False
+    handlers = _handlers(code)
+    return handlers.get(before) == handlers.get(now)
+
+
+@contextmanager
+def interrupted_at(place: int | None) -> Iterator[Places]:
+    """Raises `Cut` in this thread at this place of the body; None only counts."""
+    places = Places(place)
+    before = sys.gettrace()
+    sys.settrace(places.begin)
+    try:
+        yield places
+    finally:
+        sys.settrace(before)
