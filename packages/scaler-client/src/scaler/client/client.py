@@ -141,7 +141,7 @@ class Client(concurrent.futures.Executor):
         calls = self._ready()
         if self._named is None or self._named.calls is not calls:
             self._named = NamedCalls(calls)
-        return self._named.submit(name, args, options_of(capabilities, priority, retries, timeout))
+        return self._named.submit(name, args, options_of(capabilities, priority, retries, timeout), keeper=self)
 
     def _submit(
         self,
@@ -219,7 +219,7 @@ class Client(concurrent.futures.Executor):
         options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
         if timeout is not None and not block:
             raise ValueError("timeout bounds the wait of get(): with block=False give it to the futures' result()")
-        run = GraphRun(self._ready(), graph, keys, options, is_changed=reserialize)
+        run = GraphRun(self._ready(), graph, keys, options, is_changed=reserialize, keeper=self)
         return run.results(end_at) if block else run.futures()
 
     def send_object(self, obj: Any, name: str | bytes | None = None) -> ObjectReference:

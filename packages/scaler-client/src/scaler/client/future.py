@@ -8,23 +8,23 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.futures.condition import FutureCondition
 from scaler.client.futures.waiting import Waiters, yielding
+from scaler.client.io.background import Background
+from scaler.client.objects.garbage import Garbage
 from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
-from scaler_protocol.ids import TaskId
-
-if TYPE_CHECKING:
-    from scaler.client.io.connection import Connection
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import Buffer
 
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
@@ -63,6 +63,30 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_renew_guard)
 
 
+class Source(Protocol):
+    """What a future needs of the connection that brings its result."""
+
+    @property
+    def garbage(self) -> Garbage: ...
+
+    @property
+    def callbacks(self) -> Background: ...
+
+    def hasten(self) -> None: ...
+
+    def serve_until(self, is_over: Callable[[], bool], end_at: float) -> None: ...
+
+    def cancel(self, ids: Iterable[TaskId]) -> None: ...
+
+    def tell_later(self, future: ScalerFuture, outcomes: Outcomes, *, is_awaited: bool) -> None: ...
+
+    def wait_for_prints(self) -> None: ...
+
+    def fetch_one(self, outcomes: Outcomes) -> Buffer: ...
+
+    def unneeded(self, objects: tuple[ObjectId, ...]) -> None: ...
+
+
 class Audience:
     """Those who take an interest in a future before it has ended."""
 
@@ -98,7 +122,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
     )  # fmt: skip
 
     def __init__(
-        self, task_id: TaskId, connection: Connection | None, serializer: Any = None, keeper: object = None
+        self, task_id: TaskId, connection: Source | None, serializer: Any = None, keeper: object = None
     ) -> None:
         # The base class is not asked: its condition alone takes more memory than most results.
         self._audience: Audience | None = None
@@ -188,6 +212,8 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         cancels that follow one another leave together: else the place that one frees would go to the next task to be
         canceled. With a timeout it waits so long for the answer of the cluster, and a result that comes first stands.
         """
+        if timeout is not None:
+            timeout = seconds_of("timeout", timeout)
         if self._state in _ENDED:
             return self._state != _FINISHED
         assert self._connection is not None, "only futures that are finished from the start have no connection"
@@ -306,7 +332,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     # ------------------------------------------------------------ as an argument of another call (CLI-14)
 
-    def is_of(self, connection: Connection, serializer: object) -> bool:
+    def is_of(self, connection: Source, serializer: object) -> bool:
         """Its bytes mean the same in a call by this connection with this serializer."""
         return self._connection is connection and self._serializer is serializer
 
@@ -339,15 +365,12 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     def _wait(self, timeout: float | None) -> None:
         """Until the task has ended. Raises CancelledError or TimeoutError."""
+        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+        if self._state not in _ENDED and self._connection is not None:
+            self._connection.hasten()
+            self._connection.serve_until(self.done, end_at)
         if self._state not in _ENDED:
-            end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
-            if self._connection is not None:
-                self._connection.hasten()
-                self._connection.serve_until(self.done, end_at)
-            if self._state not in _ENDED:
-                yielding(lambda: self.wait_for_end(end_at))
-        elif timeout is not None:
-            seconds_of("timeout", timeout)
+            yielding(lambda: self.wait_for_end(end_at))
         if self._state not in _ENDED:
             raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")
         if self._state != _FINISHED:

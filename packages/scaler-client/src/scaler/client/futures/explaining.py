@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from scaler.client.core.actions import Explained
-from scaler.client.core.events import Asked
+from scaler.client.core.events import Asked, ProgramEvent
+from scaler.client.io.background import Background
 from scaler.client.io.waits import Event
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import NO_TASK, Capability, Explanation
-
-if TYPE_CHECKING:
-    from scaler.client.io.connection import Connection
 
 _log = logging.getLogger("scaler")
 
@@ -24,13 +22,25 @@ LOOKS_TO_WARN = 4
 """So a task that nobody can run is warned of after ten seconds, and one that waits for a worker to start is not."""
 
 
+class Scheduler(Protocol):
+    """The connection to the scheduler that answers."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def callbacks(self) -> Background: ...
+
+    def post(self, *posted: ProgramEvent, is_batch: bool = False) -> None: ...
+
+
 class Questions:
     """Questions on their way to the scheduler, and the watch over tasks that nobody can run.
 
     Answers come in whichever thread leads the connection: what is called then must not wait.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Scheduler) -> None:
         self._connection = connection
         self._numbers = itertools.count(1)
         self._asked: dict[int, Callable[[Explained], None]] = {}

@@ -23,9 +23,12 @@ _NO_FUNCTION = ObjectId(b"")
 class GraphRun:
     """One `get`. `keys` are one key, or several; lists of them may be nested, as Dask does it."""
 
-    def __init__(self, calls: Calls, graph: Any, keys: Any, options: CallOptions, *, is_changed: bool = False) -> None:
+    def __init__(
+        self, calls: Calls, graph: Any, keys: Any, options: CallOptions, *, is_changed: bool = False, keeper: object
+    ) -> None:
         reader = Reader(graph)
         self._calls = calls
+        self._keeper = keeper
         self._is_dask = reader.is_dask
         if not isinstance(keys, list) and (isinstance(keys, str | tuple) or not isinstance(keys, Iterable)):
             # A tuple is a key when the graph has it; when it has not, it is just not a list.
@@ -69,7 +72,7 @@ class GraphRun:
                 by_link[link] = ScalerFuture.finished(a_plan.values[~link])
             else:
                 assert packed is not None, "there are tasks"
-                by_link[link] = ScalerFuture(packed.ids[link], calls.connection, calls.serializer)
+                by_link[link] = ScalerFuture(packed.ids[link], calls.connection, calls.serializer, self._keeper)
         if packed is not None:
             header, owner = packed.header, calls.owner
             wanted = tuple(

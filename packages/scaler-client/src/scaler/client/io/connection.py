@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from scaler.client import errors
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
-from scaler.client.core.records import Entry, Outcomes, result_objects
+from scaler.client.core.records import Collector, Entry, Outcomes, result_objects
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
@@ -31,6 +30,7 @@ from scaler.client.io.background import Background
 from scaler.client.io.ends import TELL_SECONDS, Ends
 from scaler.client.io.life import Life, Move, after
 from scaler.client.io.printing import Printing
+from scaler.client.io.users import Users
 from scaler.client.io.waits import Event
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
@@ -44,18 +44,27 @@ from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 
-if TYPE_CHECKING:
-    from scaler.client.submitting.deferred import Deferred
-
 _log = logging.getLogger("scaler")
 
 CLOSE_SECONDS = 5.0
 """How long closing waits for the IO thread, which has nothing left to wait for itself."""
 
-SHARED_IDLE_SECONDS = 5.0
-"""How long a connection that tasks share outlives the last of them: the next task is often a moment away."""
-
 _OPEN, _OPENING, _CLOSED = Life.OPEN, Life.OPENING, Life.CLOSED  # looked up once
+
+
+class DeferredCall(Protocol):
+    """A call that waits for futures among its arguments, or whose task has not ended since. (CLI-14)"""
+
+    @property
+    def collector(self) -> Collector: ...
+
+    @property
+    def owner(self) -> object: ...
+
+    @property
+    def missing_count(self) -> int: ...
+
+    def cancel(self) -> None: ...
 
 
 class Connection:
@@ -89,8 +98,8 @@ class Connection:
         self._retired: list[DealerEndpoint] = []
         self._may_retire = False
         self.garbage = Garbage()
-        #: calls that wait for futures among their arguments, or whose tasks have not ended since (CLI-14)
-        self.deferred: dict[TaskId, Deferred] = {}
+        #: by the task that they will be
+        self.deferred: dict[TaskId, DeferredCall] = {}
         self._settled = Event()  # the first Welcome or Reject is here
         self._rejected: Rejected | None = None
         self._shutdown_answer: actions.AnswerShutdown | None = None
@@ -99,9 +108,7 @@ class Connection:
         self._life = Life.OPENING
         #: why the IO thread has failed, if it has
         self._failure = ""
-        #: the handles that share this connection, in the process of a worker; None: it belongs to one handle
-        self._users: weakref.WeakSet[object] | None = None
-        self._abandoned_at: float | None = None
+        self._users = Users()
         self.questions = Questions(self)
         self._printing = Printing(self.callbacks)
         self.wait_for_prints = self._printing.wait
@@ -227,9 +234,7 @@ class Connection:
         with self.lock:
             if self.is_closed:
                 return False
-            self._users = weakref.WeakSet() if self._users is None else self._users
             self._users.add(user)
-            self._abandoned_at = None
             return True
 
     def close(self) -> None:
@@ -292,7 +297,7 @@ class Connection:
         self._ends.tell()
         if self._may_retire:
             self._retire()
-        if self._is_abandoned(now):
+        if self._users.have_left(self._core.is_idle, now):  # heartbeats bring us here often enough
             self.driver.inbox.append(events.Left())
 
     def recover(self, now: float) -> None:
@@ -424,15 +429,6 @@ class Connection:
             _log.exception("the client's IO thread failed; its pending tasks are given up")
             self._failure = f"the client's IO thread failed: {error!r}"
         self._end()
-
-    def _is_abandoned(self, now: float) -> bool:
-        """Leave when all who shared this connection are gone for a while. Heartbeats bring us here often enough."""
-        if self._users is None or self._users or not self._core.is_idle:
-            self._abandoned_at = None
-            return False
-        if self._abandoned_at is None:
-            self._abandoned_at = now
-        return now - self._abandoned_at >= SHARED_IDLE_SECONDS
 
     def _end(self) -> None:
         with self.lock:

@@ -19,21 +19,19 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from scaler.client.core.events import Submitted
-from scaler.client.core.records import Collector, Outcomes, outcome_of
+from scaler.client.core.records import Collector, Outcomes, Submission, outcome_of
 from scaler.client.future import ScalerFuture
 from scaler.client.io.background import Background
+from scaler.client.io.connection import Connection
 from scaler.client.submitting.parts import Part
 from scaler_protocol import codes, values
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_protocol.raised import portable
-
-if TYPE_CHECKING:
-    from scaler.client.submitting.calls import Calls
 
 BACKGROUND_BYTES = 1024 * 1024
 """Calls with more than this in them may have to store some of it, for which the IO thread has no time."""
@@ -42,12 +40,31 @@ _background = Background("scaler-arguments")
 _endings = threading.local()
 
 
+class Sender(Protocol):
+    """The client handle that makes the call."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def serializer(self) -> object: ...
+
+    @property
+    def owner(self) -> object: ...
+
+    def value_part(self, value: Any) -> Part: ...
+
+    def submission(
+        self, header: TaskHeader, function_id: ObjectId, task_id: TaskId, parts: Sequence[Part], collector: Collector
+    ) -> Submission: ...
+
+
 class Deferred:
     """One such call. It is the collector of its own task, and passes on what becomes of it."""
 
     def __init__(
         self,
-        calls: Calls,
+        calls: Sender,
         header: TaskHeader,
         function_id: ObjectId,
         task_id: TaskId,

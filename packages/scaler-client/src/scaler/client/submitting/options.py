@@ -37,6 +37,8 @@ def options_of(
 def seconds_of(what: str, seconds: object) -> float:
     if not isinstance(seconds, numbers.Real):
         raise TypeError(f"{what} must be a number of seconds, got {seconds!r}")
+    if math.isnan(seconds):
+        raise ValueError(f"{what} must be a number of seconds, got {seconds!r}")
     return float(seconds)
 
 
