@@ -107,6 +107,8 @@ class Restored:
         for worker, line in zip(workers, self._by_kind.get("worker", []), strict=True):
             worker.limit, worker.nested_reserve = self._credit[worker.peer_id] = line["credit"], line["nested_reserve"]
             worker.is_retired = line["is_retired"]
+            if line["is_cut_off"]:  # its rest ends with the next settling
+                worker.is_cut_off, tables.cut_off[worker] = True, 0.0
             worker.load_changed()
         for line in self._by_kind.get("kept", []):
             task_id = TaskId(_id(line["id"]))

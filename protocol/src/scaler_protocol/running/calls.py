@@ -35,7 +35,7 @@ OBJECT_WAIT_SECONDS = 30.0
 client: this long they are waited for. (WRK-3)"""
 REMEMBERED_OBJECTS = 1024
 SILENCE_SECONDS = 60.0
-"""A storage that is silent for so long is taken for unreachable, and its task goes to another worker. (WRK-4)"""
+"""A storage that is silent for so long is taken for unreachable, and its task goes to another worker. (WRK-27)"""
 SILENCE_AGAIN_SECONDS = 5.0
 """The same while it was silent the last time: other workers are waiting for such tasks."""
 

@@ -40,6 +40,7 @@ from scaler_scheduler.core import (
     balancing,
     cancellation,
     completion,
+    cut_off,
     dumping,
     membership,
     monitor,
@@ -139,8 +140,12 @@ class SchedulerCore:
         return self.tables.drain() if type(event) is Settled else []
 
     def next_deadline(self) -> float | None:
-        """When `Settled` is due even though nothing arrives: the next look at the balance, or at the managers."""
+        """When `Settled` is due even though nothing arrives: the next look at the balance, or at the managers, or the
+        end of a rest."""
         balance_at, scale_at = self._balancer.look_at, self._scaler.look_at
+        if self.tables.cut_off:
+            deadlines = (balance_at, scale_at, cut_off.next_deadline(self.tables))
+            return min(deadline for deadline in deadlines if deadline is not None)
         if balance_at is None or scale_at is None:
             return scale_at if balance_at is None else balance_at
         return min(balance_at, scale_at)
@@ -261,6 +266,8 @@ class SchedulerCore:
 
     def _settled(self, event: Settled, now: float) -> None:
         self._scaler.settle(now)
+        if self.tables.cut_off:
+            cut_off.settle(self.tables, now)
         placement.place(self.tables)
         if self.tables.arrived:
             admission.refuse_excess(self.tables)

@@ -95,6 +95,7 @@ def _worker(worker: Worker, now: float) -> Json:
         "recalling": [task_id.hex() for task_id in worker.recalling],
         "completed": worker.completed_count,
         "is_retired": worker.is_retired,
+        "is_cut_off": worker.is_cut_off,
         "unit": worker.unit_id,
         "silent_seconds": max(0.0, now - worker.heard_at),
         "lag_seconds": status.lag_seconds,

@@ -70,6 +70,8 @@ def _check_clients(tables: Tables) -> None:
 
 
 def _check_workers(tables: Tables) -> None:
+    resting = {worker for worker in tables.workers.values() if worker.is_cut_off}
+    assert resting <= tables.cut_off.keys(), "a worker rests for ever"
     for worker in tables.workers.values():
         assert worker.recalling <= worker.held.keys(), "a task is being recalled that is not held"
         assert worker.tails.keys() <= worker.held.keys(), "a task is followed that is not held"

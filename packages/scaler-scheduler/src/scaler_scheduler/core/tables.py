@@ -118,6 +118,8 @@ class Tables:
         self.returned_count = 0
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
+        #: workers that do not reach the storage -> until when they get nothing (SCH-44)
+        self.cut_off: dict[Worker, float] = {}
         #: workers that may have a place, and something that follows what they hold (SCH-36)
         self.followable: dict[Worker, None] = {}
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}

@@ -24,6 +24,7 @@ class Worker:
         "heard_at",
         "held",
         "indexes",
+        "is_cut_off",
         "is_retired",
         "limit",
         "manager_id",
@@ -84,10 +85,12 @@ class Worker:
         self.sample_limit = 0
         #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
         self.is_retired = False
+        #: it does not reach the storage, and rests: all and only those in `Tables.cut_off` (SCH-44)
+        self.is_cut_off = False
 
     def free(self, *, is_nested: bool) -> int:
         """How many more tasks it may be given: never beyond its credit (CRD-1, CRD-4)."""
-        if self.is_retired:
+        if self.is_retired or self.is_cut_off:
             return 0
         free = self.limit - len(self.held)
         return free + self.nested_reserve if is_nested else free

@@ -1,0 +1,69 @@
+"""Workers that do not reach the storage: others run what these could not, and these rest for a while (SCH-43, SCH-44).
+
+If no other worker is left the rest is over at once: then the storage may be gone for everybody, tasks without large
+values still run, and those with large values end with the reason, after as many attempts as a lost task has.
+"""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import CodecError, decode_task_error
+from scaler_protocol.codes import KIND_INLINE, STATUS_FAILED, STATUS_REFUSED, STORAGE_UNREACHABLE
+from scaler_protocol.ids import result_object_id
+from scaler_scheduler.core import endings
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.results import Row
+from scaler_scheduler.core.states import Move
+from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.workers import Worker
+
+REST_SECONDS = 10.0
+"""Shorter than the time that a first attempt waits for a silent storage, longer than the second does."""
+
+_STATUSES = frozenset({STATUS_REFUSED, STATUS_FAILED})
+
+
+def is_cut_off(row: Row) -> bool:
+    """The task ended so because its worker does not reach the storage."""
+    if row.status not in _STATUSES or row.kind != KIND_INLINE:
+        return False
+    try:
+        return decode_task_error(bytes(row.value)).code == STORAGE_UNREACHABLE
+    except CodecError:
+        return False
+
+
+def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> bool:
+    """The worker has the task no longer. False: it is being canceled, or has been lost often enough, and ends so."""
+    tables.cut_off[worker] = worker.heard_at + REST_SECONDS
+    worker.is_cut_off = True
+    task_id = row.task_id
+    # It may have been stored though the answer did not come (OWN-7).
+    tables.release([(chunk, result_object_id(task_id, row.attempt))])
+    if task_id in tables.canceling:
+        return False
+    lost = tables.lost_workers.setdefault(task_id, [])
+    lost.append(f"{worker.name}: does not reach the storage")
+    if len(lost) >= tables.policy.lost_workers_limit:
+        return False
+    tables.attempts[task_id] = row.attempt + 1
+    endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
+    endings.cancel_children(tables, task_id)
+    return True
+
+
+def settle(tables: Tables, now: float) -> None:
+    """Before tasks are placed."""
+    is_alone = not any(map(_is_well, tables.workers.values()))
+    for worker, until in list(tables.cut_off.items()):
+        if is_alone or now >= until or worker.peer_id not in tables.workers:
+            del tables.cut_off[worker]
+            worker.is_cut_off = False
+            worker.load_changed()
+
+
+def _is_well(worker: Worker) -> bool:
+    return worker.limit > 0 and not worker.is_retired and not worker.is_cut_off
+
+
+def next_deadline(tables: Tables) -> float | None:
+    return min(tables.cut_off.values(), default=None)
