@@ -30,6 +30,23 @@ GPU = (Capability("gpu", 2), Capability("linux"))
         (Explanation(1, state="queued"), (), ["no worker is connected", ADDRESS]),
         (Explanation(1, state="queued", worker_count=3), GPU, ["no capable worker", "3 workers", "gpu=2, linux"]),
         (Explanation(1, state="queued", worker_count=1, able_count=1), (), ["next in line", "1 of 1 worker "]),
+        (
+            Explanation(
+                1, state="queued", worker_count=3, code_tag="cpython-311", code_tags=("cpython-313", "cpython-312")
+            ),
+            (),
+            ["needs Python 3.11", "sent as bytecode", "the workers have Python 3.12, 3.13"],
+        ),
+        (
+            Explanation(1, state="queued", worker_count=1, code_tag="cpython-311", code_tags=("cpython-39",)),
+            GPU,
+            ["needs Python 3.11", "have Python 3.9; it also asks for gpu=2, linux"],
+        ),
+        (
+            Explanation(1, state="queued", worker_count=1, code_tag="cpython-311", code_tags=("cpython-311",)),
+            GPU,
+            ["none of 1 worker offers gpu=2, linux together with Python 3.11"],
+        ),
         (Explanation(1, state="queued", starting_count=1), (), ["1 worker that could run it is being started"]),
         (Explanation(1, state="queued", worker_count=3, starting_count=2), GPU, ["2 workers", "are being started"]),
         (

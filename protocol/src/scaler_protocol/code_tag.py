@@ -29,7 +29,7 @@ def all_called(tags: Iterable[str]) -> str:
 
 def _in_order(tag: str) -> tuple[int, int, str]:
     found = _CPYTHON.fullmatch(tag)
-    return (int(found[1]), int(found[2]), "") if found else (0, 0, tag)
+    return (int(found[1]), int(found[2]), "") if found else (sys.maxsize, 0, tag)
 
 
 def unreadable(tag: str, tags: Iterable[str], where: str) -> str:

@@ -9,21 +9,28 @@ in which the pickle follows the sizes at once and every buffer begins at a multi
 0xff, so the first byte tells the two apart. Large buffers are never copied here: `dumps` returns them as they are, to
 be sent one after another, and `loads` of a bytearray builds the arrays over its memory, writable.
 
+Bytecode inside a pickle is made again by `code_of`, which compares versions first: another version's bytecode would
+crash this process, or do something else than the program says. What `dumps` returns tells whether there is any.
+
 Whoever unpickles runs what the bytes say: only clients and processors may import this module (SEC-3).
 """
 
 from __future__ import annotations
 
 import pickle
+import threading
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import chain
 from struct import Struct
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 import cloudpickle
 
+from scaler_protocol.code_tag import CODE_TAG, unreadable
 from scaler_protocol.messages import Buffer
 
 PROTOCOL = 5
@@ -50,6 +57,73 @@ class ValueFormatError(Exception):
 
 class TooLarge(Exception):
     """The arguments of a call do not belong into one payload with those of others."""
+
+
+class CodeVersionError(Exception):
+    """A value carries bytecode of another version of Python than the one that reads it."""
+
+
+class Notes:
+    """What came to light while a value was pickled."""
+
+    __slots__ = ("has_code", "kept")
+
+    def __init__(self) -> None:
+        #: there is bytecode in it, which only this version of Python can read
+        self.has_code = False
+        #: what must live as long as the bytes are of use: see `keep`
+        self.kept: list[object] = []
+
+    def add(self, other: Notes) -> None:
+        self.has_code = self.has_code or other.has_code
+        self.kept += other.kept
+
+
+class Pieces(list[Buffer]):
+    """The pieces of a value about which there is something to note. Of all other values they are a plain list."""
+
+    __slots__ = ("notes",)
+
+    def __init__(self, pieces: Iterable[Buffer], notes: Notes) -> None:
+        super().__init__(pieces)
+        self.notes = notes
+
+
+class _Here(threading.local):
+    notes: Notes | None = None  #: of the value that this thread pickles now
+
+
+_here = _Here()
+
+
+def keep(thing: object) -> None:
+    """For a `__reduce__`: whoever sends the bytes that are being made has to keep this as long as they are of use."""
+    if _here.notes is not None:
+        _here.notes.kept.append(thing)
+
+
+def code_of(tag: str, *fields: Any) -> CodeType:
+    """Stands in pickles where cloudpickle would name `types.CodeType`."""
+    if tag != CODE_TAG:
+        raise CodeVersionError(unreadable(tag, (CODE_TAG,), "this process"))
+    return CodeType(*fields)
+
+
+def _reduce_code(code: CodeType) -> tuple[Any, ...]:
+    if _here.notes is not None:
+        _here.notes.has_code = True
+    _, fields = _reduce_code_plainly(code)
+    return code_of, (CODE_TAG, *fields)
+
+
+_own_reducers, *_other_reducers = cloudpickle.Pickler.dispatch_table.maps
+_reduce_code_plainly: Any = _own_reducers[CodeType]
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """cloudpickle's, but for code. The hook costs nothing where there is none."""
+
+    dispatch_table: ClassVar[Any] = ChainMap({**_own_reducers, CodeType: _reduce_code}, *_other_reducers)
 
 
 class PartReference:
@@ -103,8 +177,24 @@ def dumps(value: object) -> list[Buffer]:
     elif is_plain(value):
         return [pickle.dumps(value, PROTOCOL)]
     buffers: list[pickle.PickleBuffer] = []
-    pickled = cloudpickle.dumps(value, protocol=PROTOCOL, buffer_callback=_keep_large(buffers))
-    return _frame(pickled, [buffer.raw() for buffer in buffers]) if buffers else [pickled]
+    output, outer = BytesIO(), _here.notes
+    notes = _here.notes = Notes()
+    try:
+        _Pickler(output, protocol=PROTOCOL, buffer_callback=_keep_large(buffers)).dump(value)
+    finally:
+        _here.notes = outer
+    pickled = output.getvalue()
+    pieces: list[Buffer] = _frame(pickled, [buffer.raw() for buffer in buffers]) if buffers else [pickled]
+    if not notes.has_code and not notes.kept:
+        return pieces
+    if outer is not None:
+        outer.add(notes)
+    return Pieces(pieces, notes)
+
+
+def has_code(pieces: Iterable[Buffer]) -> bool:
+    """Whether the value that `dumps` made these of can only be read by this version of Python."""
+    return type(pieces) is Pieces and pieces.notes.has_code
 
 
 def loads(data: Buffer) -> Any:
@@ -176,9 +266,11 @@ class CallPickler:
     def __init__(self) -> None:
         self._output = BytesIO()
         self._buffers: list[pickle.PickleBuffer] = []
-        self._pickler = cloudpickle.Pickler(self._output, protocol=PROTOCOL, buffer_callback=_keep_large(self._buffers))
+        self._pickler = _Pickler(self._output, protocol=PROTOCOL, buffer_callback=_keep_large(self._buffers))
         self.failed_index = 0
         """After an exception from `dump`: which of the calls it was."""
+        self.notes: Notes | None = None
+        """After `dump`: what came to light while they were pickled; None when they are all plain."""
 
     def dump(self, calls: Sequence[tuple[Any, ...]]) -> tuple[bytes, list[int]]:
         """The payload of n calls (argument tuples, no keywords), and the size of each in it. TooLarge if one of them
@@ -188,6 +280,7 @@ class CallPickler:
                 raise TooLarge
             if not _PLAIN_TYPES.issuperset(map(type, chain.from_iterable(calls))):
                 return self._dump_any(calls)
+        self.notes = None
         dump = pickle.dumps
         pieces = [dump((arguments, _NO_KEYWORDS), PROTOCOL) for arguments in calls]
         return b"".join(pieces), list(map(len, pieces))
@@ -200,6 +293,8 @@ class CallPickler:
         output.truncate()
         sizes: list[int] = []
         begin = 0
+        outer = _here.notes
+        self.notes = _here.notes = Notes()
         try:
             for arguments in calls:
                 dump((arguments, _NO_KEYWORDS))
@@ -212,6 +307,7 @@ class CallPickler:
                 sizes.append(end - begin)
                 begin = end
         finally:
+            _here.notes = outer
             self.failed_index = len(sizes)
             clear()
             buffers.clear()

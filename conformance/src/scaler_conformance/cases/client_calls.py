@@ -170,6 +170,18 @@ def a_large_argument_is_stored_in_its_own_name(scene: Scene) -> None:
     scene.check(gone, "the argument is still in storage, and no task names it any more", "OWN-2")
 
 
+@case("OWN-13")
+def functions_that_are_used_once_do_not_stay(scene: Scene) -> None:
+    client = scene.client_under_test()
+    for begin in range(0, 1200, 100):
+        tasks = [scene.testee.submit(f"used-once-{number}", b"x") for number in range(begin, begin + 100)]
+        answer(client, *(Result(sent.id, value=b"done") for sent in client.wait_for_tasks(100)))
+        for task in tasks:
+            scene.testee.result(task)
+    few = scene.pump.until(lambda: len(scene.storage.values) <= 1024, 5.0)
+    scene.check(few, f"{len(scene.storage.values)} functions stay, and no unfinished task names one")
+
+
 @case("STO-5", "STO-6", "CLI-3")
 def a_very_large_argument_is_put_in_chunks(scene: Scene) -> None:
     client, size = scene.client_under_test(), 9 << 20

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import traceback
 from types import TracebackType
 
-import cloudpickle
-
-from scaler_protocol import codec
+from scaler_protocol import codec, values
 from scaler_protocol.codes import BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE, TASK_RAISED
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
@@ -100,8 +97,8 @@ def _serialized(error: BaseException) -> bytes:
     Exceptions whose __init__ wants other arguments than `args` pickle well and explode when they are read.
     """
     try:
-        data: bytes = cloudpickle.dumps(portable(error), protocol=pickle.HIGHEST_PROTOCOL)
-        copy = pickle.loads(data)
+        data = b"".join(values.dumps(portable(error)))
+        copy = values.loads(data)
         if type(copy) is type(error) or type(copy).__qualname__ == type(error).__qualname__:
             return data
     except BaseException:  # noqa: BLE001 - user code runs in both directions

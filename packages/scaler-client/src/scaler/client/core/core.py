@@ -164,7 +164,7 @@ class ClientCore:
 
     def _on_graph_submitted(self, event: events.GraphSubmitted, now: float) -> list[Action]:
         entries = tuple(Entry(submission, State.QUEUED, 1) for submission in event.wanted)
-        graph = Graph(event.graph_id, event.batches, entries, objects=event.objects)
+        graph = Graph(event.graph_id, event.batches, entries, objects=event.objects, kept=event.kept)
         self._table.add_graph(graph)
         self._outbox.add_graph(graph)
         return [] if self._is_open else self._seek(now)

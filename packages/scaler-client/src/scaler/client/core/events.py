@@ -26,6 +26,8 @@ class GraphSubmitted:
     wanted: tuple[Submission, ...]
     #: argument objects that several nodes share: released when the graph has ended
     objects: tuple[ObjectId, ...] = ()
+    #: functions, and references among the arguments: they live until it has ended
+    kept: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

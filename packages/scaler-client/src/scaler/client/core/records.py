@@ -88,6 +88,8 @@ class Submission(NamedTuple):
     part_kinds: bytes = b""
     #: argument objects that only these tasks use: released when all of them have ended (OWN-2)
     objects: tuple[ObjectId, ...] = ()
+    #: what must live until these tasks have ended: the function, references among the arguments (OWN-2)
+    kept: tuple[object, ...] = ()
 
 
 class GraphBatch(NamedTuple):
@@ -110,6 +112,8 @@ class Graph:
     #: how many wanted tasks have not ended
     wanted_count: int = 0
     objects: tuple[ObjectId, ...] = ()
+    #: as a submission's
+    kept: tuple[object, ...] = ()
     #: objects of wanted results that the program needs no longer, while other nodes may (CLI-14)
     unneeded: list[ObjectId] = field(default_factory=list)
     #: how the task ended that did not succeed: everything that is unfinished ends the same way

@@ -59,6 +59,7 @@ class Table:
         """Its wanted tasks have all ended. Those that were sent a second time end a second time."""
         del self.graphs[graph.graph_id]
         graph.is_ended = True
+        graph.kept = ()  # graph and entries refer to each other: nothing else would let go before the next collection
         for entry in graph.entries:
             if entry.state is not State.ENDED:
                 entry.state = after(entry.state, Move.END)

@@ -11,6 +11,7 @@ from scaler.client.core.actions import Explained
 from scaler.client.core.events import Asked, ProgramEvent
 from scaler.client.io.background import Background
 from scaler.client.io.waits import Event
+from scaler_protocol.code_tag import all_called, called
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import NO_TASK, Capability, Explanation
 
@@ -121,13 +122,23 @@ def _queued(explanation: Explanation, capabilities: Sequence[Capability], addres
     if not explanation.worker_count:
         return f"it is queued, and no worker is connected to the scheduler at {address}: start one"
     if not explanation.able_count:
-        wanted = ", ".join(item.name if item.amount < 0 else f"{item.name}={item.amount}" for item in capabilities)
-        return (
-            f"it is queued, and no capable worker is connected: none of {connected} offers {wanted or 'what it asks'}"
-        )
+        return f"it is queued, and no capable worker is connected: {_lacking(explanation, capabilities, connected)}"
     ahead = f"behind {_counted(explanation.ahead_count, 'other')}" if explanation.ahead_count else "next in line"
     more = f"; {starting:,} more being started" if starting else ""
     return f"it is queued, {ahead}: {explanation.able_count} of {connected} could run it and are busy{more}"
+
+
+def _lacking(explanation: Explanation, capabilities: Sequence[Capability], connected: str) -> str:
+    wanted = ", ".join(item.name if item.amount < 0 else f"{item.name}={item.amount}" for item in capabilities)
+    code_tag = explanation.code_tag
+    if code_tag and code_tag not in explanation.code_tags:
+        also = f"; it also asks for {wanted}" if wanted else ""
+        return (
+            f"it needs {called(code_tag)}, because its function or an argument was sent as bytecode, and the workers "
+            f"have {all_called(explanation.code_tags) or 'another'}{also}"
+        )
+    together = f" together with {called(code_tag)}" if code_tag and wanted else ""
+    return f"none of {connected} offers {wanted or 'what it asks'}{together}"
 
 
 def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -18,10 +18,12 @@ from scaler.client.core.batching import PART_BYTES, TASK_BYTES, bounds_of
 from scaler.client.core.records import GraphBatch
 from scaler.client.graph.plan import Plan
 from scaler.client.object_reference import ObjectReference
+from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import Part
 from scaler_protocol import codes, columns, values
+from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.expressions import Expression, Keyworded
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, TaskId, new_object_id
 from scaler_protocol.messages import Limits, Submit
@@ -39,7 +41,9 @@ class Packed:
             told = f"a node of the graph has {max(plan.counts)} arguments, and a task takes {_MOST_ARGUMENTS} at most"
             raise ValueError(f"{told}: merge them in several steps")
         self.graph_id = GraphId(new_object_id())
-        self.header = replace(calls.header(options), graph_id=self.graph_id, call_format=codes.CALL_SEPARATE)
+        self.header = replace(
+            calls.header(options, has_code=False), graph_id=self.graph_id, call_format=codes.CALL_SEPARATE
+        )
         self.ids: list[TaskId] = calls.connection.new_task_ids(len(plan.functions))
         self._plan = plan
         self._starts = list(accumulate(plan.counts, initial=0))
@@ -50,10 +54,19 @@ class Packed:
         welcome = calls.connection.welcome
         self._bounds = bounds_of(Limits() if welcome is None else welcome.limits)
         try:
-            self.batches = tuple(self._batches())
+            batches = tuple(self._batches())
         except BaseException:
             calls.connection.garbage.add(self.objects)
             raise
+        if self._functions.has_code or self._arguments.has_code:
+            # Of all of it: a batch has one header, and nodes of one kind may depend on those of the other in turns.
+            self.header = replace(self.header, code_tag=CODE_TAG)
+            batches = tuple([GraphBatch(replace(one.message, header=self.header), one.wanted) for one in batches])
+        self.batches = batches
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        return (*self._functions.kept, *self._arguments.kept)
 
     @property
     def objects(self) -> tuple[ObjectId, ...]:
@@ -146,25 +159,32 @@ class _Functions:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         #: by identity; the plan keeps them alive
-        self._known: dict[int, ObjectId] = {}
-        self._forms: dict[Any, ObjectId] = {}
+        self._known: dict[int, StoredFunction] = {}
+        self._forms: dict[Any, StoredFunction] = {}
+        #: only our version of Python can read one of them (CLI-15)
+        self.has_code = False
+
+    @property
+    def kept(self) -> Iterable[StoredFunction]:
+        return self._known.values()
 
     def id_of(self, function: Callable[..., Any]) -> ObjectId:
         known = self._known.get(id(function))
         if known is None:
             known = self._known[id(function)] = self._made(function)
-        return known
+            self.has_code = self.has_code or known.has_code
+        return known.object_id
 
-    def _made(self, function: Callable[..., Any]) -> ObjectId:
+    def _made(self, function: Callable[..., Any]) -> StoredFunction:
         if type(function) is not Expression and type(function) is not Keyworded:
-            return self._calls.function_id(function)
+            return self._calls.function(function)
         form: Any = function.form if type(function) is Expression else function
         try:
             known = self._forms.get(form)
         except TypeError:  # some function in it is not hashable
-            return self._calls.function_id(function)
+            return self._calls.function(function)
         if known is None:
-            known = self._forms[form] = self._calls.function_id(function)
+            known = self._forms[form] = self._calls.function(function)
         return known
 
 
@@ -180,12 +200,18 @@ class _Arguments:
         self._recent: dict[int, Part] = {}
         #: large arguments, released when the graph has ended
         self.objects: list[ObjectId] = []
+        #: references, and what else must live until then
+        self.kept: list[object] = []
+        #: only our version of Python can read one of them (CLI-15)
+        self.has_code = False
 
     def part(self, index: int) -> Part:
         found = self._shared.get(index) or self._recent.get(index)
         if found is not None:
             return found
         part = self._part(self._plan.values[index])
+        self.kept += part.kept
+        self.has_code = self.has_code or part.has_code
         is_shared = self._plan.uses[index] > 1
         if part.kind == codes.KIND_INLINE:
             most_bytes = self._calls.connection.inline_bytes

@@ -86,7 +86,8 @@ class Connection:
         self.welcome: Welcome | None = None
         self._timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)
-        self._storage = Storage(self.peer_id, timeout_seconds, storage_address)
+        self.garbage = Garbage()
+        self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage)
         self._hello = _hello(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
         self._dialer = self._new_dialer()
         self.driver = BlockingDriver(DealerEndpoint(address, self._dialer), self)
@@ -97,7 +98,6 @@ class Connection:
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
         self._may_retire = False
-        self.garbage = Garbage()
         #: by the task that they will be
         self.deferred: dict[TaskId, DeferredCall] = {}
         self._settled = Event()  # the first Welcome or Reject is here

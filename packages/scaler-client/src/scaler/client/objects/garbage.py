@@ -49,7 +49,9 @@ class Garbage:
         while self._dead:
             reference = self._dead.popleft()
             assert isinstance(reference, _Owner)
-            del self._owners[reference.objects]
+            # A function of the same content may have come meanwhile: that one has an owner of its own.
+            if self._owners.get(reference.objects) is reference:
+                del self._owners[reference.objects]
             self._objects.append(reference.objects)
         found: list[ObjectId] = []
         while self._objects:

@@ -11,10 +11,12 @@ from functools import partial
 from typing import TypeVar
 
 from scaler.client.io.background import Background
+from scaler.client.objects.functions import StoredFunctions
+from scaler.client.objects.garbage import Garbage
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
 from scaler_protocol import codes, values
 from scaler_protocol.errors import ObjectNotFound, StorageError
-from scaler_protocol.ids import ObjectId, PeerId, content_id, new_object_id
+from scaler_protocol.ids import ObjectId, PeerId, new_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient, PendingPut
 
@@ -49,7 +51,7 @@ class StartedPut:
 class Storage:
     """Puts and gets in the caller's thread; releases, and what a successor needs again, in one of its own."""
 
-    def __init__(self, owner: PeerId, timeout_seconds: float, fixed_address: str | None) -> None:
+    def __init__(self, owner: PeerId, timeout_seconds: float, fixed_address: str | None, garbage: Garbage) -> None:
         self._owner = owner
         self._timeout_seconds = timeout_seconds
         self._fixed_address = fixed_address
@@ -59,7 +61,7 @@ class Storage:
         self._is_closed = False
         self._background = Background("scaler-storage")
         #: what is stored by content: functions and serializers
-        self._functions: set[ObjectId] = set()
+        self.functions = StoredFunctions(self._put, garbage)
         #: all that the cluster keeps in our name, with its bytes as far as they are kept here
         self._held: dict[ObjectId, Sequence[Buffer] | None] = {}
         self._kept_bytes = 0
@@ -82,15 +84,6 @@ class Storage:
         if old is not None:
             self._background.run(old.close)
 
-    def put_function(self, pieces: Sequence[Buffer]) -> ObjectId:
-        """Store something that is named by its content, once."""
-        content = values.join(pieces)
-        object_id = content_id(bytes(content))
-        if object_id not in self._functions:
-            self._put(object_id, [content])
-            self._functions.add(object_id)
-        return object_id
-
     def put(self, pieces: Sequence[Buffer]) -> ObjectId:
         object_id = new_object_id()
         self._put(object_id, pieces)
@@ -106,9 +99,10 @@ class Storage:
 
     def release(self, ids: Iterable[ObjectId]) -> None:
         """Never waits. An object that cannot be released now goes when this client leaves."""
-        batch = list(ids)
-        for object_id in batch:
-            self._kept_bytes -= values.size_of(self._held.pop(object_id, None) or ())
+        with self.functions.lock:
+            batch = self.functions.unwanted(ids)
+            for object_id in batch:
+                self._kept_bytes -= values.size_of(self._held.pop(object_id, None) or ())
         with self._lock:
             is_scheduled = bool(self._unneeded)
             self._unneeded += batch
@@ -120,7 +114,9 @@ class Storage:
         time.sleep(RELEASE_SECONDS)
         with self._lock:
             ids, self._unneeded = self._unneeded, []
-        self._quietly_release(ids)
+        # Under this lock no function is wanted again that we are just releasing: what puts it comes after that.
+        with self.functions.lock:
+            self._quietly_release(self.functions.unwanted(ids))
 
     def hold(self, ids: Iterable[ObjectId]) -> None:
         """Results that workers have stored in our name."""

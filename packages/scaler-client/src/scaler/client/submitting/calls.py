@@ -11,21 +11,24 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from scaler.client.core.events import Named, Submitted
 from scaler.client.core.records import Collector, Submission
 from scaler.client.future import ScalerFuture
 from scaler.client.io.connection import Connection
-from scaler.client.object_reference import ObjectReference
+from scaler.client.object_reference import CLEARED, FOREIGN, Handle, ObjectReference, StoredObject, new_reference
+from scaler.client.objects.functions import StoredFunction
 from scaler.client.objects.storage import StartedPut
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.deferred import Deferred
-from scaler.client.submitting.functions import FunctionMemory
+from scaler.client.submitting.functions import FunctionMemory, travels_by_name
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions
 from scaler.client.submitting.parts import Part, deserialized
 from scaler.client.submitting.pipeline import Pipeline
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values
+from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.ids import ObjectId, TaskId, content_id
 from scaler_protocol.messages import TaskHeader
 
@@ -54,8 +57,9 @@ class Calls:
         self._lock = threading.Lock()
         self._memory = FunctionMemory()
         self._headers: dict[object, TaskHeader] = {}
-        self._serializer_id: ObjectId | None = None
-        self._references: set[ObjectId] = set()
+        self._own_serializer: StoredFunction | None = None
+        #: of the references that the program still has
+        self._handles: WeakSet[Handle] = WeakSet()
         self._is_warned = False
         self.pickler_lock = threading.Lock()
         self.pickler = values.CallPickler()
@@ -64,7 +68,7 @@ class Calls:
 
     def submit(
         self,
-        function_id: ObjectId,
+        function: StoredFunction,
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
         options: CallOptions,
@@ -78,8 +82,11 @@ class Calls:
             part = self._packed(arguments, keywords)
             if part.size <= self.connection.inline_bytes:
                 payload = values.join(part.pieces)
-                header = self.header(options)
-                plain = Submission(header, function_id, (task_id,), payload, (part.size,), collector, self.owner)
+                header = self.header(options, has_code=function.has_code or part.has_code)
+                plain = Submission(
+                    header, function.object_id, (task_id,), payload, (part.size,), collector, self.owner,
+                    kept=(function, *part.kept),
+                )  # fmt: skip
                 self.connection.post(Submitted(plain))
                 return part.size
             parts: list[Part] = [part]
@@ -87,12 +94,12 @@ class Calls:
         else:
             parts, futures = self._with_stand_ins(arguments, keywords)
         size = sum([part.size for part in parts])
-        header = self.header(options, keywords=() if self.serializer is None else tuple(keywords))
+        header = self.header(options, () if self.serializer is None else tuple(keywords), has_code=function.has_code)
         if futures:
             own, objects = self._taken(parts)
-            Deferred(self, header, function_id, task_id, own, objects, futures, collector).start()
+            Deferred(self, header, function, task_id, own, objects, futures, collector).start()
             return size
-        submission, puts = self._begin(header, function_id, task_id, parts, collector)
+        submission, puts = self._begin(header, function, task_id, parts, collector)
         if pipeline is not None:
             pipeline.add(submission, puts)
         else:
@@ -110,26 +117,34 @@ class Calls:
     def submission(
         self,
         header: TaskHeader,
-        function_id: ObjectId,
+        function: StoredFunction,
         task_id: TaskId,
         parts: Sequence[Part],
         collector: Collector,
     ) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
-        submission, puts = self._begin(header, function_id, task_id, parts, collector)
+        submission, puts = self._begin(header, function, task_id, parts, collector)
         for put in puts:
             put.finish()
         return submission
 
     def _begin(
-        self, header: TaskHeader, function_id: ObjectId, task_id: TaskId, parts: Sequence[Part], collector: Collector
+        self,
+        header: TaskHeader,
+        function: StoredFunction,
+        task_id: TaskId,
+        parts: Sequence[Part],
+        collector: Collector,
     ) -> tuple[Submission, list[StartedPut]]:
         """The submission, and what has to be stored before it may leave."""
+        kept = [one for part in parts for one in part.kept]
+        if not header.code_tag and any(part.has_code for part in parts):
+            header = replace(header, code_tag=CODE_TAG)
         parts, puts = self._store_large(parts)
         is_plain = len(parts) == 1 and parts[0].kind == codes.KIND_INLINE
         submission = Submission(
             header=header,
-            function=function_id,
+            function=function.object_id,
             ids=(task_id,),
             payload=values.join([piece for part in parts for piece in part.pieces]),
             part_sizes=tuple([part.size for part in parts]),
@@ -138,6 +153,7 @@ class Calls:
             part_counts=() if len(parts) == 1 else (len(parts),),
             part_kinds=b"" if is_plain else bytes([part.kind for part in parts]),
             objects=tuple([put.object_id for put in puts]),
+            kept=(function, *kept),
         )
         return submission, puts
 
@@ -146,10 +162,10 @@ class Calls:
             pieces = values.dumps_call(arguments, keywords)
         except Exception as error:
             raise _unserializable(arguments, keywords, error) from error
-        size = values.size_of(pieces)
-        if size >= LARGE_BYTES:
-            self.warn_large("the arguments of a call", size)
-        return Part(pieces, size)
+        part = Part.of_pieces(pieces)
+        if part.size >= LARGE_BYTES:
+            self.warn_large("the arguments of a call", part.size)
+        return part
 
     def _with_stand_ins(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -200,8 +216,7 @@ class Calls:
 
     def value_part(self, value: Any) -> Part:
         """A value as a part of its own. Runs user code."""
-        pieces = values.dumps(value) if self.serializer is None else [self.serializer.serialize(value)]
-        return Part(pieces, values.size_of(pieces))
+        return Part.of_pieces(values.dumps(value) if self.serializer is None else [self.serializer.serialize(value)])
 
     def _taken(self, parts: list[Part]) -> tuple[list[Part], tuple[ObjectId, ...]]:
         """The same parts, and what was stored of them, for a call that leaves later. The program may change what is in
@@ -209,7 +224,7 @@ class Calls:
         stored, puts = self._store_large(parts)
         for put in puts:
             put.finish()
-        taken = [Part((bytes(values.join(part.pieces)),), part.size, part.kind) for part in stored]
+        taken = [part._replace(pieces=(bytes(values.join(part.pieces)),)) for part in stored]
         return taken, tuple([put.object_id for put in puts])
 
     def _store_large(self, parts: Sequence[Part]) -> tuple[Sequence[Part], list[StartedPut]]:
@@ -224,7 +239,8 @@ class Calls:
                 kept.append(part)
             elif part.size > limit or inline_bytes + part.size > _CALL_INLINE_BYTES:
                 puts.append(self.connection.storage.start_put(part.pieces))
-                kept.append(Part.of_id(puts[-1].object_id, codes.KIND_OBJECT))
+                stored = Part.of_id(puts[-1].object_id, codes.KIND_OBJECT)
+                kept.append(stored._replace(has_code=part.has_code, kept=part.kept))
             else:
                 inline_bytes += part.size
                 kept.append(part)
@@ -232,10 +248,10 @@ class Calls:
 
     # ------------------------------------------------------------ functions
 
-    def function_id(self, function: Any, *, is_changed: bool = False) -> ObjectId:
+    def function(self, function: Any, *, is_changed: bool = False) -> StoredFunction:
         """Where the cluster finds this function; stores it when it is new there, or may have changed unnoticed."""
         with self._lock:
-            known: ObjectId | None = None if is_changed else self._memory.recall(function)
+            known = None if is_changed else self._memory.recall(function)
         if known is not None:
             return known
         if not callable(function):
@@ -247,14 +263,18 @@ class Calls:
         size = values.size_of(pieces)
         if size >= LARGE_BYTES:
             self.warn_large(f"the function {_name_of(function)}", size)
+        # A serializer of the program's own does not tell what it writes for a function that nobody can import.
+        has_code = values.has_code(pieces) or (self.serializer is not None and not travels_by_name(function))
         context = task_context.current()
         if context is not None and context.function == (own := content_id(bytes(values.join(pieces)))):
-            return own  # not to be remembered: another task may run here when this function is called again
-        object_id = self.connection.storage.put_function(pieces)
-        self.connection.post(Named(object_id, _name_of(function)), is_batch=True)
+            # Its own client keeps it. Not to be remembered: another task may run here when it is called again.
+            return StoredFunction(own, size, has_code=has_code)
+        stored, is_new = self.connection.storage.functions.put(pieces, has_code=has_code)
+        if is_new:
+            self.connection.post(Named(stored.object_id, _name_of(function)), is_batch=True)
         with self._lock:
-            self._memory.remember(function, object_id)
-        return object_id
+            self._memory.remember(function, stored)
+        return stored
 
     def forget_functions(self) -> None:
         """Each may have changed unnoticed."""
@@ -263,19 +283,23 @@ class Calls:
 
     # ------------------------------------------------------------ headers
 
-    def header(self, options: CallOptions = NO_OPTIONS, keywords: tuple[str, ...] = (), flags: int = 0) -> TaskHeader:
+    def header(
+        self, options: CallOptions = NO_OPTIONS, keywords: tuple[str, ...] = (), flags: int = 0, *, has_code: bool
+    ) -> TaskHeader:
         """Equal calls share one header object: the outbox compares identities."""
         context = task_context.current()
         parent = None if context is None else (context.task_id, context.depth)
-        key = (options, keywords, flags, parent)
+        key = (options, keywords, flags, parent, has_code)
         header = self._headers.get(key)
         if header is None:
             if len(self._headers) > 256:
                 self._headers.clear()
-            header = self._headers[key] = self._make_header(options, keywords, flags)
+            header = self._headers[key] = self._make_header(options, keywords, flags, has_code=has_code)
         return header
 
-    def _make_header(self, options: CallOptions, keywords: tuple[str, ...], flags: int) -> TaskHeader:
+    def _make_header(
+        self, options: CallOptions, keywords: tuple[str, ...], flags: int, *, has_code: bool
+    ) -> TaskHeader:
         header = TaskHeader(
             call_format=codes.CALL_PACKED if self.serializer is None else codes.CALL_SEPARATE,
             keywords=keywords,
@@ -284,18 +308,23 @@ class Calls:
             flags=self._flags | flags,
             timeout_seconds=options.timeout_seconds,
             retries=options.retries,
+            code_tag=CODE_TAG if has_code else "",
         )
         if self.serializer is not None:
-            header = replace(header, serializer=self._stored_serializer())
+            serializer = self._stored_serializer()
+            header = replace(header, serializer=serializer.object_id)
+            if serializer.has_code:
+                header = replace(header, code_tag=CODE_TAG)
         context = task_context.current()
         if context is not None:
             header = replace(header, depth=context.depth + 1, parent_task=context.task_id)
         return header
 
-    def _stored_serializer(self) -> ObjectId:
-        if self._serializer_id is None:
-            self._serializer_id = self.connection.storage.put_function(values.dumps(self.serializer))
-        return self._serializer_id
+    def _stored_serializer(self) -> StoredFunction:
+        if self._own_serializer is None:
+            pieces = values.dumps(self.serializer)
+            self._own_serializer, _ = self.connection.storage.functions.put(pieces, has_code=values.has_code(pieces))
+        return self._own_serializer
 
     # ------------------------------------------------------------ objects
 
@@ -309,23 +338,33 @@ class Calls:
         except Exception as error:
             raise TypeError(f"the object of type {type(value).__name__} cannot be serialized: {error}") from error
         object_id = self.connection.storage.put(pieces)
+        stored = StoredObject(object_id, self._discard, has_code=values.has_code(pieces))
+        label = name.encode() if isinstance(name, str) else name
+        reference = new_reference(label, values.size_of(pieces), stored, self.owner)
         with self._lock:
-            self._references.add(object_id)
-        return ObjectReference(name.encode() if isinstance(name, str) else name, values.size_of(pieces), object_id)
+            self._handles.add(reference.handle)
+        return reference
+
+    def _discard(self, object_id: ObjectId) -> None:
+        """Nothing needs this object any more. Safe in a destructor, wherever it runs: takes no lock."""
+        self.connection.garbage.add((object_id,))
+        self.connection.driver.watch.wake()
 
     def object_part(self, reference: ObjectReference) -> Part:
-        if reference.object_id not in self._references:
-            raise MissingObjects(
-                f"{reference!r} is not an object of this client: it was cleared, or another client has sent it"
-            )
-        return Part.of_id(reference.object_id, codes.KIND_OBJECT)
+        handle = reference.handle
+        stored = handle.stored
+        if stored is None or handle.owner is not self.owner:
+            raise MissingObjects(f"{reference!r} cannot be used here: {handle.fate or FOREIGN}")
+        part = Part.of_id(stored.object_id, codes.KIND_OBJECT)
+        return part._replace(has_code=stored.has_code, kept=(stored,))
 
     def release_references(self) -> None:
         """Every reference given out so far is invalid from now on."""
         with self._lock:
-            ids, self._references = self._references, set()
-        if ids:
-            self.connection.storage.release(ids)
+            handles = tuple(self._handles)
+            self._handles.clear()
+        for handle in handles:
+            handle.let_go(CLEARED)
 
     def warn_large(self, what: str, size: int) -> None:
         if self._is_warned:

@@ -27,6 +27,7 @@ from scaler.client.core.records import Collector, Outcomes, Submission, outcome_
 from scaler.client.future import ScalerFuture
 from scaler.client.io.background import Background
 from scaler.client.io.connection import Connection
+from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.parts import Part
 from scaler_protocol import codes, values
 from scaler_protocol.ids import ObjectId, TaskId
@@ -55,7 +56,12 @@ class Sender(Protocol):
     def value_part(self, value: Any) -> Part: ...
 
     def submission(
-        self, header: TaskHeader, function_id: ObjectId, task_id: TaskId, parts: Sequence[Part], collector: Collector
+        self,
+        header: TaskHeader,
+        function: StoredFunction,
+        task_id: TaskId,
+        parts: Sequence[Part],
+        collector: Collector,
     ) -> Submission: ...
 
 
@@ -66,7 +72,7 @@ class Deferred:
         self,
         calls: Sender,
         header: TaskHeader,
-        function_id: ObjectId,
+        function: StoredFunction,
         task_id: TaskId,
         parts: list[Part],
         objects: tuple[ObjectId, ...],
@@ -77,7 +83,7 @@ class Deferred:
         self.owner = calls.owner
         self._calls = calls
         self._header = header
-        self._function_id = function_id
+        self._function: StoredFunction | None = function
         self._task_id = task_id
         self._parts = parts
         #: stored for this call alone
@@ -107,7 +113,7 @@ class Deferred:
 
     def complete(self, outcomes: Outcomes) -> None:
         self._calls.connection.deferred.pop(self._task_id, None)
-        self._parts, self._futures = [], {}
+        self._parts, self._futures, self._function = [], {}, None
         self.collector.complete(outcomes)
 
     # ------------------------------------------------------------ what comes
@@ -166,8 +172,11 @@ class Deferred:
     # ------------------------------------------------------------ how it goes on
 
     def _submit(self) -> None:
+        function = self._function
+        if function is None:
+            return  # it has ended meanwhile
         try:
-            stored = self._calls.submission(self._header, self._function_id, self._task_id, self._parts, self)
+            stored = self._calls.submission(self._header, function, self._task_id, self._parts, self)
         except Exception as error:  # noqa: BLE001 the storage may fail in many ways
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
             return

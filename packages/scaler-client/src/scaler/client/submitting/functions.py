@@ -11,46 +11,59 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from functools import partial
+from operator import is_not
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from cloudpickle import cloudpickle
 
-_REMEMBERED = 1024
+from scaler.client.objects.functions import StoredFunction
+
+REMEMBERED_FUNCTIONS = 512
+REMEMBERED_BYTES = 4 * 1024 * 1024
+"""Of all that are remembered, when serialized; the one used last is kept whatever its size."""
 _UNCHANGING = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 
 class FunctionMemory:
-    """The most recent functions and what was made of them. Not thread-safe: the caller has a lock."""
+    """The functions used last and what was made of them. Not thread-safe: the caller has a lock."""
 
     def __init__(self) -> None:
         # By identity, because functions may define equality; the function is kept so that its id stays its own.
-        self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], Any]] = OrderedDict()
+        self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], StoredFunction]] = OrderedDict()
+        self._bytes = 0
 
-    def recall(self, function: Any) -> Any:
+    def recall(self, function: Any) -> StoredFunction | None:
         """What was remembered for this function, or None when it is new or may have changed."""
-        known = self._known.get(id(function))
+        number = id(function)
+        known = self._known.get(number)
         if known is None or known[0] is not function:
             return None
-        if not known[1]:
-            return known[2]
-        seen = fingerprint(function)
-        if seen is None or len(seen) != len(known[1]) or any(a is not b for a, b in zip(seen, known[1], strict=True)):
-            del self._known[id(function)]
-            return None
+        if known[1]:
+            seen = fingerprint(function)
+            if seen is None or len(seen) != len(known[1]) or any(map(is_not, seen, known[1])):
+                self._forget(number)
+                return None
+        self._known.move_to_end(number)
         return known[2]
 
-    def remember(self, function: Any, made: Any) -> None:
+    def remember(self, function: Any, made: StoredFunction) -> None:
         seen = () if travels_by_name(function) else fingerprint(function)
         if seen is None:
             return
+        if id(function) in self._known:
+            self._forget(id(function))
         self._known[id(function)] = function, seen, made
-        self._known.move_to_end(id(function))
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        self._bytes += made.size
+        while len(self._known) > 1 and (len(self._known) > REMEMBERED_FUNCTIONS or self._bytes > REMEMBERED_BYTES):
+            self._forget(next(iter(self._known)))
 
     def clear(self) -> None:
         self._known.clear()
+        self._bytes = 0
+
+    def _forget(self, number: int) -> None:
+        self._bytes -= self._known.pop(number)[2].size
 
 
 def travels_by_name(value: Any) -> bool:

@@ -165,9 +165,8 @@ class MapRun:
         is_changed: bool = False,
     ) -> None:
         self._calls = calls
-        self._function_id = calls.function_id(function, is_changed=is_changed)
+        self._function = calls.function(function, is_changed=is_changed)
         self._options = options
-        self._header = calls.header(options)
         self._is_slow = not isinstance(items, Sized)
         self._items = iter(items)
         self._gathering = Gathering(calls)
@@ -243,12 +242,12 @@ class MapRun:
         finally:
             pipeline.abandon()
 
-    def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int]] | None:
+    def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int], values.Notes | None] | None:
         """None when there are large buffers among the arguments: they are not to be copied into one payload."""
         calls = self._calls
         with calls.pickler_lock:
             try:
-                return calls.pickler.dump(batch)
+                return *calls.pickler.dump(batch), calls.pickler.notes
             except values.TooLarge:
                 return None
             except Exception as error:
@@ -257,26 +256,27 @@ class MapRun:
                 told = f"item {position} of the map, {type(item[0]).__name__ if item else 'empty'}"
                 raise TypeError(f"{told}, cannot be serialized: {error}") from error
 
-    def _post(self, ids: list[TaskId], payload: bytes, sizes: list[int]) -> None:
-        calls = self._calls
+    def _post(self, ids: list[TaskId], payload: bytes, sizes: list[int], notes: values.Notes | None) -> None:
+        calls, function = self._calls, self._function
         self._note_inline(len(payload), len(ids))
         if len(payload) >= LARGE_BYTES:
             calls.warn_large("a batch of arguments", len(payload))
         submission = Submission(
-            header=self._header,
-            function=self._function_id,
+            header=calls.header(self._options, has_code=function.has_code or (notes is not None and notes.has_code)),
+            function=function.object_id,
             ids=tuple(ids),
             payload=payload,
             part_sizes=tuple(sizes),
             collector=self._gathering,
             owner=calls.owner,
+            kept=(function, *notes.kept) if notes is not None else (function,),
         )
         calls.connection.post(Submitted(submission), is_batch=True)
 
     def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...], pipeline: Pipeline) -> None:
         """An item with large arguments, references or futures is a call like any other."""
         gathering, calls = self._gathering, self._calls
-        size = calls.submit(self._function_id, arguments, {}, self._options, task_id, gathering, pipeline)
+        size = calls.submit(self._function, arguments, {}, self._options, task_id, gathering, pipeline)
         if size <= calls.connection.inline_bytes:
             self._note_inline(size, 1)
         else:

@@ -3,11 +3,14 @@ them. (BAT-6, BAT-12)"""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
 from scaler.client.core.events import Named, Submitted
 from scaler.client.future import ScalerFuture
+from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import Part
@@ -16,6 +19,8 @@ from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskHeader
 
 PREFIX = b"name:"
+REMEMBERED_NAMES = 128
+"""So many stay in the storage although no task needs them. (OWN-13)"""
 BYTES = (bytes, bytearray, memoryview)
 
 
@@ -30,7 +35,9 @@ class NamedCalls:
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self._functions: dict[str, ObjectId] = {}
+        self._lock = threading.Lock()
+        #: the one used last comes last
+        self._functions: OrderedDict[str, StoredFunction] = OrderedDict()
         #: equal calls share one header object: the outbox compares identities
         self._headers: dict[int, tuple[TaskHeader, TaskHeader]] = {}
 
@@ -41,7 +48,7 @@ class NamedCalls:
         calls = self.calls
         connection = calls.connection
         future = ScalerFuture(connection.new_task_ids(1)[0], connection, Raw, keeper)
-        submission = calls.submission(self._header(options), self._function_id(name), future.task_id, parts, future)
+        submission = calls.submission(self._header(options), self._function(name), future.task_id, parts, future)
         if not parts:
             submission = submission._replace(part_counts=(0,))
         connection.post(Submitted(submission))
@@ -54,16 +61,23 @@ class NamedCalls:
             raise TypeError(f"argument {index} of a function called by name must be bytes, not {what}: encode it first")
         return Part((bytes(argument),), memoryview(argument).nbytes)
 
-    def _function_id(self, name: str) -> ObjectId:
-        known = self._functions.get(name)
-        if known is None:
-            connection = self.calls.connection
-            known = self._functions[name] = connection.storage.put_function([PREFIX + name.encode()])
-            connection.post(Named(known, name), is_batch=True)
+    def _function(self, name: str) -> StoredFunction:
+        with self._lock:
+            known = self._functions.get(name)
+            if known is not None:
+                self._functions.move_to_end(name)
+                return known
+        connection = self.calls.connection
+        known, _ = connection.storage.functions.put([PREFIX + name.encode()], has_code=False)
+        connection.post(Named(known.object_id, name), is_batch=True)
+        with self._lock:
+            self._functions[name] = known
+            if len(self._functions) > REMEMBERED_NAMES:
+                self._functions.popitem(last=False)
         return known
 
     def _header(self, options: CallOptions) -> TaskHeader:
-        usual = self.calls.header(options)
+        usual = self.calls.header(options, has_code=False)
         kept = self._headers.get(id(usual))
         if kept is None:
             if len(self._headers) > 256:
@@ -71,6 +85,6 @@ class NamedCalls:
             # The usual one is kept with it, so that its id stays its own.
             kept = self._headers[id(usual)] = (
                 usual,
-                replace(usual, call_format=codes.CALL_RAW, serializer=ObjectId(b"")),
+                replace(usual, call_format=codes.CALL_RAW, serializer=ObjectId(b""), code_tag=""),
             )
         return kept[1]

@@ -9,6 +9,7 @@ from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol import codes, values
 from scaler_protocol.messages import Buffer
 from scaler_protocol.unreadable import reason_of
+from scaler_protocol.values import Pieces, size_of
 
 
 class Part(NamedTuple):
@@ -17,10 +18,20 @@ class Part(NamedTuple):
     pieces: Sequence[Buffer]
     size: int
     kind: int = codes.KIND_INLINE
+    #: only processors that run our version of Python can read it (CLI-15)
+    has_code: bool = False
+    #: what must live as long as a task may use it
+    kept: tuple[object, ...] = ()
 
     @classmethod
     def of_id(cls, number: bytes, kind: int) -> Part:
         return cls((number,), len(number), kind)
+
+    @classmethod
+    def of_pieces(cls, pieces: Sequence[Buffer]) -> Part:
+        if type(pieces) is Pieces:
+            return cls(pieces, size_of(pieces), has_code=pieces.notes.has_code, kept=tuple(pieces.notes.kept))
+        return cls(pieces, size_of(pieces))
 
 
 def deserialized(serializer: Any, data: Any) -> Any:

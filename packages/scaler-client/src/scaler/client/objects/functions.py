@@ -1,0 +1,84 @@
+"""Functions in the storage: each as long as something refers to it. (OWN-2)
+
+Theory of operation. Whatever may still need a function holds its `StoredFunction`: the memory of functions, the
+submissions of unfinished tasks, calls that wait for futures, graphs, and a short list of those used last, so that a
+program that calls the same function again and again does not send it each time. Python counts these references. When
+the last one goes, the storage's copy becomes garbage like that of a result that was dropped.
+
+Functions are named by their content, so one may be wanted again while its release is on the way. What is wanted is
+never released: the same lock is held to enter a function here and to send what releases it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from weakref import WeakValueDictionary
+
+from scaler.client.objects.garbage import Garbage
+from scaler_protocol import values
+from scaler_protocol.ids import ObjectId, content_id
+from scaler_protocol.messages import Buffer
+
+RECENT_FUNCTIONS = 64
+RECENT_BYTES = 4 * 1024 * 1024
+"""Of those used last, so many stay although nothing needs them; the very last one whatever its size."""
+
+
+class StoredFunction:
+    """A function that tasks can name. It stays stored at least as long as this object lives."""
+
+    __slots__ = ("__weakref__", "has_code", "is_stored", "object_id", "size")
+
+    def __init__(self, object_id: ObjectId, size: int, *, has_code: bool) -> None:
+        self.object_id = object_id
+        self.size = size
+        #: only processors that run our version of Python can read it (CLI-15)
+        self.has_code = has_code
+        self.is_stored = False
+
+
+class StoredFunctions:
+    """All of one connection. Safe in any thread."""
+
+    def __init__(self, put: Callable[[ObjectId, Sequence[Buffer]], None], garbage: Garbage) -> None:
+        self._put = put
+        self._garbage = garbage
+        self.lock = threading.Lock()
+        #: all and only those that something refers to
+        self._wanted: WeakValueDictionary[ObjectId, StoredFunction] = WeakValueDictionary()
+        #: the one used last comes last
+        self._recent: OrderedDict[ObjectId, StoredFunction] = OrderedDict()
+        self._recent_bytes = 0
+
+    def put(self, pieces: Sequence[Buffer], *, has_code: bool) -> tuple[StoredFunction, bool]:
+        """The function of this content; and whether it had to be stored for that."""
+        content = bytes(values.join(pieces))
+        object_id = content_id(content)
+        with self.lock:
+            function = self._wanted.get(object_id)
+            if function is None:
+                function = self._wanted[object_id] = StoredFunction(object_id, len(content), has_code=has_code)
+                self._garbage.add_after(function, (object_id,))
+            self._remember(function)
+        is_new = not function.is_stored
+        if is_new:
+            # Another thread may do the same at the same moment, which does no harm.
+            self._put(object_id, [content])
+            function.is_stored = True
+        return function, is_new
+
+    def unwanted(self, ids: Iterable[ObjectId]) -> list[ObjectId]:
+        """Those of these objects that nothing here refers to. With the lock."""
+        return [object_id for object_id in ids if object_id not in self._wanted]
+
+    def _remember(self, function: StoredFunction) -> None:
+        recent = self._recent
+        if function.object_id not in recent:
+            recent[function.object_id] = function
+            self._recent_bytes += function.size
+        recent.move_to_end(function.object_id)
+        while len(recent) > 1 and (len(recent) > RECENT_FUNCTIONS or self._recent_bytes > RECENT_BYTES):
+            _, forgotten = recent.popitem(last=False)
+            self._recent_bytes -= forgotten.size
