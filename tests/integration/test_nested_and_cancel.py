@@ -53,6 +53,30 @@ def test_many_parents_at_once(client: Client) -> None:
     assert [one.result(WAIT) for one in parents] == [i * i + (i + 1) ** 2 + (i + 2) ** 2 for i in range(8)]
 
 
+MOST_PROCESSORS = 24
+"""Far fewer than parents that wait. How many it takes depends on how busy the machine is."""
+
+
+def squares(count: int) -> int:
+    return sum(i * i for i in range(count))
+
+
+def test_three_hundred_parents_that_wait(cluster: RealCluster, client: Client) -> None:
+    before = cluster.processors()
+    parents = [client.submit(tasks.wait_for_one, client, i) for i in range(300)]
+    assert sum(parent.result(WAIT) for parent in parents) == squares(300)
+    assert sum(client.map(tasks.wait_for_one, [client] * 200, range(200))) == squares(200)
+    assert cluster.processors() - before <= MOST_PROCESSORS
+
+
+def test_a_root_with_three_hundred_parents_that_wait(client: Client) -> None:
+    assert client.submit(tasks.spawn_parents, client, 300).result(WAIT) == squares(300)
+
+
+def test_a_tree_of_five_by_five_by_five(client: Client) -> None:
+    assert client.submit(tasks.branch, client, 5, 3).result(WAIT) == 125
+
+
 def test_the_failure_of_a_child_reaches_the_root(client: Client) -> None:
     with pytest.raises(LookupError, match="nothing down here"):
         client.submit(tasks.fail_below, client, 4).result(WAIT)

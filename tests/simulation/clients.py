@@ -107,11 +107,11 @@ class ClientNode(Node):
 
     def submit(self, kinds: list[str]) -> list[Call]:
         rng, depth = self.world.rng, self._header.depth
-        retries = rng.choice((0, 1, 1, 3))
-        calls = [
-            self._call(program.line(rng, kind, self.world.new_name(), 3 - depth), retries=retries) for kind in kinds
-        ]
-        lines = [call.line for call in calls]
+        lines = [program.line(rng, kind, self.world.new_name(), 3 - depth) for kind in kinds]
+        return self.submit_lines(lines, retries=rng.choice((0, 1, 1, 3)))
+
+    def submit_lines(self, lines: list[bytes], *, retries: int = 0) -> list[Call]:
+        calls = [self._call(line, retries=retries) for line in lines]
         self._add(
             events.Submitted(
                 Submission(

@@ -25,6 +25,31 @@ def line(rng: Random, kind: str, name: str, depth: int) -> bytes:
     return f"{kind} {name} {argument}".encode()
 
 
+def tree(name: str, shape: tuple[int, ...], leaf: str, *, one_by_one: bool = False) -> bytes:
+    """`tree name children shape leaf order`: it waits for its children, all at once or one after another. `shape` says
+    how many children each of them has, and so on down; the last are of the kind `leaf`."""
+    rest = ",".join(map(str, shape[1:])) or "-"
+    return f"tree {name} {shape[0]} {rest} {leaf} {'ordered' if one_by_one else 'all'}".encode()
+
+
+def meeting(name: str, group: str, size: int) -> bytes:
+    """`meet name size group`: it waits until so many tasks of its group wait."""
+    return f"meet {name} {size} {group}".encode()
+
+
+def subtrees(call: bytes, names: list[str]) -> list[bytes]:
+    """The children of a tree, with these names."""
+    _, _, _, rest, leaf, order = call.decode().split()
+    if rest == "-":
+        return [f"{leaf} {name} 0".encode() for name in names]
+    shape = tuple(map(int, rest.split(",")))
+    return [tree(name, shape, leaf, one_by_one=order == "ordered") for name in names]
+
+
+def is_ordered(call: bytes) -> bool:
+    return call.endswith(b" ordered")
+
+
 def kind_of(call: bytes) -> str:
     return call.split()[0].decode()
 

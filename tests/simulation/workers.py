@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OBJECT_SECONDS = 5.0
+NESTED_KINDS = ("echo", "slow", "large", "nest", "fail")
 
 
 class Processor:
@@ -50,6 +51,9 @@ class Processor:
         self.is_blocked = False
         self._run = 0
         self._nested: ClientNode | None = None
+        #: calls that a tree still has to submit, when it does so one by one
+        self._later_children: list[bytes] = []
+        self._begun_at = 0.0
 
     def hand_over(self, tasks: tuple[Task, ...]) -> None:
         was_idle = not self.slice
@@ -64,6 +68,8 @@ class Processor:
             self.slice.popleft()  # what it awaited did not succeed: passed over
         if self.slice:
             self._world.runs[_call_of(self.slice[0])] += 1
+            self._begun_at = self._world.clock.now
+            self._later_children = []
             self._gather(self.slice[0], [])
 
     def _later(self, seconds: float, do: Callable[[], None]) -> None:
@@ -106,8 +112,15 @@ class Processor:
             self._fail("it was told to fail")
         elif kind == "crash" or (kind == "crashonce" and self._world.runs[call] == 1):
             self._worker.processor_exits(self, 3)
-        elif kind == "nest" and program.argument_of(call) and not self.is_blocked:
-            self._nest(task, program.argument_of(call))
+        elif kind == "nest" and program.argument_of(call):
+            kinds = [self._world.rng.choice(NESTED_KINDS) for _ in range(program.argument_of(call))]
+            self._nest(task, lambda nested: nested.submit(kinds))
+        elif kind == "tree":
+            names = [self._world.new_name() for _ in range(program.argument_of(call))]
+            self._later_children = program.subtrees(call, names)
+            self._nest_on(task)
+        elif kind == "meet":
+            self._meet(call)
         else:
             self._return(task, program.value(call, inputs), seconds)
 
@@ -141,32 +154,68 @@ class Processor:
 
     # ------------------------------------------------------------ children
 
-    def _nest(self, task: Task, children: int) -> None:
+    def _nest(self, task: Task, submit: Callable[[ClientNode], object]) -> None:
         """Submit children, lend the place while they run, and ask for it back."""
+        nested = self._nested = ClientNode(
+            self._world,
+            f"{self._worker.name}.{self.number}.{self._run}",
+            depth=task.header.depth + 1,
+            parent=task.id,
+            on_done=lambda: self._want_resume(nested),
+        )
+        self._world.clients.append(nested)
+        submit(nested)
+
+        def block() -> None:
+            if all(call.status is not None for call in nested.calls.values()):
+                self._go_on()
+            else:
+                self._block()
+
+        # The children and the word that their parent waits take different ways: either may be there first.
+        self._later(self._world.rng.uniform(0, 0.003), block)
+
+    def _block(self) -> None:
         self.is_blocked = True
-        self.slice = deque([task])
+        self.slice = deque([self.slice[0]])
+        self._worker.happen(events.TaskBlocked(self.number, self.slice[0].number))
+
+    def _want_resume(self, nested: ClientNode) -> None:
+        if self.is_alive and self.is_blocked and self._nested is nested:
+            self._worker.happen(events.ResumeWanted(self.number))
+
+    def _meet(self, call: bytes) -> None:
+        """Wait for others that wait for this one: none of them has children."""
         run = self._run
 
-        def children_ended() -> None:
+        def met() -> None:
             if self.is_alive and self._run == run and self.is_blocked:
                 self._worker.happen(events.ResumeWanted(self.number))
 
-        name = f"{self._worker.name}.{self.number}.{run}"
-        self._nested = ClientNode(
-            self._world, name, depth=task.header.depth + 1, parent=task.id, on_done=children_ended
-        )
-        self._world.clients.append(self._nested)
-        kinds = [self._world.rng.choice(("echo", "slow", "large", "nest", "fail")) for _ in range(children)]
-        self._nested.submit(kinds)
-        self._worker.happen(events.TaskBlocked(self.number, task.number))
+        self._block()
+        self._world.meet(call, met)
+
+    def _nest_on(self, task: Task) -> None:
+        """The next child, or all of them."""
+        count = 1 if program.is_ordered(_call_of(task)) else len(self._later_children)
+        lines, self._later_children = self._later_children[:count], self._later_children[count:]
+        self._nest(task, lambda nested: nested.submit_lines(lines))
 
     def resume(self) -> None:
         """The place is granted: take up where it blocked."""
         if not self.is_blocked or not self.slice:
             return
+        self.is_blocked = False
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._drop_nested(is_orderly=True)
         task, call = self.slice[0], _call_of(self.slice[0])
-        self._later(0.001, lambda: self._return(task, program.value(call), 0.001))
+        if self._later_children:
+            self._nest_on(task)
+        else:
+            seconds = self._world.clock.now - self._begun_at
+            self._later(0.001, lambda: self._return(task, program.value(call), seconds))
 
     def _drop_nested(self, *, is_orderly: bool) -> None:
         if self._nested is not None:
@@ -197,9 +246,10 @@ def _call_of(task: Task) -> bytes:
 
 
 class WorkerNode(Node):
-    def __init__(self, world: World, name: str, *, places: int) -> None:
+    def __init__(self, world: World, name: str, *, places: int, queue_sizes: tuple[int, ...] = (1, 5, 1000)) -> None:
         super().__init__(world, name)
         self.places = places
+        self._queue_sizes = queue_sizes
         self.start()
 
     def start(self) -> None:
@@ -210,8 +260,8 @@ class WorkerNode(Node):
             Settings(
                 worker_name=self.name,
                 encode_error=encode_task_error,
-                queue_size=world.rng.choice((1, 5, 1000)),
-                max_processors=32,
+                queue_size=world.rng.choice(self._queue_sizes),
+                max_processors=world.max_processors,
                 places=self.places,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from random import Random
@@ -37,6 +38,8 @@ class Report:
 
 
 class World:
+    max_processors = 32
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(seed)
@@ -50,6 +53,8 @@ class World:
         self.is_quick = self.rng.random() < 0.3
         #: how often each call has begun to run
         self.runs: Counter[bytes] = Counter()
+        #: of each group of tasks that wait for one another, what wakes those that wait already
+        self._meetings: dict[bytes, dict[bytes, Callable[[], None]]] = {}
         #: somebody crashed whose absence a task may be told of
         self.may_fail = False
         self.storage = StorageNode(self)
@@ -74,6 +79,14 @@ class World:
 
     def fail(self, text: str) -> None:
         raise LawBroken(text)
+
+    def meet(self, call: bytes, wake: Callable[[], None]) -> None:
+        """This task waits until all of its group do. One that begins anew is not another."""
+        waiting = self._meetings.setdefault(call.split()[3], {})
+        waiting[call] = wake
+        if len(waiting) >= program.argument_of(call):
+            for met in waiting.values():
+                met()
 
     def may_be_canceled(self, client: ClientNode) -> bool:
         """A client whose session was lost has its tasks cancelled; so has a task whose parent ended."""

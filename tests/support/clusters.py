@@ -66,6 +66,10 @@ class RealCluster:
         with watching(self.address) as watch:
             return until(lambda: is_so(watch.snapshot()), what)
 
+    def processors(self) -> int:
+        """How many processes the workers have at present, all in all."""
+        return sum(len(self.stage.family(command)) for command in self.workers)
+
     def storage_status(self) -> StorageStatus:
         return storage_status(self.storage_address)
 

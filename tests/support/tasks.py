@@ -130,6 +130,20 @@ def wait_for_three(client: Any, value: int) -> int:
     return sum(future.result() for future in done)
 
 
+def wait_for_one(client: Any, value: int) -> int:
+    return int(client.submit(square, value).result())
+
+
+def spawn_parents(client: Any, count: int) -> int:
+    """A tree three levels deep: this one, so many that wait, and a child for each."""
+    return sum(future.result() for future in [client.submit(wait_for_one, client, i) for i in range(count)])
+
+
+def branch(client: Any, width: int, levels: int) -> int:
+    """The leaves of a tree."""
+    return 1 if not levels else sum(client.map(branch, [client] * width, [width] * width, [levels - 1] * width))
+
+
 def take_as_completed(client: Any, value: int) -> int:
     futures = [client.submit(square, value + i) for i in range(3)]
     return sum(future.result() for future in concurrent.futures.as_completed(futures))

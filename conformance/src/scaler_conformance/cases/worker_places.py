@@ -38,7 +38,10 @@ def tasks_begin_by_depth_then_priority_then_arrival(scene: Scene) -> None:
     scene.equal(order[1:], expected, "the order in which tasks have ended that waited for the same place")
 
 
-def waiting_parent(scene: Scene, worker: WorkerGuest) -> tuple[Task, ClientGuest, Task]:
+Family = tuple[Task, ClientGuest, Task]
+
+
+def waiting_parent(scene: Scene, worker: WorkerGuest, clause: str = "CLI-9") -> Family:
     """A task that waits for its child, which nobody has been given."""
     parent = call(scene, "submit_child", b"echo", b"from the child")
     worker.dispatch([parent], new_id())
@@ -48,7 +51,7 @@ def waiting_parent(scene: Scene, worker: WorkerGuest) -> tuple[Task, ClientGuest
         clients = [guest for guest in scene.scheduler.guests if isinstance(guest, ClientGuest)]
         return [each for each in clients if any(message.kind == "submit" for message in each.inbox)]
 
-    scene.check(scene.pump.until(lambda: bool(submitting()), 20.0), "a task did not submit its child", "CLI-9")
+    scene.check(scene.pump.until(lambda: bool(submitting()), 20.0), "a task did not submit its child", clause)
     (client,) = submitting()
     (child,) = client.wait_for_tasks(1, 20.0, "CLI-9")
     return parent, client, child
@@ -72,3 +75,48 @@ def another_task_runs_while_one_waits_for_its_child(scene: Scene) -> None:
     (result,) = worker.wait_for_results(other, clause="WRK-6")
     is_success(scene, result, b"meanwhile")
     end_child(scene, worker, parent, client, child)
+
+
+@case("WRK-28", seconds=60.0)
+def a_task_as_deep_as_many_that_wait_begins_in_the_end(scene: Scene) -> None:
+    """It may be what they all wait for, so a place that they lend is not kept for their children for ever."""
+    worker = scene.worker_under_test()
+    families: list[Family] = []
+    for _ in range(5):
+        is_raised = scene.pump.until(lambda: worker.credit > len(families), 5.0)
+        scene.check(is_raised, "all that it holds is blocked, and nothing can be sent to it", "CRD-8")
+        families.append(waiting_parent(scene, worker, "WRK-28"))
+    scene.check(scene.pump.until(lambda: worker.credit > len(families), 5.0), "there is no room for one more", "CRD-8")
+    other = call(scene, "echo", b"in the end")
+    worker.dispatch([other], new_id())
+    (result,) = worker.wait_for_results(other, clause="WRK-28")
+    is_success(scene, result, b"in the end")
+    deeper = call(scene, "echo", b"at once")
+    worker.dispatch([deeper], new_id(), depth=1)
+    worker.wait_for_results(deeper, clause="WRK-28")
+    for family in families:
+        end_child(scene, worker, *family)
+
+
+#: More parents than a worker could have processors for.
+MANY = 180
+
+
+@case("CRD-9", "CRD-2", seconds=90.0)
+def a_child_finds_room_though_the_limit_has_fallen_below_what_is_held(scene: Scene) -> None:
+    """Many parents were dispatched while tasks were tiny; then one takes long, and the limit falls."""
+    worker, client = scene.worker_under_test(), new_id()
+    for _ in range(30):
+        if worker.credit <= MANY:
+            warm(scene, worker)
+    scene.needs(worker.credit > MANY, "it never takes so many tasks")
+    parents = [call(scene, "submit_child", b"echo", b"from the child") for _ in range(MANY)]
+    long = call(scene, "sleep_ms", b"400")
+    worker.dispatch([long], client)
+    worker.dispatch(parents, client)
+    worker.wait_for_results(long)
+    has_room = scene.pump.until(lambda: worker.credit + worker.nested_reserve > MANY, 15.0)
+    scene.check(
+        has_room, f"it holds {MANY} tasks, some of them wait, and no child of theirs can be sent to it", "CRD-9"
+    )
+    worker.cancel(*parents)

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from scaler_protocol.ids import ObjectId
 
 REMEMBERED_FUNCTIONS = 1024
+CALLS_WITHOUT_WAIT = 20
+"""After so many calls in a row that waited for nothing a function no longer counts as one that waits."""
 
 
 class Durations:
@@ -17,13 +19,28 @@ class Durations:
 
     def __init__(self) -> None:
         self._means: OrderedDict[ObjectId, float] = OrderedDict()
+        #: functions whose calls wait for other tasks -> how many more calls must not, before they are forgotten
+        self._waiting: OrderedDict[ObjectId, int] = OrderedDict()
         #: mean over all functions, weighted towards the recent; None before the first
         self.overall: float | None = None
 
     def estimate(self, function: ObjectId) -> float | None:
+        """None for those that were not measured, and for those that wait: what runs behind them would wait, too."""
+        if self._waiting and function in self._waiting:
+            return None
         return self._means.get(function)
 
+    def note_wait(self, function: ObjectId) -> None:
+        """A call of this function waits for other tasks."""
+        self._waiting[function] = CALLS_WITHOUT_WAIT
+        if len(self._waiting) > REMEMBERED_FUNCTIONS:
+            self._waiting.popitem(last=False)
+
     def add(self, function: ObjectId, seconds: float) -> None:
+        if self._waiting and function in self._waiting:
+            self._waiting[function] -= 1
+            if not self._waiting[function]:
+                del self._waiting[function]
         means = self._means
         mean = means.get(function)
         if mean is None:

@@ -32,12 +32,12 @@ from scaler_protocol.messages import (
     TaskLog,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_worker.core import deadlines, events, handing, stopping, suspension
+from scaler_worker.core import deadlines, events, handing, nesting, stopping, suspension
 from scaler_worker.core.actions import Action, Finish, Log, Resume, Send
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
 from scaler_worker.core.sampling import Sampler
-from scaler_worker.core.tables import Settings, Tables
+from scaler_worker.core.tables import Room, Settings, Tables
 
 
 class AgentCore:
@@ -83,7 +83,7 @@ class AgentCore:
         return Credit(self._limit(load), 0 if self.tables.is_draining else nested_reserve(load.places))
 
     def _limit(self, load: Load) -> int:
-        return 0 if self.tables.is_draining else credit_limit(load)
+        return 0 if self.tables.is_draining else max(credit_limit(load), self.tables.room.floor)
 
     def _do(self, action: Action) -> None:
         self.tables.actions.append(action)
@@ -106,6 +106,7 @@ class AgentCore:
         tables = self.tables
         tables.is_connected = False
         tables.sampler = None
+        tables.room = Room()
         tables.tasks.clear()
         tables.queue.clear()
         tables.ahead.clear()
@@ -262,6 +263,7 @@ class AgentCore:
         if not self._is_first(processor, event.number, now) or not self._step(processor, Step.BLOCK, now):
             return
         processor.is_extra = False
+        self.tables.durations.note_wait(processor.slice[0].function)
         self._take_back(processor)
 
     def _on_resume_wanted(self, event: events.ResumeWanted, now: float) -> None:
@@ -380,9 +382,11 @@ class AgentCore:
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables
+        if tables.room.floor or len(tables.tasks) >= tables.sent_credit:
+            nesting.keep_room(tables, now)
         load = tables.load(now)
         limit = self._limit(load)
-        if tables.ahead.waiting and limit <= load.places + load.lent_places:
+        if tables.ahead.waiting and credit_limit(load) <= load.places + load.lent_places:
             # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
             tables.give_back_waiting()
         self._send_untimely()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaler_worker.core import handing, suspension
+from scaler_worker.core import handing, nesting, suspension
 from scaler_worker.core.tables import Tables
 
 
@@ -27,9 +27,9 @@ def _deadlines(tables: Tables) -> Iterator[float]:
     if tables.drain_until is not None:
         yield tables.drain_until
         return
-    fallback_at = handing.fallback_at(tables)
-    if fallback_at is not None:
-        yield fallback_at
+    for due_at in (handing.fallback_at(tables), handing.held_back_until(tables), nesting.room_due_at(tables)):
+        if due_at is not None:
+            yield due_at
     if tables.start_not_before:
         yield tables.start_not_before
     for processor in handing.surplus_processors(tables)[:1]:

@@ -14,12 +14,13 @@ from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
+from scaler_worker.core import nesting
 from scaler_worker.core.actions import NO_NUMBERS, HandOver, Reclaim, Resume, StartProcessor, StopProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
 
-_IDLE, _RESUMING = State.IDLE, State.RESUMING
+_IDLE, _BLOCKED, _RESUMING = State.IDLE, State.BLOCKED, State.RESUMING
 
 SLICE_SECONDS = 0.01
 """Short tasks are handed over several at once, about this much work: the agent wakes once for hundreds of them."""
@@ -50,8 +51,9 @@ def hand_out(tables: Tables, now: float) -> None:
     """Give every free place to a task that wants to go on, else to the first of the queue."""
     _grant_resumes(tables, now)
     if (len(tables.queue) or tables.ahead.waiting) and tables.is_connected and not tables.is_draining:
-        fill_places(tables, now)
-        _top_up(tables, now)
+        least_depth = nesting.least_depth(tables, now)
+        _fill_places(tables, least_depth, now)
+        _top_up(tables, least_depth, now)
         _fall_back(tables, now)
     _start_processors(tables, now)
 
@@ -59,10 +61,13 @@ def hand_out(tables: Tables, now: float) -> None:
 def hand_out_at_once(tables: Tables, now: float) -> None:
     """Before the round is over: what follows a dispatch in the same round is seldom of concern for its tasks, and the
     agent's own chores are done while the processor works already."""
+    least_depth = 0
     for processor in tables.processors.values():
         if processor.state is _RESUMING:
             return
-    fill_places(tables, now)
+        if processor.state is _BLOCKED:
+            least_depth = nesting.least_depth(tables, now)
+    _fill_places(tables, least_depth, now)
 
 
 def _grant_resumes(tables: Tables, now: float) -> None:
@@ -78,29 +83,30 @@ def _grant_resumes(tables: Tables, now: float) -> None:
             tables.actions.append(Resume(processor.number))
 
 
-def fill_places(tables: Tables, now: float) -> None:
+def _fill_places(tables: Tables, least_depth: int, now: float) -> None:
     free = tables.free_places()
     for processor in tables.processors.values():
         if free <= 0 or not tables.queue:
             return
         if processor.state is _IDLE and not processor.is_reclaiming:
-            _hand_slice(tables, processor, -(-len(tables.queue) // free), now)
+            _hand_slice(tables, processor, -(-len(tables.queue) // free), least_depth, now)
             free -= 1
 
 
-def _top_up(tables: Tables, now: float) -> None:
+def _top_up(tables: Tables, least_depth: int, now: float) -> None:
     """Add to a slice before it runs out, so that its processor never waits for the agent."""
     for processor in tables.processors.values():
         if processor.state is not State.RUNNING or processor.is_reclaiming:
             continue
         most = slice_seconds(processor.slice[0].estimate_seconds)
         if processor.outstanding_seconds < most / 2 and now - processor.first_since < most:
-            _hand_slice(tables, processor, len(tables.queue), now)
+            _hand_slice(tables, processor, len(tables.queue), least_depth, now)
 
 
-def _hand_slice(tables: Tables, processor: Processor, limit: int, now: float) -> None:
+def _hand_slice(tables: Tables, processor: Processor, limit: int, least_depth: int, now: float) -> None:
+    """Tasks of at least this depth."""
     was_empty = not processor.slice
-    tasks = _take_slice(tables, processor, limit)
+    tasks = _take_slice(tables, processor, limit, least_depth)
     if not tasks:
         return
     processor.step(Step.HAND_OVER, now)
@@ -120,11 +126,11 @@ def _numbers_awaited(tables: Tables, tasks: list[Task]) -> Mapping[TaskId, int]:
     return {other: tables.tasks[other].number for task in tasks for other in task.awaits or ()}
 
 
-def _take_slice(tables: Tables, processor: Processor, limit: int) -> list[Task]:
+def _take_slice(tables: Tables, processor: Processor, limit: int, least_depth: int) -> list[Task]:
     """Up to `slice_seconds` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
-    if len(tables.queue) == 1 and not processor.slice and not tables.ahead.waiting:
+    if len(tables.queue) == 1 and not processor.slice and not tables.ahead.waiting and not least_depth:
         return [_take_only(tables, processor)]
-    budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS))
+    budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS), least_depth)
     taken = tables.queue.take(budget.accepts)
     if tables.ahead.waiting:
         budget.raise_count(SLICE_TASKS - len(taken))
@@ -155,13 +161,14 @@ def _take_followers(tables: Tables, processor: Processor, taken: list[Task], bud
 class _Budget:
     """What may still go into a slice. `accepts` is called for every task, so it keeps what batches have in common."""
 
-    def __init__(self, durations: Durations, processor: Processor, limit: int) -> None:
+    def __init__(self, durations: Durations, processor: Processor, limit: int, least_depth: int) -> None:
         #: the work in the slice so far, and how much of it there may be when another such task is to be added
         self.seconds = processor.outstanding_seconds
         self._most_seconds = 0.0
         self._bytes = SLICE_BYTES
         self._count = limit
         self._is_empty = not processor.slice
+        self._least_depth = least_depth
         self._estimate_of = durations.estimate
         self._header: TaskHeader | None = None
         self._function: ObjectId | None = None
@@ -173,6 +180,8 @@ class _Budget:
 
     def accepts(self, task: Task) -> bool:
         if task.function is not self._function or task.header is not self._header:
+            if task.header.depth < self._least_depth:
+                return False
             self._function, self._header = task.function, task.header
             self._estimate = None if task.header.timeout_seconds > 0 else self._estimate_of(task.function)
             self._most_seconds = slice_seconds(self._estimate or 0.0)
@@ -202,7 +211,7 @@ def _fall_back(tables: Tables, now: float) -> None:
         _refuse_first(tables)
         return
     idle.is_extra = True
-    _hand_slice(tables, idle, 1, now)
+    _hand_slice(tables, idle, 1, 0, now)
 
 
 def fallback_at(tables: Tables) -> float | None:
@@ -214,8 +223,17 @@ def fallback_at(tables: Tables) -> float | None:
         return task.queued_at + FALLBACK_SECONDS if tables.free_places() <= 0 else None
     if len(tables.processors) < tables.settings.max_processors:
         return None  # one is being started for it
+    if not nesting.is_deepest(tables, task.header.depth):
+        return None  # processors come free as those that are as deep go on; what they wait for is deeper
     is_hopeless = all(processor.is_waiting for processor in tables.processors.values())
     return task.queued_at + (FALLBACK_SECONDS if is_hopeless else REFUSE_SECONDS)
+
+
+def held_back_until(tables: Tables) -> float | None:
+    """When the first queued task may begin in the free place that is kept for a deeper one. (WRK-28)"""
+    if not tables.queue or tables.free_places() <= 0 or next(_available(tables), None) is None:
+        return None
+    return nesting.begins_at(tables)
 
 
 def _available(tables: Tables) -> Iterator[Processor]:

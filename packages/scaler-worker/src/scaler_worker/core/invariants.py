@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from scaler_protocol.holding.credit import nested_reserve
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
-from scaler_worker.core import deadlines, handing
+from scaler_worker.core import deadlines, handing, nesting
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import Tables
@@ -20,11 +21,26 @@ def check(core: AgentCore) -> None:
         _check_processor(processor)
     assert len(tables.processors) <= tables.settings.max_processors
     assert not (tables.is_draining and len(tables.queue)), "a draining worker has handed back its queue"
+    _check_liveness(tables)
     assert tables.is_connected or not tables.tasks, "without a session nothing is held"
     assert not tables.actions, "actions are returned with the event that caused them"
     if tables.is_quiet():
         assert deadlines.next_deadline(tables) is None, "what is quiet waits for no time"
         assert tables.count(State.IDLE) >= handing.wanted_processors(tables), "what is quiet starts nobody"
+
+
+def _check_liveness(tables: Tables) -> None:
+    """If a task is blocked and nothing else goes on, a deeper task can come or there is a deadline (CRD-9). A queued
+    task that is deeper than all blocked ones begins, or there is a deadline (WRK-28)."""
+    blocked = nesting.blocked_processors(tables)
+    goes_on = tables.count(State.RUNNING, State.RESUMING, State.STARTING, State.STOPPING)
+    if not blocked or goes_on or not tables.is_connected or tables.is_draining:
+        return
+    if deadlines.next_deadline(tables) is not None:
+        return
+    assert len(tables.tasks) < tables.sent_credit + nested_reserve(tables.settings.places), "no deeper task can come"
+    first = tables.queue.first()
+    assert first is None or not nesting.is_deepest(tables, first.header.depth), "a deeper task could begin and does not"
 
 
 def _check_tasks(tables: Tables) -> None:

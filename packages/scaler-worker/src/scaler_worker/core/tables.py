@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_SUCCESS
 from scaler_protocol.holding.cancels import CancelReplies
@@ -40,6 +41,21 @@ class Settings:
 
 
 @dataclass(slots=True)
+class Room:
+    """The limit that the worker keeps to, at least, so that a task deeper than those that wait here can come (CRD-9).
+
+    The limit follows the durations of tasks, and falls below what is held when they turn out longer. What is held and
+    has not begun then keeps out the children that others of the held tasks wait for. So the limit is raised to what is
+    held: the reserve on top of it is free again. A task that is no deeper may fill it; then it is raised once more, at
+    growing intervals, for the scheduler sends the deepest that it has (SCH-9).
+    """
+
+    floor: int = 0  #: the least limit to tell; zero: any
+    raised_at: float = -inf
+    pause_seconds: float = 0.0  #: until it may be raised again while nothing changes
+
+
+@dataclass(slots=True)
 class Tables:
     settings: Settings
     is_connected: bool = False
@@ -55,6 +71,7 @@ class Tables:
     #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
     untimely: list[TaskId] = field(default_factory=list)
     sent_credit: int = 0
+    room: Room = field(default_factory=Room)  #: for tasks that those held here wait for (CRD-9)
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
     sampler: Sampler | None = None  #: set while somebody watches tasks (MON-11)
