@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from scaler.client.submitting.signatures import check_call, check_calls
 from scaler_protocol import codec, codes
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.columns import join_u32
@@ -130,3 +131,19 @@ def test_a_header_is_one_object_all_the_way() -> None:
     first, second = (codec.decode(bytes(envelope), [payload], Limits()).message for _ in range(2))
     assert isinstance(first, Dispatch) and isinstance(second, Dispatch)
     assert first.header is second.header
+
+
+def test_whether_a_call_fits_its_function() -> None:
+    """One step for a lone call, and for a batch of a map, however many tasks it has."""
+
+    def plain(left: int, right: int = 2) -> int:
+        return left + right
+
+    for count in (1, 2):
+        _, calls = counted(check_call, plain, count)
+        expect_at_most(1, calls)
+    _, calls = counted(check_calls, [plain] * 1000, [1, 2] * 500)
+    expect_at_most(4, calls)
+    for _ in range(2):
+        _, calls = counted(check_call, plain, 1, {"right": 3})
+    expect_at_most(3, calls)

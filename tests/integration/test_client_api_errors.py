@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import traceback
 from collections.abc import Iterator
@@ -79,10 +80,9 @@ def test_a_result_that_cannot_be_pickled(client: Client) -> None:
 
 
 def test_wrong_arguments_are_pythons_own_error(client: Client) -> None:
-    for wrong in (
-        client.submit(tasks.square),
-        client.submit(tasks.square, 1, extra=2),
-        client.submit(tasks.square, 1, 2),
-    ):
+    """In the line that submits where that is certain, else from the task."""
+    for args, kwargs in (((), {}), ((1,), {"extra": 2}), ((1, 2), {})):
         with pytest.raises(TypeError, match="square"):
-            wrong.result(WAIT)
+            client.submit(tasks.square, *args, **kwargs)
+        with pytest.raises(TypeError):
+            client.submit(math.fmod, *args[:1], **kwargs).result(WAIT)

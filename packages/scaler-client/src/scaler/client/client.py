@@ -23,6 +23,7 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.named import NamedCalls
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of, seconds_of
+from scaler.client.submitting.signatures import check_call
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address
@@ -118,6 +119,8 @@ class Client(concurrent.futures.Executor):
         """
         options = options_of(capabilities, priority, retries, timeout)
         try:
+            if isinstance(args, str | bytes | dict):  # which tuple() would take apart
+                raise TypeError
             arguments, keywords = tuple(args), dict(kwargs)
         except (TypeError, ValueError):
             found = f"{type(args).__name__} and {type(kwargs).__name__}"
@@ -152,6 +155,7 @@ class Client(concurrent.futures.Executor):
         *,
         is_changed: bool = False,
     ) -> ScalerFuture:
+        check_call(function, len(args), kwargs)
         calls = self._ready()
         connection = calls.connection
         future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._serializer, self)
@@ -178,7 +182,7 @@ class Client(concurrent.futures.Executor):
         """
         options = options_of(capabilities, priority, retries, None)
         end_at = end_of(timeout)
-        run = MapRun(self._ready(), fn, unpacked(iterables), options, is_changed=reserialize)
+        run = MapRun(self._ready(), fn, unpacked(fn, iterables), options, is_changed=reserialize)
         with of_map(progress, iterables) as watch:
             return run.run(end_at, watch)
 

@@ -22,6 +22,7 @@ from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import Part
+from scaler.client.submitting.signatures import check_calls
 from scaler_protocol import codes, columns, values
 from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.expressions import Expression, Keyworded
@@ -40,6 +41,7 @@ class Packed:
         if max(plan.counts) > _MOST_ARGUMENTS:
             told = f"a node of the graph has {max(plan.counts)} arguments, and a task takes {_MOST_ARGUMENTS} at most"
             raise ValueError(f"{told}: merge them in several steps")
+        check_calls(plan.functions, plan.counts)
         self.graph_id = GraphId(new_object_id())
         self.header = replace(
             calls.header(options, has_code=False), graph_id=self.graph_id, call_format=codes.CALL_SEPARATE

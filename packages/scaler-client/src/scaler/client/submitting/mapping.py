@@ -21,6 +21,7 @@ from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
 from scaler.client.submitting.pipeline import Pipeline
+from scaler.client.submitting.signatures import check_call, fits
 from scaler_protocol import codes, values
 from scaler_protocol.ids import TaskId
 
@@ -166,6 +167,8 @@ class MapRun:
     ) -> None:
         self._calls = calls
         self._function = calls.function(function, is_changed=is_changed)
+        self._callable = function
+        self._fitting: set[int] = set()  #: counts of arguments that the function can be called with
         self._options = options
         self._is_slow = not isinstance(items, Sized)
         self._items = iter(items)
@@ -208,11 +211,17 @@ class MapRun:
         """False when the iterable has ended."""
         batch = self._next_items()
         if batch:
+            self._check(batch)
             self._batch_tasks = min(LARGEST_BATCH, self._batch_tasks * 4)
             ids = self._calls.connection.new_task_ids(len(batch))
             self._gathering.expect(ids)
             self._submit(ids, batch)
         return bool(batch)
+
+    def _check(self, batch: list[tuple[Any, ...]]) -> None:
+        for count in set(map(len, batch)) - self._fitting:
+            check_call(self._callable, count)
+            self._fitting.add(count)
 
     def _next_items(self) -> list[tuple[Any, ...]]:
         by_bytes = BATCH_BYTES // max(1, self._item_bytes)
@@ -288,12 +297,13 @@ class MapRun:
         self._item_bytes = max(size // count, gathering.inline_bytes // len(gathering.values))
 
 
-def unpacked(iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:
+def unpacked(function: Any, iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:
     """The argument tuples of `map(fn, *iterables)`.
 
     As the builtin does it, with one exception from earlier days: one iterable whose items are all tuples or lists
-    holds argument tuples. An iterator cannot be looked through beforehand: its first item decides, and a later item
-    that contradicts is an error rather than a guess.
+    holds argument tuples, unless the function can certainly take none of them apart and each as a whole. An iterator
+    cannot be looked through beforehand: its first item decides, and a later item that contradicts is an error rather
+    than a guess.
     """
     if not iterables:
         raise TypeError("map() needs at least one iterable besides the function")
@@ -301,16 +311,20 @@ def unpacked(iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:
         return zip(*iterables, strict=False)
     items = iterables[0]
     if isinstance(items, Sized) and isinstance(items, Iterable):
-        if len(items) and all(isinstance(item, tuple | list) for item in items):
+        if len(items) and all(isinstance(item, tuple | list) for item in items) and _takes_apart(function, items):
             _warn_unpacking()
             return [tuple(item) for item in items]
         return _Singles(items)
     iterator = iter(items)
     first = list(islice(iterator, 1))
-    if first and isinstance(first[0], tuple | list):
+    if first and isinstance(first[0], tuple | list) and _takes_apart(function, first):
         _warn_unpacking()
         return _checked(chain(first, iterator))
     return zip(chain(first, iterator), strict=False)
+
+
+def _takes_apart(function: Any, items: Iterable[Sized]) -> bool:
+    return not fits(function, 1) or any(fits(function, count) for count in set(map(len, items)))
 
 
 class _Singles(Sized, Iterable[tuple[Any, ...]]):

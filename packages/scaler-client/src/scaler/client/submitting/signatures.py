@@ -1,0 +1,107 @@
+"""Whether a call fits its function, judged in the line that submits it, and only where that is certain.
+
+Certain are plain Python functions, their partials, and plain methods of plain objects. A decorated function may take
+other arguments than it shows, and a builtin or a callable object may take what it likes: those are judged where they
+run. Futures and references among the arguments count as the values they stand for.
+
+This is on the way of every call, so a function that has as many parameters as there are arguments is passed with a few
+comparisons and without any other call. Only what does not fit is looked at by `inspect`, which words the error.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_NOT_SIMPLE = _VARIADIC | _ASYNC
+_PLACEHOLDER = getattr(functools, "Placeholder", object())
+_NOTHING: Mapping[str, Any] = {}
+
+
+def check_call(function: Callable[..., Any], count: int, keywords: Mapping[str, Any] = _NOTHING) -> None:
+    """TypeError if `function` cannot be called with so many positional arguments and these keywords, or is async."""
+    if type(function) is FunctionType and not keywords:
+        code = function.__code__
+        if not (code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE):
+            spare = code.co_argcount - count
+            if not spare or 0 < spare <= len(function.__defaults__ or ()):
+                return
+    if not fits(function, count, keywords):
+        raise _misfit(function, count, keywords)
+
+
+def check_calls(functions: Iterable[Callable[..., Any]], counts: Iterable[int]) -> None:
+    """The same for many calls with positional arguments only; each kind of them is looked at once."""
+    kinds = {(id(function), count): function for function, count in zip(functions, counts, strict=True)}
+    for (_, count), function in kinds.items():
+        check_call(function, count)
+
+
+def fits(function: Callable[..., Any], count: int, keywords: Mapping[str, Any] = _NOTHING) -> bool:
+    """False if it is certain that the call cannot be made, and its result not be had."""
+    if type(function) is functools.partial:
+        if vars(function) or any(argument is _PLACEHOLDER for argument in function.args):
+            return True
+        return fits(function.func, len(function.args) + count, {**function.keywords, **keywords})
+    if type(function) is MethodType and _is_plain_object(function.__self__):
+        return fits(function.__func__, count + 1, keywords)
+    if type(function) is not FunctionType:
+        return True
+    if function.__code__.co_flags & _ASYNC:
+        return False
+    return "__wrapped__" in vars(function) or "__signature__" in vars(function) or _binds(function, count, keywords)
+
+
+def _is_plain_object(owner: Any) -> bool:
+    """What arrives at the worker is of the same class."""
+    kind: Any = type(owner)
+    plain: Any = object
+    return kind.__reduce_ex__ is plain.__reduce_ex__ and kind.__reduce__ is plain.__reduce__
+
+
+def _binds(function: FunctionType, count: int, keywords: Mapping[str, Any]) -> bool:
+    with_default = frozenset(function.__kwdefaults__ or ())
+    return _shape_binds(function.__code__, len(function.__defaults__ or ()), with_default, count, tuple(keywords))
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape_binds(
+    code: CodeType, defaults: int, with_default: frozenset[str], count: int, keywords: tuple[str, ...]
+) -> bool:
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    positional, only_by_name = names[: code.co_argcount], names[code.co_argcount :]
+    if count > len(positional) and not code.co_flags & inspect.CO_VARARGS:
+        return False
+    given, by_name = set(positional[:count]), set(names[code.co_posonlyargcount :])
+    if given & by_name & set(keywords):
+        return False
+    if not (code.co_flags & inspect.CO_VARKEYWORDS or by_name.issuperset(keywords)):
+        return False
+    given |= by_name & set(keywords)
+    needed = {*positional[: len(positional) - defaults], *only_by_name} - with_default
+    return needed <= given
+
+
+def _misfit(function: Any, count: int, keywords: Mapping[str, Any]) -> TypeError:
+    plain = function
+    while isinstance(plain, functools.partial | MethodType):
+        plain = plain.func if isinstance(plain, functools.partial) else plain.__func__
+    name = plain.__qualname__
+    if plain.__code__.co_flags & _ASYNC:
+        return TypeError(
+            f"{name} is an async function, and a task has no event loop to run it in: "
+            "submit a function that calls asyncio.run()"
+        )
+    try:
+        signature = inspect.signature(function)
+        signature.bind(*[None] * count, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return TypeError(f"{name}{signature} cannot be called like this: {error}")
+    except ValueError:  # a method without a place for its object, or a partial that does not fit by itself
+        pass
+    return TypeError(f"{name} cannot be called with {count} positional arguments and the keywords {list(keywords)}")
