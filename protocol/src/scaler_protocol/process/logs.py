@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.process.failures import UsageError
 from scaler_protocol.process.log_files import daily_file_handler
@@ -90,7 +90,13 @@ class JsonFormatter(logging.Formatter):
 FORMATS: dict[str, type[logging.Formatter]] = {"text": LineFormatter, "json": JsonFormatter}
 
 
-class StreamHandler(logging.StreamHandler[Any]):
+if TYPE_CHECKING:
+    _StreamHandler = logging.StreamHandler[Any]
+else:
+    _StreamHandler = logging.StreamHandler  # Python 3.10 has no parameters for it
+
+
+class StreamHandler(_StreamHandler):
     """A stream that cannot be written, because it is closed or its disk is full, loses lines and nothing else. Else
     logging would write a traceback for each line."""
 
