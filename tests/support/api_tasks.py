@@ -137,3 +137,15 @@ def session_below(value: int) -> int:
     with Client() as client:
         result: int = client.submit(add, value, 1).result()
         return result
+
+
+def code_tag() -> str:
+    """Which bytecode this worker reads."""
+    return str(sys.implementation.cache_tag)
+
+
+def made_by_value() -> Any:
+    """A function that the caller cannot import: its bytecode is this worker's."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec("def made(): return 1", names)
+    return names["made"]
