@@ -3,7 +3,6 @@ from scaler import Client, SchedulerClusterCombo
 cluster = SchedulerClusterCombo(
     n_workers=1,
     per_worker_capabilities={"linux": -1, "gpu": 2},  # -1: it has it; 2: it has two of them
-    allocate_policy="capability",
     logging_level="WARNING",
 )
 

@@ -23,8 +23,8 @@ MEMORY_FOR_LARGE_ARGUMENTS = 8 * 2**30
 
 @pytest.fixture(scope="module")
 def cluster(module_stage: Stage) -> Iterator[RealCluster]:
-    """Capabilities count here. One worker to begin with: without any capability."""
-    cluster = RealCluster(module_stage, 1, scheduler=("--allocate-policy", "capability"))
+    """One worker to begin with: without any capability. The policy is the default."""
+    cluster = RealCluster(module_stage, 1)
     yield cluster
     cluster.wait_until_empty()
 
@@ -33,7 +33,7 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
 
 
 def test_a_task_waits_for_a_worker_with_its_capability(stage: Stage) -> None:
-    cluster = RealCluster(stage, 1, scheduler=("--allocate-policy", "capability"))
+    cluster = RealCluster(stage, 1)
     with Client(cluster.address) as client:
         present = client.submit_verbose(round, args=(3.15,), kwargs={}, capabilities={"gpu": -1})
         two = client.submit_verbose(round, (2.7,), {}, capabilities={"gpu": 2})

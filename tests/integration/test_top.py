@@ -19,7 +19,7 @@ from tests.simulation.restored import Restored, read
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage
 
-OPTIONS = ("--status-report-interval-seconds", "0.2", "--allocate-policy", "capability")
+OPTIONS = ("--status-report-interval-seconds", "0.2")
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_a_cluster_is_shown_lost_and_shown_again(stage: Stage) -> None:
 
 
 def test_why_a_task_waits_as_the_command_says_it(stage: Stage) -> None:
-    cluster = RealCluster(stage, 1, scheduler=("--allocate-policy", "capability"))
+    cluster = RealCluster(stage, 1)
     command, url = started(stage, cluster.address)
     with Client(cluster.address) as client:
         future = client.submit_verbose(square, (1,), {}, capabilities={"gpu": 1})

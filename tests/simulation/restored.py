@@ -98,7 +98,7 @@ class Restored:
         for name in ("attempts", "lost_workers", "retried", "deaths"):
             table: dict[TaskId, Any] = getattr(tables, name)
             table.update({TaskId(_id(key)): value for key, value in few.get(name, {}).items()})
-        tables.ready = ReadyQueue(uses_capabilities=tables.policy.uses_capabilities)
+        tables.ready = ReadyQueue()
         for batch in batches:
             self._restore_places(batch, workers)
         for key, replies in few["canceling"].items():
@@ -238,7 +238,6 @@ class Restored:
 def _policy(line: Mapping[str, Any]) -> Policy:
     """Without a limit to the queue: what is in it was accepted. No managers are made, so nothing is scaled."""
     return Policy(
-        uses_capabilities=line["uses_capabilities"],
         lost_workers_limit=line["lost_workers_limit"],
         load_balance_seconds=line["load_balance_seconds"],
         load_balance_trigger_times=line["load_balance_trigger_times"],

@@ -156,7 +156,7 @@ def test_a_graph_that_cannot_run_is_refused_whole(story: Story, graph: dict[str,
 
 
 def test_a_task_nobody_can_run_delays_no_other() -> None:
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     story.submit("c", ["needs-gpu"], capabilities=(Capability("gpu", -1),), priority=9)
     story.submit("c", ["plain"])
@@ -168,7 +168,7 @@ def test_a_task_nobody_can_run_delays_no_other() -> None:
 
 def test_tasks_of_equal_urgency_may_ask_for_different_things() -> None:
     """Requirements that differ have no order among themselves, also not with equal names."""
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     for name, *asked in (("one", ("gpu", 1)), ("two", ("gpu", 2)), ("both", ("gpu", 1), ("big", -1)), ("none",)):
         story.submit("c", [name], capabilities=tuple(Capability(*item) for item in asked))
@@ -178,10 +178,9 @@ def test_tasks_of_equal_urgency_may_ask_for_different_things() -> None:
     assert story.settle() == ["gpu <- Dispatch one"]
 
 
-@pytest.mark.parametrize("policy", [Policy(uses_capabilities=True), Policy()])
-def test_code_goes_only_where_it_can_be_read(policy: Policy) -> None:
-    """Under every policy, and as a worker that does not say what it reads is given any. (SCH-39)"""
-    story = Story(policy)
+def test_code_goes_only_where_it_can_be_read() -> None:
+    """A worker that does not say what it reads is given any. (SCH-39)"""
+    story = Story()
     story.client("c")
     story.worker("new", code_tags=("cpython-312", "cpython-313"))
     story.submit("c", ["old code"], code_tag="cpython-311", priority=9)
@@ -223,7 +222,7 @@ def test_what_goes_ahead_goes_where_its_code_can_be_read() -> None:
 
 
 def test_counted_capabilities_count() -> None:
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     story.worker("w", capabilities={"gpu": 3})
     story.submit("c", ["t0", "t1"], capabilities=(Capability("gpu", 2),))
@@ -281,7 +280,7 @@ def test_no_balancing_when_it_is_switched_off() -> None:
 
 
 def test_what_nobody_can_run_keeps_nobody_from_being_balanced() -> None:
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     story.submit("c", ["needs-gpu"], capabilities=(Capability("gpu", -1),))
     story.worker("busy", credit=2)

@@ -9,14 +9,14 @@ from tests.support.scheduler_story import Story, peer, task
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.messages import NO_TASK, Capability, Explain, Explanation, ProcessorStatus, WorkerStatus
-from scaler_scheduler.core import Policy, Send
+from scaler_scheduler.core import Send
 
 GPU = (Capability("gpu", 2),)
 
 
 @pytest.fixture
 def story() -> Story:
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     return story
 

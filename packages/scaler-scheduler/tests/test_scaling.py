@@ -171,7 +171,7 @@ def test_the_second_takes_over_when_the_first_is_in_trouble(story: Story) -> Non
 
 
 def test_capabilities_go_to_those_who_have_them() -> None:
-    story = Story(Policy(uses_capabilities=True, scaling=Scaling(CAPABILITY)))
+    story = Story(Policy(scaling=Scaling(CAPABILITY)))
     story.client("client")
     story.manager("plain")
     story.manager("gpus", capabilities={"gpu": 1})

@@ -136,7 +136,7 @@ def test_functions_that_were_not_looked_at_are_counted_too(monkeypatch: pytest.M
 
 
 def test_what_waits_for_what() -> None:
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     story.worker("w", credit=0)
     gpu = (Capability("gpu", 1),)
@@ -147,7 +147,7 @@ def test_what_waits_for_what() -> None:
 
 
 def test_a_monitor_may_ask_about_any_task() -> None:
-    story = Story(Policy(uses_capabilities=True))
+    story = Story()
     story.client("c")
     story.submit("c", ["a"], capabilities=(Capability("gpu"),))
     story.receive("c", NameFunctions(FUNCTION, ("square",)))

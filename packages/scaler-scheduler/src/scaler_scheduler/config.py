@@ -87,7 +87,6 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
 
 def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
     return Policy(
-        uses_capabilities=choice.allocation == "capability",
         load_balance_seconds=options.load_balance_seconds,
         load_balance_trigger_times=options.load_balance_trigger_times,
         waiting_limit=options.max_number_of_tasks_waiting,
@@ -178,7 +177,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
 def _add_policy(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allocate-policy", "-ap", choices=("even", "capability"), metavar="POLICY",
-        help="even: the least loaded worker; capability: among those that offer what the task needs (default: even)",
+        help="even and capability mean the same: the least loaded of the workers that offer what the task needs",
     )  # fmt: skip
     group.add_argument(
         "--policy-content", "-pc", metavar="TEXT",

@@ -174,8 +174,7 @@ def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
 
 
 class ReadyQueue:
-    def __init__(self, *, uses_capabilities: bool) -> None:
-        self._uses_capabilities = uses_capabilities
+    def __init__(self) -> None:
         self._classes: dict[ClassKey, ReadyClass] = {}
         self._order: list[ClassKey] = []
 
@@ -183,7 +182,7 @@ class ReadyQueue:
         return sum(ready.count for ready in self._classes.values())
 
     def key(self, header: TaskHeader) -> ClassKey:
-        requirement = header.capabilities if self._uses_capabilities else ()
+        requirement = header.capabilities
         if header.code_tag:
             requirement = requirement + _code(header.code_tag)
         return ClassKey(-header.depth, -header.priority, requirement)

@@ -37,7 +37,6 @@ RELEASED_IDS = 65_536
 class Policy:
     """What an operator chose."""
 
-    uses_capabilities: bool = False
     lost_workers_limit: int = 3
     load_balance_seconds: float = 1.0  #: between two looks; zero or less: never
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
@@ -92,7 +91,7 @@ class Tables:
         self.clients: dict[PeerId, Client] = {}
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
-        self.ready = ReadyQueue(uses_capabilities=policy.uses_capabilities)
+        self.ready = ReadyQueue()
         self.dependencies = Dependencies()
         #: current attempt, for tasks past their first (SCH-5)
         self.attempts: dict[TaskId, int] = {}
