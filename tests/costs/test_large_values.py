@@ -51,8 +51,7 @@ def connected(server: Server, role: int) -> contextlib.closing[ObjectClient]:
 def messages(*clients: ObjectClient) -> Counter[str]:
     found: Counter[str] = Counter()
     for client in clients:
-        endpoint = client._link()._endpoint
-        assert endpoint is not None
+        endpoint = client._link().endpoint
         found.update(endpoint.sent_counts)
         found.update(endpoint.received_counts)
     return found

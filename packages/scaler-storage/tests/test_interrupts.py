@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers run on 
 OWNER = new_peer_id()
 SMALL, LARGE = b"value", bytes(SHARED_BYTES)
 
-#: Of all moments each seventh is tried: all of them take six seconds.
-STRIDE = 7
+#: Of all moments each third is tried: all of them take some seconds.
+STRIDE = 3
 
 #: What comes instead where `threading.Condition.wait` itself does not expect an interrupt.
 TORN_CONDITION = "release unlocked lock"

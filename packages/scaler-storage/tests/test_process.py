@@ -267,13 +267,13 @@ def test_the_keeper_outlives_a_dial_for_which_there_was_no_socket(monkeypatch):
     with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_CLIENT, "test")) as client:
         client.release(OWNER, [new_object_id()], wait=False)
         link = client._link()
-        endpoint = link._endpoint
+        endpoint = link.endpoint
 
         def poll(now: float) -> None:
             raise zmq.ZMQError(errno.EMFILE)
 
         monkeypatch.setattr(endpoint, "poll", poll)
-        until(lambda: link._endpoint not in (None, endpoint), "another dial")
+        until(lambda: link.endpoint is not endpoint, "another dial")
 
 
 def test_the_storage_says_goodbye_while_a_client_waits(server):

@@ -64,8 +64,7 @@ def test_a_shared_value_costs_two_messages_whatever_its_size(start):
             object_id = new_object_id()
             client.put(object_id, OWNER, [bytes(size)])
             assert len(client.get(object_id)) == size
-            endpoint = client._link()._endpoint
-            assert endpoint is not None
+            endpoint = client._link().endpoint
             sent, received = endpoint.sent_counts, endpoint.received_counts
             assert (sent["PutShared"], "Get" in sent, "Put" in sent) == (1, False, False)
             assert (received["ObjectReply"], "SharedValue" in received, "Value" in received) == (1, False, False)
@@ -76,8 +75,7 @@ def test_small_puts_are_told_together_and_large_ones_at_once(start):
     server = start()
     with connected(server) as client:
         client.put(new_object_id(), OWNER, [DATA])
-        endpoint = client._link()._endpoint
-        assert endpoint is not None
+        endpoint = client._link().endpoint
         pending = [client.start_put(new_object_id(), OWNER, [DATA]) for _ in range(TOGETHER_BYTES // MIB - 2)]
         assert endpoint.sent_counts["PutShared"] == 1
         large = client.start_put(new_object_id(), OWNER, [bytes(TOGETHER_BYTES)])
@@ -97,8 +95,8 @@ def test_who_finds_an_object_in_the_directory_need_not_ask(start):
         writer.duplicate(one, copy, OWNER)
         assert reader.get(one) == one + DATA  # which connects
         assert reader.get(other) == other + DATA and reader.get(copy) == one + DATA
-        endpoint = reader._link()._endpoint
-        assert endpoint is not None and endpoint.sent_counts["Get"] == 2  # the first, and the one of another name
+        endpoint = reader._link().endpoint
+        assert endpoint.sent_counts["Get"] == 2  # the first, and the one of another name
         writer.release(OWNER, [other])
         with pytest.raises(ObjectNotFound):
             reader.get(other)

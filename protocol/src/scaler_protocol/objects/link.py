@@ -1,17 +1,15 @@
-"""One connection to the storage, driven by whichever thread needs it.
+"""One connection to the storage: a handler of the driver, whose guests are the threads that wait for an answer.
 
-Theory of operation. A thread that waits for its operation drives the socket for everybody: it sends what is to be
-sent, waits for input, and hands replies out, until its own operation is done; then another waiting thread goes on.
-So a lone thread pays for no thread switch at all. A thread that begins an operation while another one drives puts it
-into the table and wakes the driver. When nobody waits, the keeper, a background thread, looks in at each deadline of
-the session, so that an idle connection stays alive.
-
-All state is under one lock. Only the wait for input happens outside it, and only the driver waits there.
+Theory of operation. A thread that waits for its operation borrows the socket from the driver's host, the *keeper*, and
+drives it for everybody until its own operation is done; then another waiting thread goes on. So a lone thread pays for
+no thread switch at all. A thread that cannot borrow the socket sleeps until its operation is done, or until it is its
+turn to borrow. Meanwhile, and when no thread waits, the keeper serves the socket: nothing ever waits for a hand-over.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -28,19 +26,35 @@ from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.directory import DirectoryReader
 from scaler_protocol.objects.operations import Operation
 from scaler_protocol.objects.requests import ObjectRequests
-from scaler_protocol.objects.wake import Wake
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint
+from scaler_protocol.transport import BlockingDriver, DealerEndpoint
+from scaler_protocol.waits import Event
 
-#: No wait is longer than this, because on Windows Ctrl-C is only noticed between waits.
+#: While an operation waits, turns are at most so far apart.
 _SLICE_SECONDS = 1.0
-#: The keeper does not look in more often than this, whatever the session's deadlines are.
-_KEEPER_SHORTEST_SECONDS = 0.05
-#: Turns are at most a slice apart. When there was none for so long, this process was stopped.
+#: When there was none for so long all the same, this process was stopped.
 _STOPPED_SECONDS = 5 * _SLICE_SECONDS
+#: Between two attempts of the keeper, when the system lacks what a connection needs, such as descriptors.
+_AGAIN_SECONDS = 0.05
+#: How long `close` waits for the keeper.
+_CLOSE_SECONDS = 1.0
 
 _logger = logging.getLogger("scaler.objects")
+
+
+class _Abandoned:
+    """The caller of this operation was interrupted."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+
+class _Closed:
+    """No thread will use this connection any more."""
+
+
+_Wish = Operation | _Abandoned | _Closed
 
 
 class Link:
@@ -61,123 +75,204 @@ class Link:
         #: shows the storage that we are on its host
         self._proof: memory_files.OpenedFile | None = None
         self._requests = ObjectRequests(address, timeout_seconds)
-        self._endpoint: DealerEndpoint | None = None
-        #: guards everything here
-        self._lock = threading.RLock()
-        #: callers that do not drive, in the order they came; notified when done, or when it is their turn to drive
-        self._waiting: dict[Operation, threading.Condition] = {}
-        self._is_driven = False
-        self._driver_left = threading.Condition(self._lock)
-        self._is_closed = False
+        #: how many operations were not done when waiting threads were last looked through
+        self._known_count = 0
+        #: what wakes the threads that could not borrow the socket, in the order they came
+        self._waiting: dict[Operation, Event] = {}
         self._turned_at = time.monotonic()
-        self._wake = Wake()
-        self._poller = zmq.Poller()
-        #: the descriptor of the endpoint that the poller knows, and its generation
-        self._polled: tuple[int, int] | None = None
+        self._driver = BlockingDriver(self._new_endpoint(), self)
         self._keeper: threading.Thread | None = None
-        self._keeper_stops = threading.Event()
+        self._has_keeper = False
+
+    @property
+    def endpoint(self) -> DealerEndpoint:
+        return self._driver.endpoint
 
     # ------------------------------------------------------------ for callers
 
     def run(self, operation: Operation) -> None:
-        """Until the operation is done; raises its error. Bounded by the timeout, which the driver watches."""
-        with self._lock:
-            self._begin(operation)
+        """Until the operation is done; raises its error. Bounded by the timeout."""
+        self.start(operation, is_urgent=False)
         self.finish(operation)
 
     def finish(self, operation: Operation) -> None:
         """The same for one that has been started."""
-        with self._lock:
-            try:
-                while not operation.is_done:
-                    if self._is_driven:
-                        self._waiting.setdefault(operation, threading.Condition(self._lock)).wait(_SLICE_SECONDS)
-                    else:
-                        self._drive(operation)
-            except BaseException:
-                self._requests.abandon(operation)
-                raise
-            finally:
-                self._waiting.pop(operation, None)
+        try:
+            while not operation.is_done:
+                self._await(operation)
+        except BaseException:
+            if not operation.is_done:
+                self._driver.post((_Abandoned(operation),), is_urgent=False)
+            raise
+        finally:
+            self._waiting.pop(operation, None)
+        self._pass_on()
         if operation.error is not None:
             raise operation.error
 
     def start(self, operation: Operation, is_urgent: bool = True) -> None:
-        """As `run`, but nobody waits yet, or ever: the keeper sees to it, or whoever drives next. What is not urgent
-        leaves together with what is asked next, or when somebody waits for it."""
-        with self._lock:
-            self._begin(operation)
-            if is_urgent and not self._is_driven:
-                self._turn()
+        """As `run`, but no thread waits yet, or ever: the keeper sees to it, or the thread that drives next. What is
+        not urgent leaves together with what is asked next, or when a thread waits for it."""
+        driver = self._driver
+        if driver.is_stopping:
+            raise StorageUnavailable("this connection to the object storage is closed")
+        if self._keeper is None:
+            self._start_keeper()
+        if is_urgent:
+            driver.post((operation,), is_urgent=True)
+        else:
+            driver.inbox.append(operation)
+        if driver.is_stopping:
+            self._refuse_posted()
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            self._keeper_stops.set()
-            self._requests.fail_all(StorageUnavailable("the connection to the object storage was closed"))
-            self._notify_done()
-            if threading.current_thread() is self._keeper:
-                return  # called by the garbage collector in the middle of a turn, which is not to be disturbed
-            while self._is_driven:
-                self._wake.set()
-                self._driver_left.wait(_SLICE_SECONDS)
-            self._dispose()
-        # One that has not begun, because whoever started it was interrupted, finds that it is to stop.
-        if self._keeper is not None and self._keeper.is_alive():
-            self._keeper.join(_SLICE_SECONDS)
-
-    # ------------------------------------------------------------ driving, under the lock
-
-    def _begin(self, operation: Operation) -> None:
-        if self._is_closed:
-            raise StorageUnavailable("this connection to the object storage is closed")
-        self._requests.begin(operation, time.monotonic())
-        if self._endpoint is not None:
-            self._endpoint.redial()  # if the last session ended while nobody needed one
+        """Also in the garbage collector, in the middle of a turn: takes no lock unless there is no keeper."""
+        self._driver.inbox.append(_Closed())
         if self._keeper is None:
-            self._keeper = threading.Thread(target=self._keep, name="scaler-objects-keeper", daemon=True)
-            self._keeper.start()
-        if self._is_driven:
-            self._wake.set()
+            self._keep()
+        elif self._keeper is not threading.current_thread():
+            self._driver.watch.wake_surely()
+            self._keeper.join(_CLOSE_SECONDS)
 
-    def _drive(self, operation: Operation) -> None:
-        self._is_driven = True
+    def _await(self, operation: Operation) -> None:
+        """Until it is done, or something has changed."""
+        driver = self._driver
+        if driver.inbox and not driver.lead():
+            driver.watch.wake()
+        driver.serve_until(lambda: operation.is_done, math.inf, lambda: True)
+        if operation.is_done:
+            return
+        event = self._waiting.get(operation)
+        if event is None:
+            event = self._waiting[operation] = Event()
+        self._refuse_posted()
+        if not self._is_done(operation):  # which it may be since before the event could be set
+            self.sleep(event)
+            event.clear()
+
+    @staticmethod
+    def _is_done(operation: Operation) -> bool:
+        return operation.is_done
+
+    @staticmethod
+    def sleep(event: Event) -> None:
+        """An interrupt that can wait for its place comes up here: nothing is half done."""
+        event.wait(_SLICE_SECONDS)
+
+    def _pass_on(self) -> None:
+        """This thread needs the socket no more: the first that does may borrow it."""
+        if self._driver.watch.is_lent or not self._waiting:
+            return
+        for operation, event in list(self._waiting.items()):
+            if not operation.is_done:
+                event.set()
+                return
+
+    # ------------------------------------------------------------ the driver's handler, with its lock
+
+    def receive(self, event: SessionEvent, now: float) -> None:
+        self._notice_stop(now)
+        self._on_session(self._driver.endpoint, event, now)
+
+    def handle(self, wish: _Wish, now: float) -> None:
+        if isinstance(wish, _Abandoned):
+            self._requests.abandon(wish.operation)
+        elif isinstance(wish, _Closed):
+            self._requests.fail_all(StorageUnavailable("the connection to the object storage was closed"))
+            self._driver.is_stopping = True
+        elif self._driver.is_stopping:
+            wish.fail(StorageUnavailable("this connection to the object storage is closed"))
+        elif wish not in self._requests.operations:  # handled before, and cut off then
+            self._requests.begin(wish, now)
+            self._driver.endpoint.redial()  # if the last session ended while no thread needed one
+
+    def finish_round(self, now: float) -> None:
+        self._notice_stop(now)
+        requests = self._requests
+        requests.expire(now)
+        for request in requests.take_requests(now):
+            self._driver.endpoint.send(request)
+        count = len(requests.operations)
+        if self._waiting and count != self._known_count:
+            self._notify_done()
+        self._known_count = count
+
+    def host_turn(self, now: float) -> None:
+        pass
+
+    def awake(self, now: float) -> None:
+        pass
+
+    def recover(self, now: float) -> None:
+        """A message may have been lost on its way: begin with a new session."""
+        old = self._driver.endpoint
+        self._driver.endpoint = self._new_endpoint()
+        self._share(None)
+        self._requests.interrupted(now)
+        self._notify_done()
         try:
-            while not operation.is_done:
-                seconds = self._turn()
-                if seconds > 0 and not operation.is_done:
-                    self._wait_for_input(seconds)
-        finally:
-            self._is_driven = False
-            self._driver_left.notify()
-            for condition in self._waiting.values():
-                condition.notify()
-                break
+            old.close()
+        except Exception as error:  # noqa: BLE001 the interrupt may have left it in any state
+            _logger.debug("an interrupted session could not say goodbye: %r", error)
 
-    def _turn(self) -> float:
-        """Read, react and write, without waiting; how long to wait for input before the next turn."""
-        try:
-            now = time.monotonic()
-            requests = self._requests
-            if now - self._turned_at > _STOPPED_SECONDS:
-                requests.was_stopped(now)
-            self._turned_at = now
-            endpoint = self._dialed_endpoint()
-            count_before = len(requests.operations)
-            for event in endpoint.poll(now):
-                self._handle(endpoint, event, now)
-            requests.expire(now)
-            for request in requests.take_requests(now):
-                endpoint.send(request)
-            if len(requests.operations) < count_before:
-                self._notify_done()
-            return 0.0 if endpoint.settle(now) else self._seconds_to_wait(endpoint, now)
-        except BaseException:
-            # Whoever is interrupted here (Ctrl-C) may have lost a message on its way: begin with a new session.
-            self._drop_endpoint("it was interrupted")
-            raise
+    def next_deadline(self) -> float | None:
+        at = self._requests.next_deadline()
+        return None if at is None else min(at, time.monotonic() + _SLICE_SECONDS)
 
-    def _handle(self, endpoint: DealerEndpoint, event: SessionEvent, now: float) -> None:
+    def _notice_stop(self, now: float) -> None:
+        if self._requests.operations and now - self._turned_at > _STOPPED_SECONDS:
+            self._requests.was_stopped(now)
+        self._turned_at = now
+
+    def _notify_done(self) -> None:
+        for operation, event in list(self._waiting.items()):
+            if operation.is_done:
+                event.set()
+
+    # ------------------------------------------------------------ the keeper
+
+    def _start_keeper(self) -> None:
+        """Of two that are started, because an interrupt or another thread came between, one keeps."""
+        keeper = threading.Thread(target=self._keep, name="scaler-objects-keeper", daemon=True)
+        keeper.start()
+        self._keeper = keeper
+
+    def _keep(self) -> None:
+        with self._driver.lock:
+            if self._has_keeper:
+                return
+            self._has_keeper = True
+        while not self._driver.is_stopping:
+            try:
+                self._driver.run()
+            except (ScalerError, AddressError, OSError, zmq.ZMQError) as error:  # such as: no descriptor is left
+                _logger.warning("the connection to the object storage: %s", error)
+                with self._driver.lock:
+                    self._requests.expire(time.monotonic())
+                    self._notify_done()
+                time.sleep(_AGAIN_SECONDS)
+        self._dispose()
+
+    def _dispose(self) -> None:
+        with self._driver.lock:
+            self._driver.endpoint.close()
+            self._driver.watch.close()
+            self._share(None)
+        self._refuse_posted()
+
+    def _refuse_posted(self) -> None:
+        """What was started while the connection closed."""
+        if not self._driver.is_stopping:
+            return
+        with self._driver.lock:
+            while self._driver.inbox:
+                self.handle(self._driver.inbox[0], time.monotonic())
+                self._driver.inbox.popleft()
+        self._notify_done()
+
+    # ------------------------------------------------------------ the session
+
+    def _on_session(self, endpoint: DealerEndpoint, event: SessionEvent, now: float) -> None:
         if isinstance(event, Received):
             self._requests.receive(event.message, now)
         elif isinstance(event, Opened) and event.welcome.storage_address:
@@ -213,71 +308,18 @@ class Link:
             except (memory_files.Unreadable, OSError) as error:
                 _logger.debug("the directory of the object storage is of no use here: %s", error)
 
-    def _notify_done(self) -> None:
-        for operation, condition in self._waiting.items():
-            if operation.is_done:
-                condition.notify()
-
-    def _seconds_to_wait(self, endpoint: DealerEndpoint, now: float) -> float:
-        deadlines = (endpoint.next_deadline(), self._requests.next_deadline(), now + _SLICE_SECONDS)
-        return max(0.0, min(due_at for due_at in deadlines if due_at is not None) - now)
-
-    def _wait_for_input(self, seconds: float) -> None:
-        """The one place where the lock is let go while this thread drives."""
-        assert self._endpoint is not None
-        polled = self._endpoint.fileno(), self._endpoint.generation
-        if self._polled != polled:
-            # A new one, complete before it is ours: an interrupt leaves none behind that knows half of what it should.
-            poller = zmq.Poller()
-            for descriptor in (self._wake.fileno(), polled[0]):
-                poller.register(descriptor, zmq.POLLIN)
-            self._poller, self._polled = poller, polled
-        try:
-            self._lock.release()  # in here, since an interrupt comes when a call returns
-            self.sleep(seconds)
-        finally:
-            self._lock.acquire()
-        self._wake.clear()
-
-    def sleep(self, seconds: float) -> None:
-        """Who can choose when to interrupt the thread that drives does so here: nothing is half done."""
-        # A millisecond more, so that the deadline has passed and not nearly passed.
-        self._poller.poll(int(seconds * 1000) + 1)
-
-    def _keep(self) -> None:
-        """The keeper: looks after the session while nobody drives."""
-        pause = _KEEPER_SHORTEST_SECONDS
-        while not self._keeper_stops.wait(pause):
-            pause = _SLICE_SECONDS
-            with self._lock:
-                if self._is_driven or self._is_closed:
-                    continue
-                try:
-                    pause = max(self._turn(), _KEEPER_SHORTEST_SECONDS)
-                except (ScalerError, AddressError, OSError, zmq.ZMQError) as error:  # such as: no descriptor is left
-                    _logger.warning("the connection to the object storage: %s", error)
-        with self._lock:
-            if not self._is_driven:
-                self._dispose()
-
-    # ------------------------------------------------------------ the connection
-
-    def _dialed_endpoint(self) -> DealerEndpoint:
+    def _new_endpoint(self) -> DealerEndpoint:
         """A new one is a new peer to the storage: nothing of the one before can be mistaken for its."""
-        if self._endpoint is None:
-            hello = Hello(
-                codes.PROTOCOL_VERSION_MIN,
-                codes.PROTOCOL_VERSION_MAX,
-                self._role,
-                new_peer_id(),
-                features=memory_files.FEATURES,
-                software=this_software(self._software_name),
-                memory_file=self._proof_of_host(),
-            )
-            self._endpoint = DealerEndpoint(
-                self._address, SessionDialer(hello=hello, server_name="object storage server")
-            )
-        return self._endpoint
+        hello = Hello(
+            codes.PROTOCOL_VERSION_MIN,
+            codes.PROTOCOL_VERSION_MAX,
+            self._role,
+            new_peer_id(),
+            features=memory_files.FEATURES,
+            software=this_software(self._software_name),
+            memory_file=self._proof_of_host(),
+        )
+        return DealerEndpoint(self._address, SessionDialer(hello=hello, server_name="object storage server"))
 
     def _proof_of_host(self) -> MemoryFile:
         """(HSK-25)"""
@@ -287,16 +329,3 @@ class Link:
             except OSError:
                 pass  # a Hello without it gets a Welcome without the feature
         return MemoryFile() if self._proof is None else self._proof.reference()
-
-    def _drop_endpoint(self, reason: str) -> None:
-        if self._endpoint is not None:
-            self._polled = None
-            self._endpoint.close()
-            self._endpoint = None
-            self._share(None)
-            self._requests.lost(reason, time.monotonic())
-            self._notify_done()
-
-    def _dispose(self) -> None:
-        self._drop_endpoint("it was closed")
-        self._wake.close()

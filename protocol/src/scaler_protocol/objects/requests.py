@@ -86,6 +86,16 @@ class ObjectRequests:
                     del self.operations[operation]
         self._ready = deque(self.operations)
 
+    def interrupted(self, now: float) -> None:
+        """As `lost`, by our own doing: an exception came up in the thread that drove, anywhere in here."""
+        self.is_open = False
+        self._sign_at = now
+        self._forget_requests()
+        for operation in [one for one in self.operations if not one.is_done]:
+            operation.restart()
+        self.operations = {one: count for one, count in self.operations.items() if not one.is_done}
+        self._ready = deque(self.operations)
+
     def receive(self, message: Message, now: float) -> None:
         self._sign_at = now
         if not isinstance(message, (Value, SharedValue, ObjectReply, StorageStatus)):

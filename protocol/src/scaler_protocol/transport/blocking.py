@@ -132,7 +132,7 @@ class BlockingDriver:
             while wait is not None and is_alone() and not is_over():
                 seconds = max(SHORTEST_WAIT_SECONDS, self._lone_wait(end_at))
                 watch.lent_until = time.monotonic() + seconds + LATE_SECONDS
-                wait(seconds)
+                self.sleep(wait, seconds)
                 with self.lock:
                     if watch.borrower is not lease or not self._admits_guests() or time.monotonic() >= end_at:
                         return
@@ -141,7 +141,17 @@ class BlockingDriver:
                         return  # there is another socket: dialing is the host's
         finally:
             if watch.borrower is lease:
-                self._give_back(dialed)
+                try:
+                    self._give_back(dialed)
+                except BaseException:
+                    watch.borrower = None
+                    watch.wake_surely()  # the host takes the socket back by itself
+                    raise
+
+    @staticmethod
+    def sleep(wait: Callable[[float], object], seconds: float) -> None:
+        """An interrupt that can wait for its place comes up here: nothing is half done."""
+        wait(seconds)
 
     def _give_back(self, dialed: tuple[DealerEndpoint, int] | None) -> None:
         with self.lock:

@@ -19,9 +19,11 @@ numpy's refuse, and the processor would be of no more use to tasks that need the
 tasks of a processor, and an interrupted turn would replace it for all of them: a turn is short. A connection to the
 storage is left in order where it sleeps, which is all that takes long there."""
 
+_SLEEPS = frozenset((link.Link.sleep.__code__, blocking.BlockingDriver.sleep.__code__))
+
 
 def can_interrupt(frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code is not link.Link.sleep.__code__:
+    while frame is not None and frame.f_code not in _SLEEPS:
         if frame.f_code.co_filename in _WHOLE:
             return False
         frame = frame.f_back

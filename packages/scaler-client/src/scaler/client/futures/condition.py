@@ -16,7 +16,7 @@ import threading
 from itertools import starmap
 from typing import Any
 
-from scaler.client.io import waits
+from scaler_protocol import waits
 
 _LOOK_SECONDS = 0.02
 """How long a thread waits for another one that inspects a future, before it looks again whether that still does."""

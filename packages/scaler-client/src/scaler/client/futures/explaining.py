@@ -10,10 +10,10 @@ from typing import Protocol
 from scaler.client.core.actions import Explained
 from scaler.client.core.events import Asked, ProgramEvent
 from scaler.client.io.background import Background
-from scaler.client.io.waits import Event
 from scaler_protocol.code_tag import all_called, called
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import NO_TASK, Capability, Explanation
+from scaler_protocol.waits import Event
 
 _log = logging.getLogger("scaler")
 

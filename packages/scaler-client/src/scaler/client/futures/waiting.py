@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from scaler.client.io import waits
-from scaler_protocol import task_context
+from scaler_protocol import task_context, waits
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from scaler.client.io.waits import Event
+from scaler_protocol.waits import Event
 
 _log = logging.getLogger("scaler")
 

@@ -31,7 +31,6 @@ from scaler.client.io.ends import TELL_SECONDS, Ends
 from scaler.client.io.life import Life, Move, after
 from scaler.client.io.printing import Printing
 from scaler.client.io.users import Users
-from scaler.client.io.waits import Event
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
@@ -43,6 +42,7 @@ from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, S
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
+from scaler_protocol.waits import Event
 
 _log = logging.getLogger("scaler")
 

@@ -6,8 +6,8 @@ from collections import deque
 
 from scaler.client.core.actions import Complete
 from scaler.client.core.records import Collector, Outcomes
-from scaler.client.io.waits import Event
 from scaler_protocol.ids import TaskId
+from scaler_protocol.waits import Event
 
 TELL_SECONDS = 1.0
 """How long a thread waits until others are told."""

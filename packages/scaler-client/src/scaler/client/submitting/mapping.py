@@ -16,7 +16,6 @@ from scaler.client.core.batching import BATCH_BYTES
 from scaler.client.core.events import Submitted, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
-from scaler.client.io.waits import Event
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
@@ -24,6 +23,7 @@ from scaler.client.submitting.pipeline import Pipeline
 from scaler.client.submitting.signatures import check_call, fits
 from scaler_protocol import codes, values
 from scaler_protocol.ids import TaskId
+from scaler_protocol.waits import Event
 
 FIRST_BATCH = 16
 LARGEST_BATCH = 2_048

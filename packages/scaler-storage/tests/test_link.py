@@ -1,0 +1,102 @@
+"""Threads that share one connection to the storage: none waits for another, and an idle one costs nothing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.support.storage_server import Server, until
+
+from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.objects import ObjectClient
+from scaler_protocol.objects.link import Link
+from scaler_protocol.process.ports import free_ports
+from scaler_protocol.waits import Event
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers run on Linux and macOS")
+
+OWNER = new_peer_id()
+WAIT = 20.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    running = Server(free_ports(1))
+    yield running
+    assert running.end() == 0, running.lines
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[ObjectClient]:
+    client = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=WAIT)
+    client.put(new_object_id(), OWNER, [b"first"])
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def unwoken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Threads that nothing has woken for a whole second."""
+    found: list[str] = []
+
+    def sleep(event: Event) -> None:
+        if not event.wait(1.0):
+            found.append(threading.current_thread().name)
+
+    monkeypatch.setattr(Link, "sleep", staticmethod(sleep))
+    return found
+
+
+def test_answers_that_come_in_bunches_leave_no_thread_asleep(
+    client: ObjectClient, server: Server, unwoken: list[str]
+) -> None:
+    """The thread that drives ends, and so does the one that would drive next: the third one's answer is not held up."""
+    other = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=WAIT)
+    for _ in range(20):
+        ids = [new_object_id() for _ in range(6)]
+        begun = [threading.Thread(target=client.get, args=(one, WAIT)) for one in ids]
+        for thread in begun:
+            thread.start()
+        until(lambda: other.status().waiter_count == 6, "all wait")
+        bunch = [other.start_put(one, OWNER, [b"value"]) for one in ids]
+        for put in bunch:
+            put.finish()
+        for thread in begun:
+            thread.join(WAIT)
+    other.close()
+    assert not unwoken
+
+
+def test_many_threads_put_and_get(client: ObjectClient, unwoken: list[str]) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(50):
+                object_id, value = new_object_id(), bytes((number,)) * 10_000
+                client.put(object_id, OWNER, [value])
+                assert client.get(object_id) == value
+                client.release(OWNER, [object_id], wait=False)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+        assert not thread.is_alive()
+    assert not failures and not unwoken
+
+
+def test_an_idle_connection_sleeps_until_its_heartbeat(client: ObjectClient) -> None:
+    link = client._link()
+    client.status()
+    with link._driver.lock:
+        link_due, session_due = link.next_deadline(), link.endpoint.next_deadline()
+    assert link_due is None, "nothing waits"
+    assert session_due is not None and session_due - time.monotonic() > 1.0

@@ -1,0 +1,175 @@
+"""The blocking driver with a played endpoint: turns, lending, and the rule for interrupts."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from tests.support.interrupts import Cut, interrupted_at
+from tests.support.waiting import WAIT, eventually
+
+from scaler_protocol.transport import blocking
+from scaler_protocol.transport.blocking import BlockingDriver
+
+
+class Endpoint:
+    """What arrives is sent to its socket, byte by byte; each is an event."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self.generation = 0
+        self.sent: list[object] = []
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def poll(self, now: float) -> list[int]:
+        try:
+            return list(self._ours.recv(100))
+        except BlockingIOError:
+            return []
+
+    def settle(self, now: float) -> bool:
+        return False
+
+    def next_deadline(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        self._ours.close()
+        self.theirs.close()
+
+
+class Play:
+    """A handler: a wish is kept until it has been answered, and asked again in a new session."""
+
+    def __init__(self) -> None:
+        self.endpoint = Endpoint()
+        self.driver = BlockingDriver(cast(Any, self.endpoint), self)
+        self.unanswered: dict[int, None] = {}
+        self.answered: list[int] = []
+        self.recover_count = 0
+        self.thread = threading.Thread(target=self.driver.run, daemon=True)
+
+    def receive(self, event: Any, now: float) -> None:
+        self.answered.append(event)
+        self.unanswered.pop(event, None)
+
+    def handle(self, wish: Any, now: float) -> None:
+        if wish is None:
+            self.driver.is_stopping = True
+            return
+        self.unanswered[wish] = None
+        self.endpoint.sent.append(wish)
+
+    def finish_round(self, now: float) -> None:
+        pass
+
+    def recover(self, now: float) -> None:
+        self.recover_count += 1
+        self.endpoint.close()
+        self.endpoint = Endpoint()
+        self.driver.endpoint = cast(Any, self.endpoint)
+        self.endpoint.sent += self.unanswered
+
+    def host_turn(self, now: float) -> None:
+        pass
+
+    def next_deadline(self) -> float | None:
+        return None
+
+    def awake(self, now: float) -> None:
+        pass
+
+    def end(self) -> None:
+        self.driver.post((None,), is_urgent=False)
+        self.thread.join(WAIT)
+        assert not self.thread.is_alive()
+        self.driver.watch.close()
+        self.endpoint.close()
+
+
+@pytest.fixture
+def play() -> Iterator[Play]:
+    play = Play()
+    play.thread.start()
+    eventually(lambda: play.driver.watch.is_following(play.driver.endpoint), "the host watches the socket")
+    yield play
+    play.end()
+
+
+def test_what_is_urgent_leaves_with_the_thread_that_posts_it(play: Play) -> None:
+    play.driver.post((1,), is_urgent=True)
+    assert play.endpoint.sent == [1]
+
+
+def test_what_is_not_is_left_to_the_host(play: Play) -> None:
+    with play.driver.lock:
+        play.driver.post((1,), is_urgent=True)
+        assert play.endpoint.sent == [] and not play.driver.lead()
+    eventually(lambda: play.endpoint.sent == [1], "the host has sent it")
+
+
+def test_a_guest_gets_its_answer_at_the_socket(play: Play) -> None:
+    play.driver.post((1,), is_urgent=True)
+    waiting = threading.Thread(
+        target=play.driver.serve_until, args=(lambda: bool(play.answered), math.inf, lambda: True)
+    )
+    waiting.start()
+    eventually(lambda: play.driver.watch.is_lent, "the socket is lent")
+    play.endpoint.theirs.send(b"\x01")
+    waiting.join(WAIT)
+    assert play.answered == [1] and not play.driver.watch.is_lent
+    assert play.driver.watch.is_following(play.driver.endpoint)
+
+
+def test_a_wait_at_the_socket_is_bounded(play: Play) -> None:
+    begun_at = time.monotonic()
+    play.driver.serve_until(lambda: False, begun_at + 0.05, lambda: True)
+    assert 0.04 < time.monotonic() - begun_at < WAIT and not play.driver.watch.is_lent
+
+
+def test_a_socket_that_is_not_given_back_is_taken_back(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "LATE_SECONDS", 0.05)
+    with play.driver.lock:
+        assert play.driver.watch.lend(play.driver.endpoint, object(), time.monotonic()) is not None
+    play.driver.watch.wake()
+    play.endpoint.theirs.send(b"\x07")
+    eventually(lambda: play.answered == [7], "the host serves the socket again")
+
+
+def test_an_interrupt_at_any_place_leaves_everything_in_order(play: Play) -> None:
+    """The wish is sent, by whichever session, or it was never taken; the lock is free, and nothing stays lent."""
+    with interrupted_at(None) as counted:
+        ask(play, 0)
+    assert counted.count > 30
+    cut_count = 0
+    for place in range(1, counted.count + 1):
+        wish = 1 + place % 250
+        was_recovered = play.recover_count
+        try:
+            with interrupted_at(place):
+                ask(play, wish)
+        except Cut:
+            cut_count += 1
+        play.driver.post((251,), is_urgent=True)
+        eventually(lambda: 251 in play.unanswered and not play.driver.inbox, f"a later wish is taken, at {place}")
+        assert play.recover_count <= was_recovered + 1
+        with play.driver.lock:
+            assert play.endpoint.sent[-1] == 251 or 251 in play.endpoint.sent
+            play.unanswered.clear()
+            play.answered.clear()
+        eventually(lambda: not play.driver.watch.is_lent, f"nothing stays lent, at {place}")
+    assert cut_count > counted.count / 2 and play.recover_count > 0
+
+
+def ask(play: Play, wish: int) -> None:
+    play.driver.post((wish,), is_urgent=True)
+    play.endpoint.theirs.send(bytes((wish,)))
+    play.driver.serve_until(lambda: wish in play.answered, time.monotonic() + 1.0, lambda: True)
