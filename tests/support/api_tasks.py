@@ -149,3 +149,7 @@ def made_by_value() -> Any:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec("def made(): return 1", names)
     return names["made"]
+
+
+def number_of(data: bytes, more: int) -> int:
+    return int(data[:10]) + more

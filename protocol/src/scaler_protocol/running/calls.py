@@ -34,6 +34,10 @@ OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
 client: this long they are waited for. (WRK-3)"""
 REMEMBERED_OBJECTS = 1024
+REMEMBERED_BYTES = 64 * 1024 * 1024
+"""Of functions and serializers, as they are stored; the last one is kept whatever its size."""
+BROUGHT_OBJECTS = 256
+"""So many are kept that came with tasks and were not read: those tasks may have gone elsewhere."""
 SILENCE_SECONDS = 60.0
 """A storage that is silent for so long is taken for unreachable, and its task goes to another worker. (WRK-27)"""
 SILENCE_AGAIN_SECONDS = 5.0
@@ -81,6 +85,9 @@ class Objects:
         self._was_silent = False  #: the storage has not answered the last request
         #: functions and serializers that came with the tasks, and need not be fetched
         self.brought: dict[ObjectId, bytes] = {}
+        #: bytes of what is in `loaded` and in `_older`, and of all that is in `loaded`
+        self._sizes: dict[ObjectId, int] = {}
+        self._loaded_bytes = 0
         self._fetched = fetched
         self.kept = KeptValues()
         #: one and the same dict for ever: the processor loop looks functions up in it by itself
@@ -101,9 +108,18 @@ class Objects:
         """Drop what was not used for one to two retention times. Called when idle, so that using costs one look-up."""
         if now >= self._renewed_at + self.retention_seconds:
             self._renewed_at = now
+            for object_id in self._older:
+                del self._sizes[object_id]
             self._older = dict(self.loaded)
             self.loaded.clear()
+            self._loaded_bytes = 0
             self.brought.clear()
+
+    def bring(self, object_id: ObjectId, content: bytes) -> None:
+        """It need not be fetched when a task needs it."""
+        self.brought[object_id] = content
+        if len(self.brought) > BROUGHT_OBJECTS:
+            del self.brought[next(iter(self.brought))]
 
     def seconds_to_forget(self, now: float) -> float | None:
         """Until `forget_unused` has something to do; None while nothing is kept."""
@@ -124,14 +140,19 @@ class Objects:
             if object_id in self._older:
                 loaded = self._older.pop(object_id)
             else:
-                loaded = self._read(self._code(object_id, what))
+                content = self._code(object_id, what)
+                loaded = self._read(content)
+                self._sizes[object_id] = len(content)
         except (TaskFailed, MemoryError):
             raise
         except Exception as error:
             raise unreadable(f"the task's {what} (object {object_id.hex()})", error) from error
         self.loaded[object_id] = loaded
-        if len(self.loaded) > REMEMBERED_OBJECTS:
-            self.loaded.popitem(last=False)
+        self._loaded_bytes += self._sizes[object_id]
+        # The oldest goes, not the one used least recently: the loop that looks them up has no time to note their use.
+        while len(self.loaded) > 1 and (len(self.loaded) > REMEMBERED_OBJECTS or self._loaded_bytes > REMEMBERED_BYTES):
+            forgotten, _ = self.loaded.popitem(last=False)
+            self._loaded_bytes -= self._sizes.pop(forgotten)
         return loaded
 
     def _code(self, object_id: ObjectId, what: str) -> bytes:

@@ -185,7 +185,7 @@ class ProcessorLoop:
 
     def _on_code(self, object_id: ObjectId, content: bytes) -> None:
         """Read when a task needs it: reading it may run code of its own, and fail."""
-        self._objects.brought[object_id] = content
+        self._objects.bring(object_id, content)
 
     # ------------------------------------------------------------ tasks
 
