@@ -104,6 +104,18 @@ use(kept.pop())
     assert ended.lines == ["1", "2"]
 
 
+def test_a_program_for_which_warnings_are_errors(stage: Stage) -> None:
+    """Also of its cluster's processes: none leaves a socket to the garbage collector."""
+    code = f"import os\nos.environ['PYTHONWARNINGS'] = 'error'\n{BEGIN.format(more='')}"
+    ended = stage.start_program(
+        code + "client.submit(lambda inner: inner.submit(abs, -1).result(), client).result()\n"
+        "print(type(client.submit(os._exit, 3).exception()).__name__)"
+    )
+    assert ended.wait() == 0
+    assert ended.lines == ["1", "ProcessorDiedError"]
+    assert "Warning" not in ended.text
+
+
 # ---------------------------------------------------------------- what else people write
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from scaler_protocol.messages import Capability
 from scaler_protocol.process.worker_arguments import parse_capabilities
-from scaler_worker.config import parse_arguments
+from scaler_worker.cluster import BACKOFF_LIMIT_SECONDS, STEADY_SECONDS, Cluster, backoff_seconds
+from scaler_worker.config import ClusterConfig, parse_arguments
 
 WAIT_SECONDS = 30
 
@@ -24,6 +25,27 @@ WAIT_SECONDS = 30
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scaler_worker", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+
+
+def test_a_worker_that_was_killed_starts_again_at_once_and_one_that_cannot_live_does_not() -> None:
+    waits = [backoff_seconds(failures) for failures in range(12)]
+    assert waits[:6] == [0, 0, 0, 0.5, 1, 2] and waits[-1] == BACKOFF_LIMIT_SECONDS
+    assert waits == sorted(waits)
+
+
+@pytest.mark.parametrize(("lived", "delays"), [(STEADY_SECONDS + 1, [0] * 6), (1.0, [0, 0, 0.5, 1, 2, 4])])
+def test_only_who_dies_young_waits_longer_each_time(lived: float, delays: list[float]) -> None:
+    cluster = Cluster(ClusterConfig("tcp://127.0.0.1:1"), lambda _config, _name: 0)
+    (worker,) = cluster._workers
+    found = []
+    for number in range(len(delays)):
+        worker.started_at = 100.0 * number
+        ended_at = worker.started_at + lived
+        cluster._after_exit(worker, -signal.SIGKILL, ended_at)
+        found.append(worker.start_at - ended_at)
+    assert found == pytest.approx(delays)
+    cluster._wake_reader.close()
+    cluster._wake_writer.close()
 
 
 # ---------------------------------------------------------------- options

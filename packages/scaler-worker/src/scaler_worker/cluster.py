@@ -25,10 +25,12 @@ from scaler_worker.zygote import warm_up
 
 logger = logging.getLogger("scaler.cluster")
 
+PROMPT_STARTS = 2
+"""So many workers in a row that die young are started again at once: they may have been killed from outside."""
 BACKOFF_SECONDS = 0.5
 BACKOFF_LIMIT_SECONDS = 30.0
-STEADY_SECONDS = 60.0
-"""A worker that lived this long starts again at once: whatever broke it, it is not its start."""
+STEADY_SECONDS = 10.0
+"""A worker that lived this long did not die young: its start works, whatever ended it."""
 STOP_MARGIN_SECONDS = 5.0
 """What workers get beyond the grace of their tasks before they are killed."""
 
@@ -41,7 +43,7 @@ class _Worker:
     process_id: int = 0  #: 0 while it does not run
     started_at: float = 0.0
     start_at: float = 0.0  #: when to start it, while it does not run
-    failures: int = 0
+    failures: int = 0  #: how often in a row it has died young
     exit_code: int | None = None  #: set when it has ended for good
 
 
@@ -112,6 +114,8 @@ class Cluster:
         die_with_parent(cluster_id, DRAIN_SIGNAL)
         self._wake_reader.close()
         self._wake_writer.close()
+        if self._parent is not None:
+            os.close(self._parent)
         return self._run_worker(self._config, name)
 
     def _wait(self, now: float) -> None:
@@ -146,10 +150,11 @@ class Cluster:
             worker.exit_code = exit_code
             logger.info("Worker[%s] ended", worker.name)
             return
-        worker.failures = 1 if now - worker.started_at > STEADY_SECONDS else worker.failures + 1
-        delay = min(BACKOFF_SECONDS * 2 ** min(worker.failures - 1, 10), BACKOFF_LIMIT_SECONDS)
+        worker.failures = 0 if now - worker.started_at > STEADY_SECONDS else worker.failures + 1
+        delay = backoff_seconds(worker.failures)
         worker.start_at = now + delay
-        logger.error("Worker[%s] %s; starting it again in %g s", worker.name, describe_exit(exit_code), delay)
+        when = f"in {delay:g} s" if delay else "now"
+        logger.error("Worker[%s] %s; starting it again %s", worker.name, describe_exit(exit_code), when)
 
     def _stop_workers(self, now: float) -> None:
         """The first signal asks, the second does not wait for tasks, and time runs out for those that do not hear."""
@@ -168,6 +173,13 @@ class Cluster:
         for worker in self._workers:
             if worker.process_id:
                 os.kill(worker.process_id, number)
+
+
+def backoff_seconds(failures: int) -> float:
+    """How long to wait before a worker is started again that has died young so often in a row."""
+    if failures <= PROMPT_STARTS:
+        return 0.0
+    return min(BACKOFF_SECONDS * 2.0 ** min(failures - PROMPT_STARTS - 1, 10), BACKOFF_LIMIT_SECONDS)
 
 
 def _parent_descriptor() -> int | None:

@@ -160,7 +160,12 @@ class _Zygote:
             signal.set_wakeup_fd(-1)
             for processor in list(self._processors):
                 self._kill(processor)
+            self._close()
         return EXIT_DONE
+
+    def _close(self) -> None:
+        for end in (self._control, self._wake_reader, self._wake_writer):
+            end.close()
 
     def _serve(self, ready: set[int]) -> bool:
         if self._wake_reader.fileno() in ready:
@@ -200,8 +205,7 @@ class _Zygote:
         # A group of its own: the terminal's Ctrl-C does not reach it, and killing it takes what its task has started.
         os.setpgid(0, 0)
         die_with_parent(zygote_id)
-        for inherited in (self._control, self._wake_reader, self._wake_writer):
-            inherited.close()
+        self._close()
         self._run_processor(channel, slot)
         return EXIT_DONE
 

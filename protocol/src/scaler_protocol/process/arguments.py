@@ -70,7 +70,7 @@ class ArgumentParser(argparse.ArgumentParser):
 def _where_else(section: str) -> str:
     return (
         f"Options may also stand in a TOML file (--config, section [{section}]) and in the environment "
-        f"({environment_prefix(section)}…). The command line counts most, the file least."
+        f"({environment_prefix(section)}...). The command line counts most, the file least."
     )
 
 

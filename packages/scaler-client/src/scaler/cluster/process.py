@@ -150,6 +150,9 @@ class CommandProcess:
         self.join(END_SECONDS)
         self.kill()
         self.join(END_SECONDS)
+        close = getattr(self._process, "close", None)  # what a Popen does by itself
+        if close is not None:
+            close()
 
     def _join_reader(self) -> None:
         if self._reader is not None:

@@ -65,7 +65,7 @@ class ForkedProcess:
     def __init__(self, link: socket.socket, stderr: IO[bytes]) -> None:
         self.stderr: IO[bytes] | None = stderr
         self._link = link
-        _close_with(self, link.close)
+        self._finalizers = [_close_with(self, link.close)]
         self._is_orphaned = False  #: the warm process has died: nothing more comes
         self._lock = threading.Lock()
         self._process_id = 0  #: until it has said who it is
@@ -90,6 +90,17 @@ class ForkedProcess:
                 raise subprocess.TimeoutExpired(f"process {self._process_id}", timeout or 0.0)
             self._look(left)
         return exit_code
+
+    def close(self) -> None:
+        """When it has ended, and nobody waits for it."""
+        if self._exit_code is None:
+            self._exit_code = UNKNOWN_EXIT_CODE
+        self._link.close()
+        for finalizer in self._finalizers:
+            finalizer.detach()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def terminate(self) -> None:
         self._send("SIGTERM")
@@ -129,7 +140,7 @@ class ForkedProcess:
             text, descriptors = b"", []
         if descriptors:
             self._process_id, (self._descriptor,) = int(text), descriptors
-            _close_with(self, os.close, self._descriptor)
+            self._finalizers.append(_close_with(self, os.close, self._descriptor))
         elif text:
             self._exit_code = int(text)
         elif self._process_id:
@@ -138,7 +149,11 @@ class ForkedProcess:
             self._exit_code = UNKNOWN_EXIT_CODE  # it was never forked
 
 
-def _close_with(owner: ForkedProcess, close: Callable[..., object], *arguments: object) -> None:
+def _close_with(
+    owner: ForkedProcess, close: Callable[..., object], *arguments: object
+) -> weakref.finalize[..., ForkedProcess]:
     """When the owner is collected, and not when the program ends. `weakref.finalize` would do that in an exit hook of
     its own, which runs before the hook that shuts clusters down: that one still needs what was closed."""
-    weakref.finalize(owner, close, *arguments).atexit = False
+    finalizer = weakref.finalize(owner, close, *arguments)
+    finalizer.atexit = False
+    return finalizer

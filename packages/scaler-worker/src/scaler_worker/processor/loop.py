@@ -128,7 +128,10 @@ class ProcessorLoop:
     def _receive(self) -> bytes:
         if not self._running:
             self._tidy_up()
-        data = self._end.recv(channel.RECEIVE_BYTES)
+        try:
+            data = self._end.recv(channel.RECEIVE_BYTES)
+        except ConnectionError:
+            data = b""  # the agent was killed before it had read all that we wrote
         if not data:
             os._exit(0)  # the agent wants us gone, or is gone itself: nobody is left to be told anything
         return data
