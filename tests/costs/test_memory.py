@@ -22,7 +22,7 @@ class Link:
     def wait_for_prints(self) -> None:
         pass
 
-    def fetch_one(self, outcomes: Outcomes) -> Any:
+    def fetch_one(self, outcomes: Outcomes, end_at: float) -> Any:
         return outcomes.payload
 
 

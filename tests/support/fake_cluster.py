@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol import codes, columns, values
+from scaler_protocol.addresses import AddressError
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, result_object_id
 from scaler_protocol.messages import (
@@ -38,7 +39,7 @@ from scaler_protocol.messages import (
     Timers,
     Value,
 )
-from scaler_protocol.session import Received, SessionServer, WelcomeFields
+from scaler_protocol.session import Opened, Received, SessionServer, WelcomeFields
 from scaler_protocol.transport import RouterEndpoint
 
 
@@ -105,17 +106,24 @@ class FakeCluster:
                 welcome=lambda hello: self._welcome,
             ),
         )
-        self._storage = RouterEndpoint(
-            "tcp://127.0.0.1:0",
-            SessionServer(
-                server_id=new_peer_id(), role_name="storage", allowed_roles=(codes.ROLE_CLIENT,), timers=timers
-            ),
-        )
+        self._timers = timers
+        self._storage = self._new_storage("tcp://127.0.0.1:0")
+        #: clients with a session, and names that nothing more is stored for
+        self._clients: set[PeerId] = set()
+        self._gone: set[PeerId] = set()
         self._welcome = WelcomeFields(storage_address=self._storage.address, is_protected=is_protected)
         self.address = self._scheduler.address
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="fake-cluster", daemon=True)
         self._thread.start()
+
+    def _new_storage(self, address: str) -> RouterEndpoint:
+        return RouterEndpoint(
+            address,
+            SessionServer(
+                server_id=new_peer_id(), role_name="storage", allowed_roles=(codes.ROLE_CLIENT,), timers=self._timers
+            ),
+        )
 
     # ------------------------------------------------------------ for tests
 
@@ -130,6 +138,48 @@ class FakeCluster:
         self._orders.append(run)
         self._wake_sender.send(b"!")
         assert done.wait(10), "the fake cluster is stuck"
+
+    def release_owners(self) -> None:
+        """As when leases have expired: all that clients own is gone, and they hear of it when they next put something.
+        (OWN-4)"""
+
+        def order() -> None:
+            self._gone |= self._clients
+            self.objects.clear()
+            self._owners.clear()
+
+        self.do(order)
+
+    def lose_clients(self) -> None:
+        """The other half of it: their sessions are over, and their tasks are canceled."""
+
+        def order() -> None:
+            self._held.clear()
+            for peer_id in self._clients:
+                self._scheduler.disconnect(peer_id, codes.LEASE_EXPIRED, "silent for too long")
+            self._clients.clear()
+
+        self.do(order)
+
+    def restart_storage(self) -> None:
+        def order() -> None:
+            address = self._storage.address
+            self._storage.close()
+            self.objects.clear()
+            self._owners.clear()
+            end_at = time.monotonic() + 5
+            while True:
+                try:
+                    self._storage = self._new_storage(address)
+                    break
+                except AddressError:  # zmq gives an address back a moment after the socket was closed
+                    assert time.monotonic() < end_at, f"{address} stays taken"
+                    time.sleep(0.01)
+
+        self.do(order)
+
+    def owners_of(self, object_id: ObjectId) -> set[PeerId]:
+        return self._owners.get(object_id, set())
 
     def hold(self) -> None:
         self.is_holding = True
@@ -166,7 +216,6 @@ class FakeCluster:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        endpoints = ((self._scheduler, self._on_scheduler), (self._storage, self._on_storage))
         is_busy = True
         while not self._stop:
             if not is_busy:
@@ -176,11 +225,13 @@ class FakeCluster:
             is_busy = False
             while self._orders:
                 self._orders.pop(0)()
-            for endpoint, handler in endpoints:
+            for endpoint, handler in ((self._scheduler, self._on_scheduler), (self._storage, self._on_storage)):
                 now = time.monotonic()
                 for event in endpoint.poll(now):
                     if type(event) is Received:
                         handler(event.peer_id, event.message)
+                    elif type(event) is Opened and endpoint is self._scheduler:
+                        self._clients.add(event.peer_id)
                 is_busy |= endpoint.settle(now)
         self._scheduler.close()
         self._storage.close()
@@ -222,7 +273,7 @@ class FakeCluster:
     def _run_tasks(self, peer_id: PeerId, submit: Submit, tasks: list[Task]) -> None:
         ids, statuses, kinds, datas = [], [], [], []
         for task in tasks:
-            status, kind, data = self._run_task(submit, task)
+            status, kind, data = self._run_task(peer_id, submit, task)
             if task.is_unwanted and status == codes.STATUS_SUCCESS:
                 continue
             ids.append(task.task_id)
@@ -244,7 +295,7 @@ class FakeCluster:
             )
             self._scheduler.send(peer_id, results)
 
-    def _run_task(self, submit: Submit, task: Task) -> tuple[int, int, bytes]:
+    def _run_task(self, peer_id: PeerId, submit: Submit, task: Task) -> tuple[int, int, bytes]:
         try:
             value = self._call(submit, task)
             if submit.header.serializer:
@@ -262,6 +313,7 @@ class FakeCluster:
             return codes.STATUS_SUCCESS, codes.KIND_INLINE, data
         object_id = result_object_id(task.task_id, 1)
         self.objects[object_id] = bytearray(data)
+        self._owners[object_id] = {peer_id}
         return codes.STATUS_SUCCESS, codes.KIND_OBJECT, object_id
 
     def _object(self, object_id: ObjectId) -> bytes:
@@ -306,7 +358,9 @@ class FakeCluster:
 
     def _on_storage(self, peer_id: PeerId, message: Message) -> None:
         reply: Message | None = None
-        if isinstance(message, Put):
+        if isinstance(message, (Put, Duplicate)) and message.owner in self._gone:
+            reply = ObjectReply(message.request_id, codes.OWNER_GONE, f"client {message.owner.hex()} has left")
+        elif isinstance(message, Put):
             data = self.objects.setdefault(message.object_id, bytearray(message.total_bytes))
             data[message.offset : message.offset + len(message.payload)] = message.payload
             self._owners.setdefault(message.object_id, set()).add(message.owner)

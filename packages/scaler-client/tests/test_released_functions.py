@@ -76,8 +76,8 @@ def test_functions_that_are_used_once_do_not_pile_up(client: Client, cluster: Fa
     most = REMEMBERED_FUNCTIONS + RECENT_FUNCTIONS if make is partials else MOST_FUNCTIONS
     eventually(lambda: len(cluster.objects) <= most, "the objects are released")
     storage = client._ready().connection.storage
-    assert len(storage._held) <= most and storage._kept_bytes <= REMEMBERED_BYTES + RECENT_BYTES
-    eventually(lambda: len(storage._held) == len(cluster.objects), "both know the same objects")
+    assert len(storage.holdings.all()) <= most and storage.holdings.kept_bytes <= REMEMBERED_BYTES + RECENT_BYTES
+    eventually(lambda: len(storage.holdings.all()) == len(cluster.objects), "both know the same objects")
 
 
 def test_a_function_stays_while_a_task_needs_it(client: Client, cluster: FakeCluster) -> None:

@@ -42,10 +42,11 @@ class ObjectClient:
         role: int,
         software_name: str,
         timeout_seconds: float = 60.0,
-        on_restart: Callable[[], None] = lambda: None,
+        on_restart: Callable[[], None] | None = None,
     ) -> None:
         """`on_restart` is called when another storage answers than before: what was put is not there. It is called by
-        whoever drives the connection, must not block, and must not use this object itself."""
+        the thread that drives the connection, must not block, and must not use this object itself. With it, a lost
+        session is followed by another also while nothing is asked."""
         parse_address(address)
         self.address = address
         self._role = role

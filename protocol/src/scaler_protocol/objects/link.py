@@ -59,7 +59,7 @@ _Wish = Operation | _Abandoned | _Closed
 
 class Link:
     def __init__(
-        self, address: str, role: int, software_name: str, timeout_seconds: float, on_restart: Callable[[], None]
+        self, address: str, role: int, software_name: str, timeout_seconds: float, on_restart: Callable[[], None] | None
     ) -> None:
         check_resolvable(address)
         self._address = address
@@ -282,13 +282,13 @@ class Link:
         elif isinstance(event, Opened):
             self._requests.opened(now)
             self._share(event.welcome)
-            if self._server_id not in (None, event.peer_id):
+            if self._server_id not in (None, event.peer_id) and self._on_restart is not None:
                 self._on_restart()
             self._server_id = event.peer_id
         elif isinstance(event, Lost):
             self._share(None)
             self._requests.lost(event.text or "the object storage said goodbye", now, event.silent_seconds)
-            if self._requests.operations:
+            if self._requests.operations or (self._on_restart is not None and self._server_id is not None):
                 endpoint.redial()
         elif isinstance(event, Rejected):
             text = f"the object storage at {self._address} refuses: {event.text}"

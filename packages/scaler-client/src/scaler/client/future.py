@@ -31,6 +31,11 @@ _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
 
 
+class NotMadeAgain(concurrent.futures.TimeoutError):
+    """The value was lost with the storage, or with the session of this client. Its task runs again, and has not ended
+    in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
     """What running a task took. All zero for what did not run, such as a data node of a graph."""
@@ -82,7 +87,7 @@ class Source(Protocol):
 
     def wait_for_prints(self) -> None: ...
 
-    def fetch_one(self, outcomes: Outcomes) -> Buffer: ...
+    def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer: ...
 
     def unneeded(self, objects: tuple[ObjectId, ...]) -> None: ...
 
@@ -178,8 +183,9 @@ class ScalerFuture(concurrent.futures.Future[Any]):
     # ------------------------------------------------------------ what the program asks
 
     def result(self, timeout: float | None = None) -> Any:
+        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
         self._wait(timeout)
-        self._decode()
+        self._decode(end_at)
         if self._exception is None:
             return self._result
         try:
@@ -189,9 +195,12 @@ class ScalerFuture(concurrent.futures.Future[Any]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, or what keeps its value from being read."""
+        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
         self._wait(timeout)
         try:
-            self._decode()
+            self._decode(end_at)
+        except NotMadeAgain:
+            raise
         except Exception as error:  # noqa: BLE001 of the storage, which may be there again when this is asked next
             return error
         return self._exception
@@ -386,12 +395,18 @@ class ScalerFuture(concurrent.futures.Future[Any]):
                     return
                 condition.wait(None if remaining == math.inf else remaining)
 
+    def outcomes(self, end_at: float) -> Outcomes:
+        """How the task ended, as it came. Waits, as `result` does; not for futures whose result is read."""
+        self._wait(None if end_at == math.inf else max(0.0, end_at - time.monotonic()))
+        assert self._outcomes is not None
+        return self._outcomes
+
     def _decoding(self) -> threading.Lock:
         with _guard:
             self._decode_lock = self._decode_lock or threading.Lock()
             return self._decode_lock
 
-    def _decode(self) -> None:
+    def _decode(self, end_at: float) -> None:
         """Turn the bytes into the value or exception, once. Kept is what the task raised and what unpickling raised. An
         interrupt, or a storage that cannot be reached, is told to this caller alone: the next one tries again."""
         if self._outcomes is None:
@@ -407,7 +422,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
                 exception = errors.exception_of(errors.task_error_of(outcomes))
                 self._watched().failure = outcomes
             else:
-                data = self._connection.fetch_one(outcomes)
+                data = self._connection.fetch_one(outcomes, end_at)
                 try:
                     result = self._deserialize(data)
                 except Exception as error:  # noqa: BLE001 whatever unpickling raises

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
-from scaler.client.core import events
+from scaler.client.core import events, losses
 from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
 from scaler.client.core.batching import bounds_of
 from scaler.client.core.canceling import Cancels
@@ -76,6 +76,7 @@ class ClientCore:
             events.Named: self._on_named,
             events.Numbered: self._on_numbered,
             events.Unneeded: self._on_unneeded,
+            events.ObjectsLost: self._on_objects_lost,
             events.Flush: self._on_flush,
             events.Ticked: self._on_ticked,
             Opened: self._on_opened,
@@ -145,10 +146,7 @@ class ClientCore:
         for object_id, graph in broken._graph_results.items():
             if graph.graph_id in graphs:
                 self._graph_results[object_id] = graphs[graph.graph_id]
-        for call in self._table.calls_in_order():
-            self._outbox.add(call)
-        for graph in graphs.values():
-            self._outbox.add_graph(graph)
+        self._outbox.refill(self._table)
         if self._table.pending:
             self._give_up_at = now + self._timeout_seconds
         return self._complete_all(list(broken._cancels.waiting), codes.STATUS_CANCELED)
@@ -238,6 +236,17 @@ class ClientCore:
             (free if graph is None else graph.unneeded).append(object_id)
         return [Release(tuple(free))] if free else []
 
+    def _on_objects_lost(self, event: events.ObjectsLost, now: float) -> list[Action]:
+        """What needs them would only wait at a worker, in vain. (WRK-3)"""
+        calls, graphs = losses.doomed(self._table, event)
+        sent = [task_id for task_id in calls if self._table.pending[task_id].state is State.SENT]
+        if sent:
+            self._cancels.ask((), columns.join_ids(sent), 0.0, now)
+        actions = self._complete_all(calls, codes.STATUS_FAILED, losses.ERROR)
+        for graph in graphs:
+            self._fail_graph(graph, losses.OUTCOMES, actions)
+        return actions
+
     def _on_flush(self, event: events.Flush, now: float) -> list[Action]:
         if not self._is_open:
             return []
@@ -252,10 +261,7 @@ class ClientCore:
     def _refuse_unsendable(self) -> list[Action]:
         """Of one task alone there is more than a message may have: an earlier scheduler took it, this one cannot."""
         entries, self._outbox.unsendable = self._outbox.unsendable, []
-        told = "the task has more arguments than a message to this scheduler may carry: pass them in a few lists"
-        error = TaskError(code=codes.TOO_LARGE, type_name="refused", message=told)
-        ids = [entry.submission.ids[0] for entry in entries]
-        return self._complete_all(ids, codes.STATUS_REFUSED, error)
+        return self._complete_all([one.submission.ids[0] for one in entries], codes.STATUS_REFUSED, losses.TOO_LARGE)
 
     def _on_named(self, event: events.Named, now: float) -> list[Action]:
         self._names.add(event.function_id, event.name)
@@ -293,15 +299,7 @@ class ClientCore:
         remaining_seconds = self._timeout_seconds - event.silent_seconds
         if remaining_seconds <= 0:  # the session layer has waited for all that time
             return actions + self._give_up(event.text or "the scheduler has been silent for too long")
-        self._outbox.clear()
-        for entry in self._table.calls_in_order():
-            entry.state = after(entry.state, Move.LOSE_SESSION)
-            self._outbox.add(entry)
-        for graph in self._table.graphs.values():
-            graph.sent_count = 0
-            for entry in graph.entries:
-                entry.state = after(entry.state, Move.LOSE_SESSION)
-            self._outbox.add_graph(graph)
+        self._outbox.refill(self._table)
         if self._table.pending:
             self._give_up_at = now + remaining_seconds
         return actions
@@ -429,7 +427,8 @@ class ClientCore:
         if entry.graph is not None and entry.graph.failure is not None and outcomes.statuses == _REFUSED:
             # The scheduler tells what befell another task; the graph has heard it from that one itself.
             outcomes = entry.graph.failure._replace(ids=outcomes.ids)
-        actions.append(Complete(submission.collector, outcomes))
+        is_stored = outcomes.kinds and entry.graph is None and codes.KIND_OBJECT in outcomes.kinds
+        actions.append(Complete(submission.collector, outcomes, submission if is_stored else None))
         if entry.unfinished_count == 0:
             entry.state = after(entry.state, Move.END)
             if submission.objects:

@@ -88,6 +88,15 @@ class Unneeded:
     ids: tuple[ObjectId, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectsLost:
+    """Arguments that we have stored are there no more, and cannot be stored again. Tasks that need them end."""
+
+    ids: tuple[ObjectId, ...]
+    #: with our session: then all tasks begin anew. Else those that are at work have their arguments already.
+    is_session_lost: bool = False
+
+
 class Flush(NamedTuple):
     """Send what has piled up, as far as the window has room beside what is not acknowledged yet. (CLI-16)"""
 
@@ -100,7 +109,7 @@ class Ticked(NamedTuple):
 
 
 Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
-ProgramEvent = Wish | Numbered | Flush | Ticked
+ProgramEvent = Wish | ObjectsLost | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
 

@@ -61,6 +61,18 @@ class Outbox:
         self._graphs.clear()
         self._forget_last()
 
+    def refill(self, table: Table) -> None:
+        """The session is lost: all that is pending is to be sent again."""
+        self.clear()
+        for entry in table.calls_in_order():
+            entry.state = after(entry.state, Move.LOSE_SESSION)
+            self.add(entry)
+        for graph in table.graphs.values():
+            graph.sent_count = 0
+            for entry in graph.entries:
+                entry.state = after(entry.state, Move.LOSE_SESSION)
+            self.add_graph(graph)
+
     def _forget_last(self) -> None:
         self._last_header = None
         self._last_group = deque()  # not to keep what has been sent

@@ -47,19 +47,24 @@ def cut(
     )
 
 
-def result_objects(outcomes: Outcomes) -> tuple[ObjectId, ...]:
-    """Where the values of successful tasks lie that are too large to ride along."""
+def stored_results(outcomes: Outcomes) -> list[tuple[TaskId, ObjectId]]:
+    """The successful tasks whose values are too large to ride along, and where these lie."""
     if not outcomes.kinds:
-        return ()
-    found: list[ObjectId] = []
+        return []
+    found: list[tuple[TaskId, ObjectId]] = []
     offset = 0
-    for status, kind, size in zip(
-        outcomes.statuses or bytes(len(outcomes.ids)), outcomes.kinds, outcomes.sizes, strict=True
+    for task_id, status, kind, size in zip(
+        outcomes.ids, outcomes.statuses or bytes(len(outcomes.ids)), outcomes.kinds, outcomes.sizes, strict=True
     ):
         if kind == codes.KIND_OBJECT and status == codes.STATUS_SUCCESS:
-            found.append(ObjectId(bytes(outcomes.payload[offset : offset + size])))
+            found.append((task_id, ObjectId(bytes(outcomes.payload[offset : offset + size]))))
         offset += size
-    return tuple(found)
+    return found
+
+
+def result_objects(outcomes: Outcomes) -> tuple[ObjectId, ...]:
+    """Where the values of successful tasks lie that are too large to ride along."""
+    return tuple([object_id for _, object_id in stored_results(outcomes)]) if outcomes.kinds else ()
 
 
 class Collector(Protocol):

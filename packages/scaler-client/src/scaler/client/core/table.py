@@ -29,10 +29,10 @@ class Table:
 
     def split(self, entry: Entry, parts: Iterable[Submission]) -> list[Entry]:
         """Entries of the same unfinished tasks, in its place, each to be sent by itself."""
-        entry.state = after(entry.state, Move.END)
         pieces = [Entry(part, State.QUEUED, len(part.ids)) for part in parts]
-        for piece in pieces:
-            self.add(piece)  # in its place: the order of the table is that of the first submission
+        places = {task_id: piece for piece in pieces for task_id in piece.submission.ids}
+        self.pending.update(places)  # all in one step of the interpreter, and in the order they had
+        entry.state = after(entry.state, Move.END)
         return pieces
 
     def take(self, ids: Sequence[TaskId]) -> list[Entry | None]:

@@ -14,33 +14,35 @@ ends are kept in `_ends` for the IO thread, because what wakes the program's wai
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from scaler.client import errors
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
-from scaler.client.core.records import Collector, Entry, Outcomes, result_objects
+from scaler.client.core.records import Collector, Entry, Outcomes, stored_results
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
 from scaler.client.io.ends import TELL_SECONDS, Ends
+from scaler.client.io.hello import hello_of
 from scaler.client.io.life import Life, Move, after
 from scaler.client.io.printing import Printing
 from scaler.client.io.users import Users
 from scaler.client.objects.garbage import Garbage
+from scaler.client.objects.remaking import Remaking
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
-from scaler_protocol.messages import NO_TASK, Buffer, Hello, Submit, Timers, Welcome
+from scaler_protocol.messages import NO_TASK, Buffer, Submit, Welcome
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
-from scaler_protocol.software import this_software
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 from scaler_protocol.waits import Event
 
@@ -88,7 +90,9 @@ class Connection:
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self.garbage = Garbage()
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage)
-        self._hello = _hello(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
+        self._storage.on_lost = self._note_lost
+        self._remaking = Remaking(self)
+        self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
         self._dialer = self._new_dialer()
         self.driver = BlockingDriver(DealerEndpoint(address, self._dialer), self)
         #: guards all that turns touch; held while this process forks
@@ -208,10 +212,11 @@ class Connection:
                 + [one.collector for one in posted if one.owner is owner]
             )
 
-    def fetch_one(self, outcomes: Outcomes) -> Buffer:
-        """The bytes of a value that a task returned, from the storage if that is where they are."""
+    def fetch_one(self, outcomes: Outcomes, end_at: float = math.inf) -> Buffer:
+        """The bytes of a value that a task returned, from the storage if that is where they are. What is lost there is
+        made again, which is waited for until `end_at`."""
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
-            return self._storage.get(ObjectId(bytes(outcomes.payload)))
+            return self._remaking.fetch(ObjectId(bytes(outcomes.payload)), end_at)
         return outcomes.payload
 
     def unneeded(self, objects: tuple[ObjectId, ...]) -> None:
@@ -360,7 +365,7 @@ class Connection:
 
     def _do_complete(self, action: actions.Complete) -> None:
         if action.outcomes.kinds:
-            self._storage.hold(result_objects(action.outcomes))
+            self._storage.hold(stored_results(action.outcomes), action.submission)
         collector = action.collector
         if not self.driver.is_guest:
             collector.complete(action.outcomes)
@@ -396,6 +401,9 @@ class Connection:
 
     def _new_dialer(self) -> SessionDialer:
         return SessionDialer(hello=self._hello, server_name=f"scheduler at {self.address}", is_paced=True)
+
+    def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
+        self.post(events.ObjectsLost(tuple(ids), is_session_lost), is_batch=True)
 
     def _retire_later(self) -> None:
         self._may_retire = True
@@ -478,16 +486,3 @@ _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.AnswerShutdown: Connection._do_answer_shutdown,
     actions.Explained: Connection._do_explained,
 }
-
-
-def _hello(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> Hello:
-    return Hello(
-        version_min=codes.PROTOCOL_VERSION_MIN,
-        version_max=codes.PROTOCOL_VERSION_MAX,
-        role=codes.ROLE_CLIENT,
-        peer_id=peer_id,
-        # A lease has room for three heartbeats: slower ones would make it longer than the program wants to wait.
-        timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
-        software=this_software("scaler-client"),
-        parent_task=parent_task,
-    )

@@ -30,8 +30,8 @@ class Ends:
 
     def tell(self) -> None:
         while self._waiting:
-            collector, outcomes = self._waiting.popleft()
-            collector.complete(outcomes)
+            end = self._waiting.popleft()
+            end.collector.complete(end.outcomes)
 
     def ids(self) -> set[TaskId]:
         return {task_id for end in tuple(self._waiting) for task_id in end.outcomes.ids}

@@ -10,19 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from scaler.client.core.records import Submission
 from scaler.client.io.background import Background
 from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
+from scaler.client.objects.holdings import Holdings, Keepsake
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
-from scaler_protocol import codes, values
-from scaler_protocol.errors import ObjectNotFound, StorageError
-from scaler_protocol.ids import ObjectId, PeerId, new_object_id
+from scaler_protocol import codes
+from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageUnavailable
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient, PendingPut
 
-KEPT_BYTES = 256 * 1024 * 1024
-"""How many bytes of stored objects are kept here as well, for a storage that has lost them. Only what cannot change
-meanwhile is kept: not the memory of the program's arrays."""
+AT_ONCE = 64
+"""So many objects are taken over or stored again at a time, before the answers are waited for."""
 
 RELEASE_SECONDS = 0.02
 """What is released within so short a time is released together."""
@@ -35,8 +36,13 @@ _log = logging.getLogger("scaler")
 class StartedPut:
     """An object on its way to the storage."""
 
-    def __init__(self, object_id: ObjectId, pending: PendingPut) -> None:
+    def __init__(
+        self, storage: Storage, object_id: ObjectId, owner: PeerId, pieces: Sequence[Buffer], pending: PendingPut
+    ) -> None:
         self.object_id = object_id
+        self.owner = owner
+        self.pieces = pieces
+        self._storage = storage
         self._pending = pending
 
     @property
@@ -45,7 +51,7 @@ class StartedPut:
 
     def finish(self) -> None:
         """Until it is there; raises what went wrong. Until then its bytes must not change."""
-        _translated(self._pending.finish)
+        self._storage.finish_put(self, self._pending)
 
 
 class Storage:
@@ -53,6 +59,11 @@ class Storage:
 
     def __init__(self, owner: PeerId, timeout_seconds: float, fixed_address: str | None, garbage: Garbage) -> None:
         self._owner = owner
+        #: the last name of ours that the scheduler has welcomed
+        self._welcomed_owner: PeerId | None = None
+        self._owner_changed = threading.Condition()
+        #: told of objects that are lost, and whether with our session; in a thread of ours
+        self.on_lost: Callable[[Sequence[ObjectId], bool], None] = lambda ids, is_session_lost: None
         self._timeout_seconds = timeout_seconds
         self._fixed_address = fixed_address
         self._address = fixed_address or ""
@@ -61,10 +72,8 @@ class Storage:
         self._is_closed = False
         self._background = Background("scaler-storage")
         #: what is stored by content: functions and serializers
-        self.functions = StoredFunctions(self._put, garbage)
-        #: all that the cluster keeps in our name, with its bytes as far as they are kept here
-        self._held: dict[ObjectId, Sequence[Buffer] | None] = {}
-        self._kept_bytes = 0
+        self.functions = StoredFunctions(partial(self._put, is_essential=True), garbage)
+        self.holdings = Holdings()
         #: to be released; when there is any, a job for that is waiting
         self._unneeded: list[ObjectId] = []
         #: names under which we may still own what we hold
@@ -91,8 +100,11 @@ class Storage:
 
     def start_put(self, pieces: Sequence[Buffer]) -> StartedPut:
         """The same, without waiting until it is there."""
-        object_id = new_object_id()
-        return StartedPut(object_id, self._start_put(object_id, pieces))
+        return self._start_put(new_object_id(), pieces)
+
+    def is_lost(self, object_id: Buffer) -> bool:
+        """It was stored in our name, and is there no more."""
+        return self.holdings.is_lost(ObjectId(bytes(object_id)))
 
     def get(self, object_id: ObjectId) -> Buffer:
         return _translated(lambda: self._connected().get(object_id))
@@ -101,8 +113,7 @@ class Storage:
         """Never waits. An object that cannot be released now goes when this client leaves."""
         with self.functions.lock:
             batch = self.functions.unwanted(ids)
-            for object_id in batch:
-                self._kept_bytes -= values.size_of(self._held.pop(object_id, None) or ())
+            self.holdings.remove(batch)
         with self._lock:
             is_scheduled = bool(self._unneeded)
             self._unneeded += batch
@@ -118,32 +129,39 @@ class Storage:
         with self.functions.lock:
             self._quietly_release(self.functions.unwanted(ids))
 
-    def hold(self, ids: Iterable[ObjectId]) -> None:
+    def hold(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | None) -> None:
         """Results that workers have stored in our name."""
-        self._held.update(dict.fromkeys(ids))
+        self.holdings.add_results(results, submission)
 
     def rename(self, owner: PeerId) -> None:
         """The session is over, and its owner's name with it. (CLI-8)"""
-        self._previous.append(self._owner)
-        self._owner = owner
+        with self._owner_changed:
+            self._previous.append(self._owner)
+            self._owner = owner
 
     def take_over(self, then: Callable[[], None]) -> None:
-        """Own, under the new name, all that we had under earlier ones; then give up those. Never waits. (CLI-11)"""
-        previous, self._previous = self._previous, []
+        """The scheduler has welcomed our name. Own, under it, all that we had under earlier ones; then give up those.
+        Never waits. (CLI-11)"""
+        with self._owner_changed:
+            previous, self._previous = self._previous, []
+            self._welcomed_owner = self._owner
+            self._owner_changed.notify_all()
         if previous:
             self._background.run(partial(self._take_over, previous, self._owner, then))
 
     def _take_over(self, previous: list[PeerId], owner: PeerId, then: Callable[[], None]) -> None:
-        held = list(self._held.items())
-        lost_count = sum(not self._adopt(object_id, owner, pieces) for object_id, pieces in held)
-        if lost_count:
-            _log.debug("%d objects are gone with the session: tasks that need them will fail", lost_count)
+        self._take_over_some(self.holdings.all(), previous, owner)
         then()
+
+    def _take_over_some(
+        self, held: Sequence[tuple[ObjectId, Keepsake]], previous: Sequence[PeerId], owner: PeerId
+    ) -> None:
         try:
+            self._adopt(held, owner, is_session_lost=True)
             for old in previous:
                 self._connected().release(old, [object_id for object_id, _ in held], wait=False)
         except (StorageError, ObjectStorageException) as error:
-            _log.debug("could not release what the old session owned: %s", error)
+            _log.debug("could not take over what the old session owned: %s", error)
 
     def _restore_later(self) -> None:
         self._background.run(self._restore)
@@ -151,42 +169,115 @@ class Storage:
     def _restore(self) -> None:
         """The storage was restarted and has nothing any more. Tasks wait for their functions and arguments for a
         while, so what was kept comes in time. (CLI-13)"""
-        kept = [(object_id, pieces) for object_id, pieces in list(self._held.items()) if pieces is not None]
-        restored_count = sum(self._adopt(object_id, self._owner, pieces) for object_id, pieces in kept)
+        held = self.holdings.all()
+        try:
+            lost_count = self._adopt(held, self._owner, is_session_lost=False)
+        except (StorageError, ObjectStorageException) as error:
+            _log.debug("could not store again what a restarted storage has lost: %s", error)
+            return
+        restored_count = len(held) - lost_count
         _log.warning("the object storage was restarted: %d objects were put there again", restored_count)
 
-    def _adopt(self, object_id: ObjectId, owner: PeerId, pieces: Sequence[Buffer] | None) -> bool:
-        """Own this object too; False when it is gone and we have not kept its bytes."""
-        try:
-            client = self._connected()
+    def _adopt(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId, *, is_session_lost: bool) -> int:
+        """Own these objects too, and store again what is gone; returns how many are lost. Raises when the storage
+        cannot be reached."""
+        lost: list[ObjectId] = []
+        for begin in range(0, len(held), AT_ONCE):
+            lost += self._adopt_some(held[begin : begin + AT_ONCE], owner)
+        lost = self.holdings.lose(lost)
+        if lost:
+            _log.debug("%d objects are gone with the session", len(lost))
+            self.on_lost(lost, is_session_lost)
+        return len(lost)
+
+    def _adopt_some(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId) -> list[ObjectId]:
+        """Side by side. Most of it is still there, so first it is only given another owner."""
+        client = self._connected()
+        started = [(one, kept, client.start_duplicate(one, one, owner)) for one, kept in held]
+        gone = [(one, kept) for one, kept, pending in started if not _is_found(pending)]
+        puts = []
+        for object_id, kept in gone:
+            pieces = kept.bytes_again()
+            puts.append((object_id, None if pieces is None else client.start_put(object_id, owner, pieces)))
+        return [object_id for object_id, pending in puts if pending is None or not _is_found(pending)]
+
+    def look_for(self, ids: Sequence[ObjectId]) -> None:
+        """Afterwards it is known which of these are lost; what was kept of them is there."""
+        wanted = frozenset(ids)
+        held = [(object_id, kept) for object_id, kept in self.holdings.all() if object_id in wanted]
+        _translated(lambda: self._adopt(held, self._owner, is_session_lost=False))
+
+    def put_again(self, arguments: dict[ObjectId, Keepsake]) -> None:
+        """What a finished call took, which is to be made again. MissingObjects if some of it is not kept."""
+        every = [(object_id, kept.bytes_again()) for object_id, kept in arguments.items()]
+        for object_id, pieces in every:
             if pieces is None:
-                client.duplicate(object_id, object_id, owner)
-            else:
-                client.put(object_id, owner, pieces)
-        except (StorageError, ObjectStorageException):
-            return False
-        return True
+                raise MissingObjects(
+                    f"a result is no longer in the object storage, and neither is argument {object_id.hex()} of its "
+                    "task: the memory of arrays is not kept for that"
+                )
+        for started in [self._start_put(object_id, pieces) for object_id, pieces in every if pieces is not None]:
+            started.finish()
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
             client, self._client = self._client, None
+        with self._owner_changed:
+            self._owner_changed.notify_all()
         if client is not None:
             client.close()
 
-    def _put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> None:
-        pending = self._start_put(object_id, pieces)
-        _translated(pending.finish)
+    def _put(self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False) -> None:
+        self._start_put(object_id, pieces, is_essential=is_essential).finish()
 
-    def _start_put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> PendingPut:
+    def _start_put(self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False) -> StartedPut:
+        owner = self._owner
+        client = _translated(self._connected)
         # Held before it is there: a session that is lost in the middle moves it too.
-        size = values.size_of(pieces)
-        if size + self._kept_bytes <= KEPT_BYTES and all(map(_is_constant, pieces)):
-            self._held[object_id] = pieces
-            self._kept_bytes += size
-        else:
-            self._held[object_id] = None
-        return _translated(lambda: self._connected().start_put(object_id, self._owner, pieces))
+        self.holdings.add(object_id, pieces, is_essential=is_essential)
+        try:
+            try:
+                pending = client.start_put(object_id, owner, pieces)
+            except OwnerGone as gone:
+                owner = self._next_owner(owner, gone)
+                pending = client.start_put(object_id, owner, pieces)
+        except BaseException as error:
+            self.holdings.remove((object_id,))
+            if isinstance(error, StorageError):
+                raise ObjectStorageException(str(error)) from error
+            raise
+        return StartedPut(self, object_id, owner, pieces, pending)
+
+    def finish_put(self, put: StartedPut, pending: PendingPut) -> None:
+        owner = put.owner
+        try:
+            try:
+                pending.finish()
+            except OwnerGone as gone:
+                owner = self._next_owner(owner, gone)
+                self._connected().put(put.object_id, owner, put.pieces)
+        except StorageError as error:
+            self.holdings.remove((put.object_id,))
+            raise ObjectStorageException(str(error)) from error
+        self.holdings.stored(put.object_id, pending.file)
+        if owner != self._owner:  # it has come under a name that was given up meanwhile, too late to be taken over
+            self._background.run(partial(self._move, put.object_id, owner))
+
+    def _move(self, object_id: ObjectId, old: PeerId) -> None:
+        kept = [(one, keepsake) for one, keepsake in self.holdings.all() if one == object_id]
+        self._take_over_some(kept, [old], self._owner)
+
+    def _next_owner(self, gone_owner: PeerId, error: OwnerGone) -> PeerId:
+        """Our name after this one, with which the cluster is done: this process was stopped, or cut off, for longer
+        than its lease, and may not have learned of it yet. Waits until the scheduler has welcomed the next. (CLI-8)"""
+        with self._owner_changed:
+            is_there = self._owner_changed.wait_for(
+                lambda: self._is_closed or self._welcomed_owner not in (None, gone_owner), self._timeout_seconds
+            )
+            if self._is_closed or not is_there or self._welcomed_owner is None:
+                raise error
+            return self._welcomed_owner
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
         try:
@@ -224,9 +315,15 @@ def _translated(call: Callable[[], _Result]) -> _Result:
         raise ObjectStorageException(str(error)) from error
 
 
-def _is_constant(piece: Buffer) -> bool:
-    """Bytes, or a view of some, as which large ones travel."""
-    return type(piece) is bytes or (type(piece) is memoryview and type(piece.obj) is bytes)
+def _is_found(pending: PendingPut) -> bool:
+    """Done; False when there is no such object, or no room. Raises when the storage cannot be reached."""
+    try:
+        pending.finish()
+    except (StorageUnavailable, OwnerGone):  # the name was given up as well: the next take-over will have it
+        raise
+    except StorageError:
+        return False
+    return True
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

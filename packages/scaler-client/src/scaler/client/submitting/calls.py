@@ -355,6 +355,11 @@ class Calls:
         stored = handle.stored
         if stored is None or handle.owner is not self.owner:
             raise MissingObjects(f"{reference!r} cannot be used here: {handle.fate or FOREIGN}")
+        if self.connection.storage.is_lost(stored.object_id):
+            raise MissingObjects(
+                f"{reference!r} is no longer in the object storage, which was restarted or has taken this client for "
+                "lost, and its bytes were not kept here: send it again"
+            )
         part = Part.of_id(stored.object_id, codes.KIND_OBJECT)
         return part._replace(has_code=stored.has_code, kept=(stored,))
 

@@ -135,6 +135,9 @@ class Deferred:
             self._end(outcomes._replace(ids=(self._task_id,), profiles=b""))
             return
         kind = outcomes.kinds[0] if outcomes.kinds else codes.KIND_INLINE
+        if kind == codes.KIND_OBJECT and self._calls.connection.storage.is_lost(outcomes.payload):
+            self._read_later(position, future)  # which has it made again
+            return
         self._came(position, Part((outcomes.payload,), len(outcomes.payload), kind))
 
     def _read_later(self, position: int, future: concurrent.futures.Future[Any]) -> None:
@@ -145,7 +148,7 @@ class Deferred:
             self._end(outcome_of(self._task_id, codes.STATUS_CANCELED))
             return
         try:
-            part = self._calls.value_part(future.result(0))
+            part = self._calls.value_part(future.result())
         # Its own exception, or that its value cannot be fetched, read or serialized: all end this call.
         except BaseException as error:  # noqa: BLE001
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))

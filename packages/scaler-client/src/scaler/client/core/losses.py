@@ -1,0 +1,59 @@
+"""Tasks that cannot run any more: objects among their arguments are lost, or no message can carry these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scaler.client.core.events import ObjectsLost
+from scaler.client.core.records import Graph, Outcomes, Submission
+from scaler.client.core.states import State
+from scaler.client.core.table import Table
+from scaler_protocol import codes, columns
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import Submit, TaskError
+
+ERROR = TaskError(
+    code=codes.NO_SUCH_OBJECT,
+    message="an argument is no longer in the object storage, and its bytes were not kept here: send it again",
+)
+TOO_LARGE = TaskError(
+    code=codes.TOO_LARGE,
+    type_name="refused",
+    message="the task has more arguments than a message to this scheduler may carry: pass them in a few lists",
+)
+OUTCOMES = Outcomes((), bytes((codes.STATUS_FAILED,)), bytes((codes.KIND_NONE,)), (0,), error=ERROR)
+"""Of one task."""
+
+
+def doomed(table: Table, event: ObjectsLost) -> tuple[list[TaskId], list[Graph]]:
+    """Calls and graphs. When only the storage has lost them, tasks that were sent may have their arguments already."""
+    lost = frozenset(event.ids)
+    calls = [
+        task_id
+        for task_id, entry in table.pending.items()
+        if entry.graph is None
+        and (event.is_session_lost or entry.state is State.QUEUED)
+        and not lost.isdisjoint(named_objects(entry.submission, entry.submission.part_sizes))
+    ]
+    graphs = [
+        graph
+        for graph in table.graphs.values()
+        if (event.is_session_lost or not graph.sent_count) and _names_any(graph, lost)
+    ]
+    return calls, graphs
+
+
+def _names_any(graph: Graph, lost: frozenset[ObjectId]) -> bool:
+    messages = [batch.message for batch in graph.batches]
+    return any(not lost.isdisjoint(named_objects(one, columns.split_u32(one.part_sizes))) for one in messages)
+
+
+def named_objects(tasks: Submission | Submit, sizes: Sequence[int]) -> Iterator[ObjectId]:
+    """The objects among the arguments of these tasks."""
+    if codes.KIND_OBJECT not in tasks.part_kinds:
+        return
+    offset = 0
+    for kind, size in zip(tasks.part_kinds, sizes, strict=True):
+        if kind == codes.KIND_OBJECT:
+            yield ObjectId(bytes(tasks.payload[offset : offset + size]))
+        offset += size

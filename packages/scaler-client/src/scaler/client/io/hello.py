@@ -1,0 +1,21 @@
+"""What a client says first. (HSK-4)"""
+
+from __future__ import annotations
+
+from scaler_protocol import codes
+from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.messages import Hello, Timers
+from scaler_protocol.software import this_software
+
+
+def hello_of(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, parent_task: TaskId) -> Hello:
+    return Hello(
+        version_min=codes.PROTOCOL_VERSION_MIN,
+        version_max=codes.PROTOCOL_VERSION_MAX,
+        role=codes.ROLE_CLIENT,
+        peer_id=peer_id,
+        # A lease has room for three heartbeats: slower ones would make it longer than the program wants to wait.
+        timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
+        software=this_software("scaler-client"),
+        parent_task=parent_task,
+    )

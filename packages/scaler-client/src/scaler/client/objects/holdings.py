@@ -1,0 +1,210 @@
+"""What the cluster stores in our name, and what is kept here to store or make it again when the cluster has lost it.
+
+Theory of operation. A client that was silent for longer than its lease loses its objects, and so does a storage that is
+restarted. Three kinds of objects come back: what the program gave as `bytes`, of which the client keeps a reference;
+what was shared with a storage on the same host, whose memory file the client keeps open; and results, of which the
+client keeps the call, to be made again (CLI-8). All of this is bounded. The memory of the program's own arrays is not
+kept: it may change. What cannot come back is *lost*, and whoever asks for it is told at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from scaler.client.core.records import Outcomes, Submission
+from scaler_protocol import values
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import Buffer
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""How many bytes of stored objects are kept, all kinds together."""
+KEPT_FILES = 128
+"""A memory file that is kept open costs a descriptor, of which a process may have as few as a thousand."""
+
+
+class File(Protocol):
+    """A memory file that is open as long as it is referred to."""
+
+    size: int
+
+    def content(self) -> Buffer: ...
+
+
+class Keepsake:
+    """What is kept of one object: its bytes, or an open file with them, or the call that made it."""
+
+    __slots__ = ("call", "file", "pieces", "size")
+
+    def __init__(
+        self,
+        size: int = 0,
+        pieces: Sequence[Buffer] | None = None,
+        file: File | None = None,
+        call: FinishedCall | None = None,
+    ) -> None:
+        self.size = size
+        self.pieces = pieces
+        self.file = file
+        self.call = call
+
+    @property
+    def can_return(self) -> bool:
+        return self.pieces is not None or self.file is not None
+
+    def bytes_again(self) -> Sequence[Buffer] | None:
+        """To be stored again. None: that cannot be done."""
+        if self.pieces is not None or self.file is None:
+            return self.pieces
+        return (self.file.content(),)
+
+
+class FinishedCall:
+    """A task whose value is an object that was not fetched yet. It counts as unfinished if that is lost. (CLI-8)"""
+
+    __slots__ = ("again", "arguments", "submission", "task_id")
+
+    def __init__(self, task_id: TaskId, submission: Submission, arguments: dict[ObjectId, Keepsake]) -> None:
+        self.task_id = task_id
+        #: of this task, and perhaps of others
+        self.submission = submission
+        #: the future of its second run
+        self.again: Any = None
+        #: of its stored arguments, as far as they are kept: they were released when it ended
+        self.arguments = arguments
+
+
+class _Nobody:
+    def complete(self, outcomes: Outcomes) -> None:
+        raise AssertionError("a kept submission is sent with another collector")
+
+
+_NOBODY = _Nobody()
+_NOTHING = Keepsake()
+_NO_ARGUMENTS: dict[ObjectId, Keepsake] = {}
+
+
+class Holdings:
+    """Safe in any thread."""
+
+    def __init__(self, kept_bytes: int = KEPT_BYTES, kept_files: int = KEPT_FILES) -> None:
+        self._lock = threading.Lock()
+        self._most_bytes = kept_bytes
+        self._most_files = kept_files
+        #: all that the cluster keeps in our name
+        self._held: dict[ObjectId, Keepsake] = {}
+        #: of these, what is on its way to the storage
+        self._in_progress: set[ObjectId] = set()
+        #: of these, what is neither there any more nor can be stored again
+        self._lost: set[ObjectId] = set()
+        #: of all keepsakes, also those of the arguments of finished calls
+        self._kept_bytes = 0
+        self._file_count = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._kept_bytes
+
+    def add(self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False) -> None:
+        """It is being stored, until `stored`. An object that is there already stays what it was. Functions are kept
+        beyond all bounds: every task of theirs would fail."""
+        size = values.size_of(pieces)
+        is_constant = all(map(_is_constant, pieces))
+        with self._lock:
+            self._lost.discard(object_id)
+            if object_id in self._held:
+                return
+            is_kept = is_constant and (is_essential or self._kept_bytes + size <= self._most_bytes)
+            keepsake = self._held[object_id] = Keepsake(size, pieces=tuple(pieces)) if is_kept else _NOTHING
+            self._in_progress.add(object_id)
+            self._count(keepsake, 1)
+
+    def stored(self, object_id: ObjectId, file: File | None = None) -> None:
+        """The put is answered; perhaps its bytes are in this file."""
+        with self._lock:
+            self._in_progress.discard(object_id)
+            held = self._held.get(object_id)
+            if file is None or held is not _NOTHING or self._file_count >= self._most_files:
+                return
+            if self._kept_bytes + file.size <= self._most_bytes:
+                keepsake = self._held[object_id] = Keepsake(file.size, file=file)
+                self._count(keepsake, 1)
+
+    def add_results(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | None) -> None:
+        """Workers have stored these in our name; the submission is that of their tasks, where it can be sent again."""
+        with self._lock:
+            for task_id, object_id in results:
+                self._lost.discard(object_id)
+                if object_id not in self._held:
+                    keepsake = self._held[object_id] = self._call_kept(task_id, submission)
+                    self._count(keepsake, 1)
+
+    def _call_kept(self, task_id: TaskId, submission: Submission | None) -> Keepsake:
+        if submission is None:
+            return _NOTHING
+        size = len(submission.payload) // len(submission.ids)
+        if self._kept_bytes + size > self._most_bytes:
+            return _NOTHING
+        arguments = {one: self._held.get(one, _NOTHING) for one in submission.objects}
+        # The collector is the future, which is to be dropped by the program and not kept alive by us.
+        submission = submission._replace(collector=_NOBODY)
+        return Keepsake(size, call=FinishedCall(task_id, submission, arguments or _NO_ARGUMENTS))
+
+    def remove(self, ids: Iterable[ObjectId]) -> None:
+        with self._lock:
+            for object_id in ids:
+                self._lost.discard(object_id)
+                self._in_progress.discard(object_id)
+                keepsake = self._held.pop(object_id, None)
+                if keepsake is not None:
+                    self._count(keepsake, -1)
+
+    def all(self) -> list[tuple[ObjectId, Keepsake]]:
+        with self._lock:
+            return list(self._held.items())
+
+    def call_of(self, object_id: ObjectId) -> FinishedCall | None:
+        with self._lock:
+            return self._held.get(object_id, _NOTHING).call
+
+    def lose(self, ids: Iterable[ObjectId]) -> list[ObjectId]:
+        """They are not there any more. Returns those among them that we still hold, and that are not on their way."""
+        with self._lock:
+            lost = [one for one in ids if one in self._held and one not in self._in_progress]
+            self._lost.update(lost)
+            return lost
+
+    def is_there(self, object_id: ObjectId) -> bool:
+        """As far as is known here."""
+        return object_id in self._held and object_id not in self._lost
+
+    def is_lost(self, object_id: ObjectId) -> bool:
+        return object_id in self._lost
+
+    def lost_calls(self) -> list[tuple[ObjectId, FinishedCall]]:
+        """Of the results that are lost, those that can be made again."""
+        with self._lock:
+            found = [(object_id, self._held[object_id].call) for object_id in self._lost]
+        return [(object_id, call) for object_id, call in found if call is not None]
+
+    def check(self) -> None:
+        """Derive again what is counted along the way."""
+        every = list(self._held.values())
+        every += [argument for one in self._held.values() if one.call for argument in one.call.arguments.values()]
+        assert self._kept_bytes == sum(one.size for one in every)
+        assert self._file_count == sum(one.file is not None for one in every)
+        assert self._lost <= self._held.keys() and self._in_progress <= self._held.keys()
+        assert self._lost.isdisjoint(self._in_progress)
+
+    def _count(self, keepsake: Keepsake, by: int) -> None:
+        self._kept_bytes += by * keepsake.size
+        self._file_count += by * (keepsake.file is not None)
+        if keepsake.call is not None:
+            for argument in keepsake.call.arguments.values():
+                self._count(argument, by)
+
+
+def _is_constant(piece: Buffer) -> bool:
+    """Bytes, or a view of some, as which large ones travel."""
+    return type(piece) is bytes or (type(piece) is memoryview and type(piece.obj) is bytes)

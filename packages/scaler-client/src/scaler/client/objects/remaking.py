@@ -1,0 +1,114 @@
+"""Results that are lost before the program has fetched them: their tasks are run again. (CLI-8)
+
+A large result lies in the storage alone. When the storage is restarted, or the client was silent for longer than its
+lease, it is gone; the task then counts as unfinished. It is submitted again when the program asks for the value, under
+the same id, and with it all others whose loss is known by then, so that they run side by side.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from typing import Any, Protocol
+
+from scaler.client import errors
+from scaler.client.core.cutting import narrowed
+from scaler.client.core.events import ProgramEvent, Submitted
+from scaler.client.core.losses import named_objects
+from scaler.client.core.records import Outcomes
+from scaler.client.future import NotMadeAgain, ScalerFuture, Source
+from scaler.client.objects.holdings import FinishedCall
+from scaler.client.objects.storage import Storage
+from scaler.utility.exceptions import MissingObjects
+from scaler_protocol.ids import ObjectId
+from scaler_protocol.messages import Buffer
+
+_GONE = (
+    "a result is no longer in the object storage, and neither is argument {} of its task: the memory of arrays is not "
+    "always kept for that"
+)
+
+
+MOST_RUNS = 3
+"""So often a value is made again that is lost each time, before the program is told."""
+
+
+class Host(Source, Protocol):
+    """The connection."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+    def post(self, *posted: ProgramEvent, is_batch: bool = False) -> None: ...
+
+
+class Remaking:
+    """Of one connection, in the threads that ask for values."""
+
+    def __init__(self, connection: Host) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def fetch(self, object_id: ObjectId, end_at: float) -> Buffer:
+        """Its bytes, from the storage, or after another run of the task that has made it."""
+        storage = self._connection.storage
+        call = None
+        for _ in range(MOST_RUNS):
+            try:
+                return storage.get(object_id)
+            except MissingObjects:
+                call = call or storage.holdings.call_of(object_id)
+                if call is None:
+                    raise
+            outcomes = self._run_again(call, end_at)
+            if any(outcomes.statuses):
+                raise errors.exception_of(errors.task_error_of(outcomes))
+            if not any(outcomes.kinds):
+                return outcomes.payload
+            object_id, call.again = ObjectId(bytes(outcomes.payload)), None
+        return storage.get(object_id)
+
+    def _run_again(self, call: FinishedCall, end_at: float) -> Outcomes:
+        again = self._begin(call, end_at)
+        try:
+            return again.outcomes(end_at)
+        except concurrent.futures.TimeoutError as error:
+            raise NotMadeAgain(f"the value was lost, and its task runs again: {error}") from None
+
+    def _begin(self, call: FinishedCall, end_at: float) -> ScalerFuture:
+        """This one, and others whose loss is known."""
+        holdings = self._connection.storage.holdings
+        if call.again is None and (shared := _shared(call)):
+            self._connection.storage.look_for(shared)
+            for argument in shared:
+                if holdings.is_there(argument):
+                    continue
+                # The result of another call, which is made again first.
+                if holdings.call_of(argument) is None:
+                    raise MissingObjects(_GONE.format(argument.hex()))
+                self.fetch(argument, end_at)
+        with self._lock:
+            future = self._begun(call)
+            for _, other in holdings.lost_calls():
+                if not _shared(other) and all(kept.can_return for kept in other.arguments.values()):
+                    self._begun(other)
+        return future
+
+    def _begun(self, call: FinishedCall) -> ScalerFuture:
+        if call.again is None:
+            connection, submission = self._connection, call.submission
+            if len(submission.ids) > 1:
+                submission = narrowed(submission, (call.task_id,))
+            connection.storage.put_again(call.arguments)
+            future = ScalerFuture(call.task_id, connection)
+            connection.post(Submitted(submission._replace(collector=future)), is_batch=True)
+            call.again = future
+        again: Any = call.again
+        assert isinstance(again, ScalerFuture)
+        return again
+
+
+def _shared(call: FinishedCall) -> list[ObjectId]:
+    """What it takes that was not stored for it alone: references, and results of other calls."""
+    named = dict.fromkeys(named_objects(call.submission, call.submission.part_sizes))
+    return [object_id for object_id in named if object_id not in call.arguments]

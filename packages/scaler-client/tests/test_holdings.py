@@ -1,0 +1,84 @@
+"""What is kept of stored objects: bounded, and counted right, whatever comes in which order."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.support.client_core import call, task
+
+from scaler.client.objects.holdings import Holdings
+from scaler_protocol.ids import ObjectId
+
+MOST_BYTES, MOST_FILES = 1_000, 3
+
+
+class File:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def content(self) -> bytes:
+        return bytes(self.size)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.holdings = Holdings(MOST_BYTES, MOST_FILES)
+        self.count = 0
+        self.known: list[ObjectId] = []
+        self.arguments: list[ObjectId] = []
+
+    def _new(self) -> ObjectId:
+        self.count += 1
+        self.known.append(ObjectId(self.count.to_bytes(16, "little")))
+        return self.known[-1]
+
+    @rule(size=st.integers(0, 700), is_constant=st.booleans(), is_shared=st.booleans(), is_answered=st.booleans())
+    def put(self, size: int, is_constant: bool, is_shared: bool, is_answered: bool) -> None:
+        object_id = self._new()
+        self.arguments.append(object_id)
+        self.holdings.add(object_id, [bytes(size) if is_constant else bytearray(size)])
+        assert self.holdings.lose([object_id]) == [], "it is still on its way"
+        if is_answered:
+            self.holdings.stored(object_id, File(size) if is_shared else None)
+
+    @precondition(lambda self: self.arguments)
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        """A task that took some of these has a large result; then its arguments go."""
+        taken = tuple(data.draw(st.lists(st.sampled_from(self.arguments), max_size=3, unique=True)))
+        result = self._new()
+        self.holdings.add_results([(task(result), result)], call("t", objects=taken))
+        self.holdings.remove(taken)
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        gone = data.draw(st.lists(st.sampled_from(self.known), max_size=4))
+        self.holdings.remove(gone)
+        assert not any(map(self.holdings.is_lost, gone))
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def lose(self, data: st.DataObject) -> None:
+        lost = self.holdings.lose(data.draw(st.lists(st.sampled_from(self.known), max_size=4, unique=True)))
+        assert all(map(self.holdings.is_lost, lost)) and not any(map(self.holdings.is_there, lost))
+        assert {one for one, _ in self.holdings.lost_calls()} <= set(self.known)
+
+    @invariant()
+    def is_bounded_and_counted(self) -> None:
+        self.holdings.check()
+        every = dict(self.holdings.all())
+        kept = sum(one.size for one in every.values())
+        assert kept <= MOST_BYTES
+        assert sum(one.file is not None for one in every.values()) <= MOST_FILES
+
+    def teardown(self) -> None:
+        self.holdings.remove(self.known)
+        self.holdings.check()
+        assert self.holdings.kept_bytes == 0, "all that was counted is given back"
+
+
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyOrder = AnyOrder.TestCase
