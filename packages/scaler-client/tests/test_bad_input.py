@@ -63,3 +63,16 @@ def test_waits_without_an_end(client: Client) -> None:
 
 def test_names_of_objects_may_be_bytes(client: Client) -> None:
     assert client.send_object(5, b"five").name == client.send_object(5, "five").name == b"five"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"timeout": math.nan}, "timeout must be a number of seconds, got nan"),
+        ({"timeout": -1}, "timeout must not be negative or infinite, got -1"),
+        ({"retries": -1}, "retries must not be negative, got -1"),
+    ],
+)
+def test_the_parameter_that_is_wrong_is_named(client: Client, wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        client.submit_verbose(abs, (1,), {}, **wrong)

@@ -114,7 +114,7 @@ def test_a_result_that_was_on_its_way_is_dropped_and_released(client: Client, cl
     cluster.release()
     eventually(lambda: "0 unfinished" in repr(client), "its result has come")
     assert future.cancelled() and future.cancel() and future.done()
-    with pytest.raises(concurrent.futures.CancelledError):
+    with pytest.raises(concurrent.futures.CancelledError, match=r"^the task was canceled$"):
         future.result(0)
     eventually(lambda: set(cluster.objects) <= stored, "nobody fetches it, so it is released")
 

@@ -60,7 +60,7 @@ def test_shutdown_of_an_executor_closes_this_client(cluster: FakeCluster) -> Non
     other = Client(cluster.address)
     future = other.submit(abs, -1)
     other.shutdown(wait=False, cancel_futures=True)
-    with pytest.raises(concurrent.futures.CancelledError):
+    with pytest.raises(concurrent.futures.CancelledError, match="its client was disconnected"):
         future.result(WAIT)
 
 

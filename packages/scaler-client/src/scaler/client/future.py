@@ -72,6 +72,9 @@ class Source(Protocol):
     """What a future needs of the connection that brings its result."""
 
     @property
+    def is_closed(self) -> bool: ...
+
+    @property
     def garbage(self) -> Garbage: ...
 
     @property
@@ -383,7 +386,9 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         if self._state not in _ENDED:
             raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")
         if self._state != _FINISHED:
-            raise CancelledError("the task was canceled")
+            has_left = self._connection is not None and self._connection.is_closed
+            why = ": its client was disconnected, which cancels what has not ended; leaving `with` does that"
+            raise CancelledError("the task was canceled" + (why if has_left else ""))
 
     def wait_for_end(self, end_at: float = math.inf) -> None:
         """Until the task has ended, one way or another, or the time is over."""

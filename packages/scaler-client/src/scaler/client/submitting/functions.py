@@ -32,9 +32,14 @@ class FunctionMemory:
         # By identity, because functions may define equality; the function is kept so that its id stays its own.
         self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], StoredFunction]] = OrderedDict()
         self._bytes = 0
+        #: the modules whose functions are sent with their code
+        self._by_value = cloudpickle.list_registry_pickle_by_value()
 
     def recall(self, function: Any) -> StoredFunction | None:
         """What was remembered for this function, or None when it is new or may have changed."""
+        if self._by_value != cloudpickle.list_registry_pickle_by_value():
+            self._by_value = cloudpickle.list_registry_pickle_by_value()
+            self.clear()
         number = id(function)
         known = self._known.get(number)
         if known is None or known[0] is not function:

@@ -28,8 +28,12 @@ def options_of(
     """TypeError and ValueError for what cannot be asked."""
     retries = _whole("retries", retries, bits=16)
     timeout_seconds = 0.0 if timeout_seconds is None else seconds_of("timeout", timeout_seconds)
-    if retries < 0 or not 0 <= timeout_seconds < math.inf:
-        raise ValueError("retries and timeout must not be negative; without a timeout is timeout=None")
+    if retries < 0:
+        raise ValueError(f"retries must not be negative, got {retries}")
+    if not 0 <= timeout_seconds < math.inf:
+        raise ValueError(
+            f"timeout must not be negative or infinite, got {timeout_seconds:g}; None is without a timeout"
+        )
     priority = _whole("priority", priority, bits=31)
     return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds)
 
