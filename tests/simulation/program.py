@@ -46,6 +46,10 @@ def subtrees(call: bytes, names: list[str]) -> list[bytes]:
     return [tree(name, shape, leaf, one_by_one=order == "ordered") for name in names]
 
 
+def lasting(name: str, milliseconds: int) -> bytes:
+    return f"lasts {name} {milliseconds}".encode()
+
+
 def is_ordered(call: bytes) -> bool:
     return call.endswith(b" ordered")
 
@@ -64,6 +68,8 @@ def argument_of(call: bytes) -> int:
 
 def seconds(rng: Random, call: bytes) -> float:
     kind = kind_of(call)
+    if kind == "lasts":
+        return argument_of(call) / 1000
     if kind in ("slow", "stubborn"):
         return rng.uniform(0.3, 3.0)
     return rng.uniform(0.00001, 0.02) if kind != "quick" else 0.0001

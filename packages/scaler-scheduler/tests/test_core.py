@@ -37,6 +37,7 @@ from scaler_scheduler.core import (
     SendStatus,
     Stop,
 )
+from scaler_scheduler.core.balancing import IDLE_SECONDS
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import TRANSITIONS, IllegalMove, Move, State, target
 
@@ -232,10 +233,11 @@ def test_counted_capabilities_count() -> None:
 
 
 def two_looks(story: Story) -> list[str]:
-    """What the second of two looks at the balance, a second apart, brings about."""
+    """What two looks at the balance bring about: one at a worker that has just become idle, one at any."""
+    said = []
     for _ in range(2):
         story.now += 1.5
-        said = story.settle()
+        said += story.settle()
     return said
 
 
@@ -245,12 +247,40 @@ def test_an_idle_worker_gets_what_a_busy_one_has_not_begun(story: Story) -> None
     story.settle()
     story.worker("idle")
     story.settle()
-    story.now = 1.5
-    assert story.settle() == [], "one look is not enough: a moment later all might be well"
-    story.now = 3.0
+    assert story.core.next_deadline() == story.now + IDLE_SECONDS
+    story.now += IDLE_SECONDS
     assert story.settle() == ["busy <- Recall waiting"]
     story.give_back("busy", ["waiting"])
     assert story.settle() == ["idle <- Dispatch waiting"]
+
+
+def test_a_worker_that_runs_out_of_tasks_gets_others_without_delay(story: Story) -> None:
+    """It was given fewer, because another had measured tiny tasks and took many."""
+    story.worker("busy", credit=100)
+    story.worker("quick", credit=2)
+    names = [f"t{number}" for number in range(40)]
+    story.submit("c", names)
+    story.settle()
+    held = list(story.core.tables.workers[peer("quick")].held)
+    story.results("quick", [name for name in names if task(name) in held])
+    story.settle()
+    story.now += IDLE_SECONDS
+    (recall,) = story.settle()
+    assert recall.startswith("busy <- Recall") and recall.count("t") >= 19
+
+
+def test_a_moment_of_idleness_moves_nothing(story: Story) -> None:
+    story.worker("busy", credit=2)
+    story.worker("quick", credit=1)
+    story.submit("c", ["a", "b", "c"])
+    story.settle()
+    (quick,) = story.core.tables.workers[peer("quick")].held
+    story.results("quick", [name for name in "abc" if task(name) == quick])
+    story.settle()
+    story.submit("c", ["next"])
+    assert story.settle() == ["quick <- Dispatch next"]
+    story.now += IDLE_SECONDS
+    assert story.settle() == []
 
 
 @pytest.mark.parametrize(("trigger_times", "looks"), [(1, 1), (4, 4)])
@@ -260,6 +290,8 @@ def test_how_many_looks_it_takes(trigger_times: int, looks: int) -> None:
     story.worker("busy", credit=2)
     story.submit("c", ["running", "waiting"])
     story.worker("idle", credit=0)
+    story.settle()
+    story.now += IDLE_SECONDS
     story.settle()
     story.receive("idle", Credit(limit=1))
     said = []

@@ -193,7 +193,8 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--load-balance-seconds", "-ls", type=seconds, default=1.0, metavar="SECONDS",
-        help="how often to look for idle workers and queued tasks of busy ones; zero or less: never (default: 1)",
+        help="how often to look for idle workers and queued tasks of busy ones, besides when a worker becomes idle; "
+        "zero or less: never (default: 1)",
     )  # fmt: skip
     group.add_argument(
         "--load-balance-trigger-times", "-lbt", type=positive_int, default=2, metavar="N",

@@ -12,31 +12,51 @@ from scaler_scheduler.core.workers import Worker
 Advice = list[tuple[Worker, list[TaskId]]]
 
 
+IDLE_SECONDS = 0.05
+"""How long a worker is idle before others are asked for what they have not begun. Idleness between two tasks, or at the
+end of a map, is shorter: a question then costs messages and moves nothing."""
+
+
 class Balancer:
-    """Looks every `load_balance_seconds` while there are tasks, and acts when so many looks in a row found something to
-    move: a moment's idleness between two tasks is no imbalance."""
+    """Looks when a worker that has just run out of tasks stays idle, and acts at once: its tasks turned out shorter
+    than those of others, or it was given fewer. Besides, it looks every `load_balance_seconds` while there are tasks,
+    and acts when so many looks in a row have found something to move."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._seconds = tables.policy.load_balance_seconds
         self._trigger_times = tables.policy.load_balance_trigger_times
         self._found_count = 0
+        self._regular_at = 0.0
+        self._idle_at: float | None = None
         self.look_at: float | None = None
 
     def settle(self, now: float) -> None:
-        if self._seconds <= 0 or not self._tables.where:
-            self.look_at = None
+        tables = self._tables
+        if self._seconds <= 0 or not tables.where:
+            tables.has_idled = False
+            self.look_at = self._idle_at = None
             self._found_count = 0
-        elif self.look_at is None:
-            self.look_at = now + self._seconds
+            return
+        if self.look_at is None:
+            self._regular_at = now + self._seconds
         elif now >= self.look_at:
-            self.look_at = now + self._seconds
-            self._look()
+            self._look(now)
+        if tables.has_idled:
+            tables.has_idled = False
+            if self._idle_at is None:
+                self._idle_at = now + IDLE_SECONDS
+        self.look_at = self._regular_at if self._idle_at is None else min(self._regular_at, self._idle_at)
 
-    def _look(self) -> None:
+    def _look(self, now: float) -> None:
         found = advice(self._tables)
-        self._found_count = self._found_count + 1 if found else 0
-        if self._found_count >= self._trigger_times:
+        is_due = self._idle_at is not None and now >= self._idle_at
+        if is_due:
+            self._idle_at = None
+        if now >= self._regular_at:
+            self._regular_at = now + self._seconds
+            self._found_count = self._found_count + 1 if found else 0
+        if is_due or self._found_count >= self._trigger_times:
             self._found_count = 0
             for worker, ids in found:
                 worker.recalling.update(ids)

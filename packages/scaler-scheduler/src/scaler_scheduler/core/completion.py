@@ -44,6 +44,8 @@ def results(tables: Tables, worker: Worker, message: Results) -> None:
             tables.tell(client.peer_id, _without_credit(message))
         elif wanted:
             tables.tell(client.peer_id, picked(message, wanted))
+    if not worker.held:
+        tables.has_idled = True
     worker.load_changed(has_just_worked=True)
 
 

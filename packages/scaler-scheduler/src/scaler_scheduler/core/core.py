@@ -182,6 +182,7 @@ class SchedulerCore:
             worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
+            self.tables.has_idled = True
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
             self._scaler.manager_joined(event.peer_id, event.hello)

@@ -119,6 +119,8 @@ class Tables:
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)
         self.cut_off: dict[Worker, float] = {}
+        #: a worker has just run out of tasks, or come without any (SCH-20)
+        self.has_idled = False
         #: workers that may have a place, and something that follows what they hold (SCH-36)
         self.followable: dict[Worker, None] = {}
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}

@@ -234,6 +234,8 @@ class AgentCore:
             if task.stop is not None:
                 tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
         tables.durations.add_round(len(event.ends), busy_seconds)
+        if len(slice_) > 1:
+            handing.note_pace(processor, busy_seconds / len(event.ends))
         if status == STATUS_SUCCESS:
             tables.ahead.remember(task.id, kind, value)
         self._after_end(processor, now)

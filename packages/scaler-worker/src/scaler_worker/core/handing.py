@@ -33,6 +33,8 @@ SLICE_BYTES = 128 * 1024
 """Fits the channel's buffer, so that handing over rarely has to wait for the processor to read."""
 STUCK_SECONDS = 2 * LONGEST_SLICE_SECONDS
 """A first task that runs this long was not tiny after all: what waits behind it is taken back."""
+OVERLONG_SECONDS = 4 * LONGEST_SLICE_SECONDS
+"""A slice that has so much work left, as two reports in a row say, is no slice: its estimate was of another time."""
 FALLBACK_SECONDS = 0.1
 """How long a deeper task waits behind a running shallower one that has not said it is blocked."""
 REFUSE_SECONDS = 30.0
@@ -285,10 +287,17 @@ def _start_processors(tables: Tables, now: float) -> None:
         tables.actions.append(StartProcessor(tables.last_processor))
 
 
+def note_pace(processor: Processor, seconds: float) -> None:
+    """Tasks that have just ended took so long on average. One report may be of a moment when the machine was busy."""
+    processor.slow_reports = processor.slow_reports + 1 if seconds * len(processor.slice) > OVERLONG_SECONDS else 0
+
+
 def reclaim_stuck(tables: Tables, now: float) -> None:
-    """Take back what waits behind a first task that turned out long; then others, or other workers, can run it."""
+    """Take back what waits behind tasks that turned out long; then others, or other workers, can run it."""
     for processor in tables.processors.values():
-        if len(processor.slice) > 1 and is_stuck(processor) and now >= processor.first_since + STUCK_SECONDS:
+        is_slow = processor.slow_reports > 1 or now >= processor.first_since + STUCK_SECONDS
+        if is_slow and is_stuck(processor):
+            processor.slow_reports = 0
             reclaim(tables, processor)
 
 

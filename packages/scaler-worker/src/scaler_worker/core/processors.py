@@ -85,6 +85,7 @@ class Processor:
     slice: deque[Task] = field(default_factory=deque)
     first_since: float = 0.0  #: when the first task of the slice became the first
     outstanding_seconds: float = 0.0  #: the sum of the slice's estimates
+    slow_reports: int = 0  #: in a row, by which the slice takes far longer than that
     last_number: int = 0  #: of the last task handed over
     is_extra: bool = False  #: runs beyond the worker's places, because a deeper task had waited too long
     reclaim_serial: int = 0
