@@ -76,3 +76,75 @@ def test_names_of_objects_may_be_bytes(client: Client) -> None:
 def test_the_parameter_that_is_wrong_is_named(client: Client, wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         client.submit_verbose(abs, (1,), {}, **wrong)
+
+
+def _many_references(client: Client) -> None:
+    reference = client.send_object(1)
+    client.submit(max, *[reference] * 70_000)
+
+
+def _many_futures(client: Client) -> None:
+    future = client.submit(abs, -1)
+    client.submit(max, *[future] * 70_000)
+
+
+def _strangely_named(client: Client) -> None:
+    def function(x: int) -> int:
+        return x
+
+    function.__qualname__ = "half a pair: \udcff" * 100
+    assert client.submit(function, 3).result(WAIT) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (_many_references, "at most 65,535 arguments"),
+        (_many_futures, "at most 65,535 arguments"),
+        (lambda client: client.submit_named("f", *[b""] * 70_000), "at most 65,535 arguments"),
+        (lambda client: client.get({"a": (max, *range(70_000))}, ["a"]), "70000 arguments"),
+        (lambda client: client.submit_verbose(abs, (1,), {}, capabilities={"\udcff": 1}), "cannot be encoded"),
+        (lambda client: client.map(abs, [1], capabilities={"x" * 20_000: 1}), "more than a message carries"),
+        (lambda client: client.submit_verbose(abs, (1,), {}, capabilities=map(str, range(2_000))), "name fewer"),
+    ],
+)
+def test_what_no_message_can_carry_is_told_in_the_line_that_makes_the_call(
+    client: Client, cluster: FakeCluster, call: Callable[[Client], object], words: str
+) -> None:
+    """And not in the thread that sends, which has the calls of others in hand."""
+    cluster.hold()
+    others = [client.submit(abs, -number) for number in range(10)]
+    with pytest.raises(ValueError, match=words):
+        call(client)
+    cluster.release()
+    assert [future.result(WAIT) for future in others] == list(range(10))
+
+
+class _Texts:
+    """A serializer of the program's own."""
+
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        import pickle
+
+        return pickle.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        import pickle
+
+        return pickle.loads(payload)
+
+
+def test_names_of_arguments_that_no_message_can_carry(cluster: FakeCluster) -> None:
+    with Client(cluster.address, serializer=_Texts(), timeout_seconds=10) as client:  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="cannot be encoded"):
+            client.submit(dict, **{"\udcff": 1})
+        with pytest.raises(ValueError, match="use a list"):
+            client.submit(dict, **{f"{number:0100}": 1 for number in range(20_000)})
+        assert client.submit(dict, a=1).result(WAIT) == {"a": 1}
+
+
+def test_a_function_may_have_any_name(client: Client) -> None:
+    _strangely_named(client)
+    assert client.submit(abs, -1).result(WAIT) == 1

@@ -240,3 +240,24 @@ def test_a_future_inside_of_something_says_what_to_do(client: Client) -> None:
         client.submit(len, [future])
     with pytest.raises(TypeError, match="an argument of its own"):
         pickle.dumps(future)
+
+
+def test_the_io_thread_never_waits_for_the_storage(client: Client, cluster: FakeCluster, monkeypatch: Any) -> None:
+    """The last value may come in the IO thread, which holds the connection's lock; 100 kB have to be stored first."""
+    storage = client._ready().connection.storage
+    start_put, threads = storage.start_put, []
+
+    def noted(pieces: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return start_put(pieces)
+
+    monkeypatch.setattr(storage, "start_put", noted)
+    ready: concurrent.futures.Future[bytes] = concurrent.futures.Future()
+    ready.set_result(bytes(100_000))
+    cluster.hold()
+    own = client.submit(abs, -1)
+    both = client.submit(lambda data, number: len(data) + number, ready, own)
+    eventually(lambda: cluster.held_count() == 1, "the cluster has the first")
+    cluster.release()
+    assert both.result(WAIT) == 100_001
+    assert threads and not set(threads) & {"scaler-client", threading.current_thread().name}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scaler_protocol.ids import ID_BYTES
-from scaler_protocol.messages import Limits
+from scaler_protocol.messages import Limits, TaskHeader
 
 BATCH_TASKS = 8_192
 """More in one message would hold up the scheduler's other peers and save nothing."""
@@ -21,6 +21,11 @@ TASK_BYTES = 16 + 16 + 7
 """Columns of one task: its id, its function's id, and index, counts and flags."""
 PART_BYTES = 5
 """Columns of one part: its size and its kind."""
+
+TEXT_BYTES = 16
+"""A text in a list: a pointer, and its bytes in words of eight."""
+_ENVELOPE_BYTES = 1024
+"""What an envelope has besides columns, keywords and capabilities."""
 
 ONE_PART_BYTES = TASK_BYTES + PART_BYTES
 
@@ -43,6 +48,13 @@ def bounds_of(limits: Limits) -> Bounds:
         payload_bytes=min(BATCH_BYTES, limits.payload_frame_bytes),
         column_bytes=limits.envelope_bytes // 2,
     )
+
+
+def has_room_for(header: TaskHeader, bounds: Bounds) -> bool:
+    """What of a header can be long fits into the half of the envelope that has no columns."""
+    names = (*header.keywords, *[one.name for one in header.capabilities])
+    size = sum(TEXT_BYTES + 8 + len(name.encode()) for name in names)
+    return size <= bounds.column_bytes - _ENVELOPE_BYTES
 
 
 class Filling:

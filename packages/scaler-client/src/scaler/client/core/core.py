@@ -261,7 +261,8 @@ class ClientCore:
     def _refuse_unsendable(self) -> list[Action]:
         """Of one task alone there is more than a message may have: an earlier scheduler took it, this one cannot."""
         entries, self._outbox.unsendable = self._outbox.unsendable, []
-        return self._complete_all([one.submission.ids[0] for one in entries], codes.STATUS_REFUSED, losses.TOO_LARGE)
+        ids = [task_id for one in entries for task_id in one.submission.ids]
+        return self._complete_all(ids, codes.STATUS_REFUSED, losses.TOO_LARGE)
 
     def _on_named(self, event: events.Named, now: float) -> list[Action]:
         self._names.add(event.function_id, event.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.client.core.batching import Bounds, runs_of
+from scaler.client.core.batching import TEXT_BYTES, Bounds, runs_of
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import ID_BYTES, ObjectId
 from scaler_protocol.messages import NameFunctions
@@ -22,7 +22,9 @@ class Names:
         return bool(self._unsent)
 
     def add(self, function_id: ObjectId, name: str) -> None:
-        self._known[function_id] = self._unsent[function_id] = name[:NAME_CHARACTERS]
+        # Any object may claim any name: what no message can carry is shown as question marks.
+        name = name[:NAME_CHARACTERS].encode(errors="replace").decode()
+        self._known[function_id] = self._unsent[function_id] = name
         while len(self._known) > REMEMBERED:
             forgotten = next(iter(self._known))
             del self._known[forgotten]
@@ -35,8 +37,7 @@ class Names:
     def take(self, bounds: Bounds) -> list[NameFunctions]:
         """All of it, in messages that fit."""
         unsent, self._unsent = list(self._unsent.items()), {}
-        # A name is a text in a list of texts: a pointer, and its bytes in words of eight.
-        weights = [(0, ID_BYTES + 16 + len(name.encode())) for _, name in unsent]
+        weights = [(0, ID_BYTES + TEXT_BYTES + len(name.encode())) for _, name in unsent]
         messages = []
         for begin, end in runs_of(weights, bounds):
             ids, names = zip(*unsent[begin:end], strict=True)

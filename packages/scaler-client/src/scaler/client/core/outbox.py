@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from itertools import chain, repeat
 
-from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, Filling, pieces_of
+from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, Filling, has_room_for, pieces_of
 from scaler.client.core.cutting import cut, cut_batch, fits, narrowed
 from scaler.client.core.records import Entry, Graph, GraphBatch, Submission
 from scaler.client.core.states import Move, State, after
@@ -94,6 +94,9 @@ class Outbox:
     def _next_of_calls(self, bounds: Bounds, table: Table) -> list[Submit | Cancel]:
         """One batch of the header whose turn it is."""
         header, entries = next(iter(self._groups.items()))
+        if (header.keywords or header.capabilities) and not has_room_for(header, bounds):
+            self.unsendable += [entry for entry in entries if entry.state is State.QUEUED]
+            entries.clear()
         batch = self._next_batch(entries, bounds, table)
         if len(self._groups) > 1:
             del self._groups[header]

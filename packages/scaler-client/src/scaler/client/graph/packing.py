@@ -87,6 +87,9 @@ class Packed:
         end = min(begin + self._bounds.tasks, len(self.ids))
         while end - begin > 1 and self._column_bytes(begin, end) > self._bounds.column_bytes:
             end = begin + (end - begin) // 2
+        if end - begin == 1 and self._column_bytes(begin, end) > self._bounds.column_bytes:
+            told = f"a node of the graph has {self._plan.counts[begin]:,} arguments"
+            raise ValueError(f"{told}, more than the scheduler's messages carry: merge them in several steps")
         return end
 
     def _column_bytes(self, begin: int, end: int) -> int:

@@ -24,7 +24,7 @@ from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.deferred import Deferred
 from scaler.client.submitting.functions import FunctionMemory, travels_by_name
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions
-from scaler.client.submitting.parts import Part, deserialized
+from scaler.client.submitting.parts import Part, check_parts, deserialized
 from scaler.client.submitting.pipeline import Pipeline
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values
@@ -93,6 +93,7 @@ class Calls:
             futures: dict[int, concurrent.futures.Future[Any]] = {}
         else:
             parts, futures = self._with_stand_ins(arguments, keywords)
+        self._check(parts, () if self.serializer is None else tuple(keywords))
         size = sum([part.size for part in parts])
         header = self.header(options, () if self.serializer is None else tuple(keywords), has_code=function.has_code)
         if futures:
@@ -107,6 +108,15 @@ class Calls:
                 put.finish()
             self.connection.post(Submitted(submission))
         return size
+
+    def _check(self, parts: Sequence[Part], keywords: tuple[str, ...] = ()) -> None:
+        assert self.connection.welcome is not None, "a connection is given out when it is open"
+        check_parts(len(parts), keywords, self.connection.welcome.limits)
+
+    def has_to_store(self, parts: Sequence[Part]) -> bool:
+        """Some of these are too large to ride along, so `submission` will wait for the storage."""
+        sizes = [part.size for part in parts if part.kind == codes.KIND_INLINE]
+        return sum(sizes) > _CALL_INLINE_BYTES or max(sizes, default=0) > self.connection.inline_bytes
 
     def pipeline(self) -> Pipeline:
         connection = self.connection
@@ -123,6 +133,7 @@ class Calls:
         collector: Collector,
     ) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
+        self._check(parts)
         submission, puts = self._begin(header, function, task_id, parts, collector)
         for put in puts:
             put.finish()

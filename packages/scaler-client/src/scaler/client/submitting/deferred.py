@@ -34,9 +34,6 @@ from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_protocol.raised import portable
 
-BACKGROUND_BYTES = 1024 * 1024
-"""Calls with more than this in them may have to store some of it, for which the IO thread has no time."""
-
 _background = Background("scaler-arguments")
 _endings = threading.local()
 
@@ -54,6 +51,8 @@ class Sender(Protocol):
     def owner(self) -> object: ...
 
     def value_part(self, value: Any) -> Part: ...
+
+    def has_to_store(self, parts: Sequence[Part]) -> bool: ...
 
     def submission(
         self,
@@ -167,8 +166,8 @@ class Deferred:
             self._missing -= 1
             if self._missing or self._is_settled:
                 return
-        if sum(part.size for part in self._parts) > BACKGROUND_BYTES:
-            _background.run(self._submit)
+        if self._calls.has_to_store(self._parts):
+            _background.run(self._submit)  # this may be the IO thread, which has no time to wait
         else:
             self._submit()
 

@@ -21,6 +21,10 @@ class CallOptions:
 
 NO_OPTIONS = CallOptions()
 
+CAPABILITY_BYTES = 24
+MOST_CAPABILITY_BYTES = 16 * 1024
+"""A quarter of the smallest envelope: capabilities travel with every batch."""
+
 
 def options_of(
     capabilities: Mapping[str, int] | Iterable[str] | None, priority: int, retries: int, timeout_seconds: float | None
@@ -59,10 +63,22 @@ def capabilities_of(wanted: Mapping[str, int] | Iterable[str] | None) -> tuple[C
     if isinstance(wanted, str):
         raise TypeError(f'capabilities are a dict such as {{"{wanted}": -1}}, or names in a list')
     amounts = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted, -1)
+    size = 0
     for name in amounts:
         if not isinstance(name, str) or not name:
             raise TypeError(f"the name of a capability must be a text, got {name!r}")
+        size += CAPABILITY_BYTES + len(checked_text("the name of a capability", name))
+    if size > MOST_CAPABILITY_BYTES:
+        raise ValueError(f"a task asks for {len(amounts):,} capabilities, more than a message carries: name fewer")
     return tuple(Capability(name, _amount(name, amount)) for name, amount in sorted(amounts.items()))
+
+
+def checked_text(what: str, text: str) -> bytes:
+    """As it travels. ValueError for half a surrogate pair, such as file names of another encoding may have."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} cannot be encoded: {error}") from None
 
 
 def _amount(name: str, amount: int) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from scaler.client.core.batching import PART_BYTES, TASK_BYTES, TEXT_BYTES, bounds_of
+from scaler.client.submitting.options import checked_text
 from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol import codes, values
-from scaler_protocol.messages import Buffer
+from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.unreadable import reason_of
 from scaler_protocol.values import Pieces, size_of
 
@@ -32,6 +34,21 @@ class Part(NamedTuple):
         if type(pieces) is Pieces:
             return cls(pieces, size_of(pieces), has_code=pieces.notes.has_code, kept=tuple(pieces.notes.kept))
         return cls(pieces, size_of(pieces))
+
+
+MOST_PARTS = 65_535
+"""Of one task: what a column can say. (BAT-1)"""
+
+
+def check_parts(count: int, keywords: Sequence[str], limits: Limits) -> None:
+    """Judged in the line that makes the call: later it would be the mistake of the thread that sends, which has the
+    calls of others in hand."""
+    if count > MOST_PARTS:
+        raise ValueError(f"a call has at most {MOST_PARTS:,} arguments and this one has {count:,}: pass them in a list")
+    most_bytes = bounds_of(limits).column_bytes
+    keyword_bytes = sum(TEXT_BYTES + len(checked_text("the name of an argument", one)) for one in keywords)
+    if TASK_BYTES + PART_BYTES * count > most_bytes or keyword_bytes > most_bytes // 2:
+        raise ValueError(f"this call has more arguments, {count:,}, than the scheduler's messages carry: use a list")
 
 
 def deserialized(serializer: Any, data: Any) -> Any:
