@@ -178,8 +178,8 @@ def dumps(value: object) -> list[Buffer]:
         return [pickle.dumps(value, PROTOCOL)]
     buffers: list[pickle.PickleBuffer] = []
     output, outer = BytesIO(), _here.notes
-    notes = _here.notes = Notes()
     try:
+        notes = _here.notes = Notes()
         _Pickler(output, protocol=PROTOCOL, buffer_callback=_keep_large(buffers)).dump(value)
     finally:
         _here.notes = outer
@@ -294,8 +294,8 @@ class CallPickler:
         sizes: list[int] = []
         begin = 0
         outer = _here.notes
-        self.notes = _here.notes = Notes()
         try:
+            self.notes = _here.notes = Notes()
             for arguments in calls:
                 dump((arguments, _NO_KEYWORDS))
                 clear()

@@ -135,6 +135,7 @@ class LoadIndex:
 
     def __init__(self, requirement: Requirement, *, is_nested: bool) -> None:
         self.requirement = requirement
+        self._has_amounts = any(item.amount > 0 for item in requirement)
         self.is_nested = is_nested
         self.members: dict[Worker, None] = {}
         self._heap: list[tuple[int, int, Worker]] = []
@@ -160,7 +161,7 @@ class LoadIndex:
 
     def room(self, worker: Worker) -> int:
         free = worker.free(is_nested=self.is_nested)
-        return min(free, worker.fits(self.requirement)) if self.requirement else free
+        return min(free, worker.fits(self.requirement)) if self._has_amounts else free
 
     def pop_least_loaded(self) -> Worker | None:
         """The caller dispatches to it and reports `load_changed`, which puts it back."""

@@ -59,8 +59,10 @@ class StoredFunctions:
         with self.lock:
             function = self._wanted.get(object_id)
             if function is None:
-                function = self._wanted[object_id] = StoredFunction(object_id, len(content), has_code=has_code)
+                function = StoredFunction(object_id, len(content), has_code=has_code)
+                # First what frees it: an interrupt may come between any two lines.
                 self._garbage.add_after(function, (object_id,))
+                self._wanted[object_id] = function
             self._remember(function)
         is_new = not function.is_stored
         if is_new:
