@@ -12,6 +12,10 @@ class ScalerError(Exception):
     """The base of every error that Scaler raises on purpose."""
 
 
+class TooManyOpenFilesError(ScalerError, OSError):
+    """This process has no descriptor left for another file or socket."""
+
+
 class ObjectStorageException(ScalerError):
     """The object storage cannot be reached, is full, or refused."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from scaler_protocol.process import posix_command, run_command, run_server
+from scaler_protocol.process import posix_command, run_command, run_server, use_all_descriptors
 
 posix_command("scaler_scheduler")  # before the imports that fail elsewhere
 
@@ -20,6 +20,7 @@ def main() -> int:
 
 def _run() -> int:
     config = parse()
+    use_all_descriptors()
     return run_server(lambda stop: _serve(config, stop), config.logging, config.event_loop)
 
 

@@ -22,6 +22,7 @@ from scaler_protocol.objects.operations import (
     ReleaseOperation,
     StatusOperation,
 )
+from scaler_protocol.transport.descriptors import exhaustion_told
 
 #: From here on a value is shared where it can be; below, a message with its bytes costs less.
 SHARED_BYTES = 256 * 1024
@@ -157,7 +158,8 @@ class ObjectClient:
     def _link(self) -> Link:
         link = self._links.get(os.getpid())
         if link is None:
-            new = Link(self.address, self._role, self._software_name, self._timeout_seconds, self._on_restart)
+            with exhaustion_told():
+                new = Link(self.address, self._role, self._software_name, self._timeout_seconds, self._on_restart)
             # Two threads may come here at once: setdefault is atomic.
             link = self._links.setdefault(os.getpid(), new)
             if link is not new:

@@ -22,7 +22,7 @@ from scaler_protocol.process.options import (
     logging_options,
 )
 from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, follow_parent
-from scaler_protocol.process.posix import posix_command, require_posix
+from scaler_protocol.process.posix import posix_command, require_posix, use_all_descriptors
 from scaler_protocol.process.preload import PreloadSpecError, execute_preload, parse_preload
 from scaler_protocol.process.server import run_command, run_server
 
@@ -58,6 +58,7 @@ __all__ = [
     "follow_parent",
     "posix_command",
     "require_posix",
+    "use_all_descriptors",
     "run_command",
     "run_server",
 ]

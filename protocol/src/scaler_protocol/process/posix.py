@@ -16,6 +16,18 @@ def require_posix(what: str) -> None:
         raise NotImplementedError(f"{what} {_SENTENCE}")
 
 
+def use_all_descriptors() -> None:
+    """Raise the soft limit of open files to the hard one: a server has a connection or two for each peer. Not for
+    processes that run tasks: there is code that can only handle the first thousand descriptors."""
+    try:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ImportError, OSError, ValueError):
+        pass  # macOS has a lower bound than it says
+
+
 def posix_command(name: str) -> None:
     """End this process, with one sentence, on any other system. For the first lines of a command's module."""
     if os.name != "posix":

@@ -20,6 +20,7 @@ from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Message
 from scaler_protocol.session import SessionEvent, SessionServer
 from scaler_protocol.transport import lane, sockets
+from scaler_protocol.transport.descriptors import DescriptorWatch
 from scaler_protocol.transport.framing import Parts
 from scaler_protocol.transport.lane_server import LaneServer
 from scaler_protocol.transport.zeromq import ZeroMqRouter
@@ -35,6 +36,7 @@ class RouterEndpoint:
         listener = lane.listen(parse_address(self.address))
         self._lanes = None if listener is None else LaneServer(listener, self._zeromq.descriptor, server)
         self._descriptor = self._zeromq.descriptor if self._lanes is None else self._lanes.descriptor
+        self._descriptors = DescriptorWatch(self._descriptor)
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._now = 0.0  # of the round we are in
@@ -46,6 +48,8 @@ class RouterEndpoint:
         """Read what is there, within a budget, and let time pass."""
         self._now = now
         self._is_in_turn = True
+        if now >= self._descriptors.look_at:
+            self._descriptors.look(now)
         server = self._server
         server.begin(now)
         if self._drain(now):

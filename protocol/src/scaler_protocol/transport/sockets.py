@@ -16,6 +16,7 @@ from scaler_protocol.ids import new_routing_id
 from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport.context import count_endpoint, zmq_context
+from scaler_protocol.transport.descriptors import exhaustion_told
 
 Socket = zmq.Socket[bytes]
 Recv = Callable[..., object]
@@ -51,7 +52,7 @@ def bound_router(address: Address, limits: Limits) -> Socket:
     """A listening socket, or AddressError."""
     where = bindable(address)
     _refuse_taken_path(address)
-    socket = zmq_context().socket(zmq.ROUTER)
+    socket = _new_socket(zmq.ROUTER)
     try:
         _set_common_options(socket, address, limits)
         # A peer that comes back behind a half-open connection takes its routing id over; and sending to one that is
@@ -69,7 +70,7 @@ def bound_router(address: Address, limits: Limits) -> Socket:
 
 def connected_dealer(address: Address, limits: Limits) -> Socket:
     """A socket with a routing id of its own that connects by itself, now or when the server is up."""
-    socket = zmq_context().socket(zmq.DEALER)
+    socket = _new_socket(zmq.DEALER)
     try:
         _set_common_options(socket, address, limits)
         socket.setsockopt(zmq.ROUTING_ID, new_routing_id())
@@ -83,6 +84,11 @@ def connected_dealer(address: Address, limits: Limits) -> Socket:
         raise AddressError(f"address {address} cannot be connected to: {zmq.strerror(error.errno or 0)}") from None
     count_endpoint(+1)
     return socket
+
+
+def _new_socket(kind: int) -> Socket:
+    with exhaustion_told():
+        return zmq_context().socket(kind)
 
 
 def close(socket: Socket, linger_milliseconds: int) -> None:

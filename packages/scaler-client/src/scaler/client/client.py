@@ -28,9 +28,13 @@ from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address
 from scaler_protocol.messages import NO_TASK
+from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
 
 _CLEAR_SECONDS = 60.0
 _UNSET: Any = object()
+_DESCRIPTORS = 16
+"""What a first client opens at most while it connects. Cap'n Proto ends the process if it finds none left to load its
+schema."""
 
 
 class HasAddress(Protocol):
@@ -394,15 +398,17 @@ class Client(concurrent.futures.Executor):
 
     def _open(self, address: str, storage_address: str | None) -> Connection:
         check_resolvable(address)
+        expect_room(_DESCRIPTORS)
         context = task_context.current()
-        connection = Connection(
-            address,
-            timeout_seconds=self._timeout_seconds,
-            heartbeat_seconds=self._heartbeat_seconds,
-            storage_address=storage_address,
-            parent_task=NO_TASK if context is None else context.task_id,
-        )
-        return connection.open()
+        with exhaustion_told():
+            connection = Connection(
+                address,
+                timeout_seconds=self._timeout_seconds,
+                heartbeat_seconds=self._heartbeat_seconds,
+                storage_address=storage_address,
+                parent_task=NO_TASK if context is None else context.task_id,
+            )
+            return connection.open()
 
 
 def _address_of(address: str | HasAddress | None) -> str:

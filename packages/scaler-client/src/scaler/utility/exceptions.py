@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import sys
 
-from scaler_protocol.errors import ObjectStorageException, ScalerError
+from scaler_protocol.errors import ObjectStorageException, ScalerError, TooManyOpenFilesError
 
 __all__ = [
     "CapnpDeserializationError",
@@ -27,6 +27,7 @@ __all__ = [
     "TaskExceptionNotSerializableError",
     "TaskNotFoundError",
     "TaskTimeoutError",
+    "TooManyOpenFilesError",
     "VersionMismatchError",
     "WorkerDiedError",
 ]

@@ -1,0 +1,73 @@
+"""No descriptor is left: one error with what to do, and servers say so once."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+
+import pytest
+import zmq
+
+from scaler_protocol.errors import ScalerError, TooManyOpenFilesError
+from scaler_protocol.transport import descriptors
+from scaler_protocol.transport.descriptors import LOOK_SECONDS, DescriptorWatch, exhaustion_told, expect_room
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "x"), zmq.ZMQError(errno.EMFILE), OSError(errno.ENFILE, "x")])
+def test_it_is_told_as_one_error_with_what_to_do(error: Exception) -> None:
+    with pytest.raises(TooManyOpenFilesError, match="ulimit -n") as caught, exhaustion_told():
+        raise error
+    assert isinstance(caught.value, OSError) and isinstance(caught.value, ScalerError)
+    assert caught.value.errno == error.errno  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EACCES, "x"), zmq.ZMQError(errno.ENOTSOCK), ValueError("x")])
+def test_other_errors_stay_what_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, exhaustion_told():
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors by /proc")
+def test_asking_for_room_leaves_nothing_open() -> None:
+    import resource
+
+    before = len(os.listdir("/proc/self/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 30, hard))
+    try:
+        expect_room(20)
+        with pytest.raises(TooManyOpenFilesError):
+            expect_room(60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_server_says_once_that_none_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = DescriptorWatch(0)
+    now = 0.0
+
+    def look(is_short: bool) -> list[str]:
+        nonlocal now
+
+        def dup(descriptor: int) -> int:
+            if is_short:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return os.dup(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(descriptors, "os", type("os", (), {"dup": staticmethod(dup), "close": os.close}))
+            caplog.clear()
+            assert now >= watch.look_at
+            watch.look(now)
+        now += LOOK_SECONDS
+        return [record.levelname for record in caplog.records]
+
+    caplog.set_level(logging.INFO)
+    told = [look(is_short) for is_short in (False, True, True, True, False, False, True)]
+    assert told == [[], ["ERROR"], [], [], ["WARNING"], [], ["ERROR"]]
