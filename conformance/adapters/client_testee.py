@@ -16,6 +16,7 @@ from scaler import Client, ScalerFuture
 
 SUCCESS, FAILED, CANCELED = 0, 1, 2
 CANCELED_OUTCOME, TOO_LATE_OUTCOME = 0, 1
+CANCEL_SECONDS = 60.0
 _WRITING = threading.Lock()
 
 
@@ -129,7 +130,8 @@ class Testee:
         return {}
 
     def _cancel_one(self, task: str, future: ScalerFuture) -> None:
-        outcome = CANCELED_OUTCOME if future.cancel() else TOO_LATE_OUTCOME
+        # With a timeout it tells what the scheduler answers; without one it would not wait for that.
+        outcome = CANCELED_OUTCOME if future.cancel(timeout=CANCEL_SECONDS) else TOO_LATE_OUTCOME
         say({"event": "cancel", "task": task, "outcome": outcome})
 
     def _shutdown(self, _: dict[str, Any]) -> dict[str, Any]:

@@ -166,7 +166,17 @@ class ClientNode(Node):
             graphs = {call.graph_id for call in chosen if call.graph_id}
             for call in pending:  # a canceled task takes the rest of its graph along (CAN-6)
                 call.was_canceled |= call in chosen or call.graph_id in graphs
-            self._add(events.CancelRequested(tuple(call.task_id for call in chosen), grace_seconds=0.5))
+            if self.world.rng.random() < 0.5:
+                self._cancel(tuple(call.task_id for call in chosen))
+                return
+            after = 0.0  # one after another, as a program does in a loop: without a pause, or with one now and then
+            for call in chosen:
+                after += self.world.rng.choice((0.0, 0.0, 0.0, 0.01, 0.1))
+                self.world.clock.after(after, lambda call=call: self._cancel((call.task_id,)))
+
+    def _cancel(self, ids: tuple[TaskId, ...]) -> None:
+        if self.is_up:
+            self._add(events.CancelRequested(ids, grace_seconds=0.5))
 
     def leave(self) -> None:
         """When everything has ended."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Results
+from scaler_protocol.messages import Cancel, Dispatch, Hello, ObjectReply, Results
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
@@ -68,6 +68,8 @@ class SchedulerNode(ServerNode):
     def start(self) -> None:
         self.is_up = True
         self.core = scheduling.SchedulerCore(scheduling.Policy())
+        backlog = self.core.tables.backlog
+        backlog.turn_steps, backlog.slice_tasks = self.world.rng.choice(((backlog.turn_steps, 256), (20, 3), (1, 1)))
         server_id = self.new_id()
         self.server = SessionServer(
             server_id=server_id,
@@ -76,12 +78,16 @@ class SchedulerNode(ServerNode):
             allowed_messages=scheduling.ALLOWED_MESSAGES,
             features=(scheduling.FEATURE_CHAINS,),
             timers=TIMERS,
+            is_busy_with=self.core.is_busy_with,
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)
         self._storage = Port(self, self._storage_node, hello, "object storage server")
         #: the latest attempt of each task that was dispatched in this life
         #: by client: one that begins anew is another, and the scheduler may know nothing of its tasks any more
         self._attempts: dict[tuple[PeerId, TaskId], int] = {}
+        #: tasks that a Cancel has named, with the first attempt that must not leave any more; clients that have gone
+        self._canceled: dict[tuple[PeerId, TaskId], int] = {}
+        self._gone: set[PeerId] = set()
         self.wake()
 
     def crash(self) -> None:
@@ -93,6 +99,7 @@ class SchedulerNode(ServerNode):
             if isinstance(event, Complained):
                 self.world.fail(f"a peer of the scheduler complains: {event.text} ({event.clause})")
             elif not isinstance(event, Rejected):
+                self._note(event)
                 self.core.handle(event, now)
         for stored in self._storage.poll(now):
             if isinstance(stored, (Lost, Rejected)):
@@ -113,6 +120,20 @@ class SchedulerNode(ServerNode):
         self.settle_server(now)
         self._storage.settle(now)
 
+    def _note(self, event: Opened | Received | Lost) -> None:
+        """Before the core has it."""
+        if isinstance(event, Received) and isinstance(event.message, Cancel):
+            tables = self.core.tables
+            for task_id in map(TaskId, split_ids(event.message.ids)):
+                place = tables.where.get(task_id)
+                if place is not None and tables.chunk_of(task_id).client.peer_id == event.peer_id:
+                    first = tables.attempt(task_id) + isinstance(place, Worker)
+                    self._canceled.setdefault((event.peer_id, task_id), first)
+        elif isinstance(event, Lost):
+            self._gone.add(event.peer_id)
+        elif isinstance(event, Opened):
+            self._gone.discard(event.peer_id)
+
     def _check_law(self, action: scheduling.Send, held_before: dict[bytes, int]) -> None:
         message = action.message
         if isinstance(message, Dispatch):
@@ -120,6 +141,9 @@ class SchedulerNode(ServerNode):
             self._check_credit(worker, message, held_before[action.peer_id])
             for task_id, attempt in _attempts(message):
                 key = message.header.client, task_id
+                is_too_late = attempt >= self._canceled.get(key, attempt + 1)
+                self.world.law(not is_too_late, f"{task_id.hex()} was dispatched after its Cancel (CAN-11)")
+                self.world.law(key[0] not in self._gone, f"{task_id.hex()} of a client that has gone was dispatched")
                 self.world.law(attempt >= self._attempts.get(key, 0), f"attempt {attempt} of {task_id.hex()} again")
                 self._attempts[key] = attempt
         elif isinstance(message, Results):

@@ -8,6 +8,7 @@ import pytest
 
 from scaler_protocol.messages import ReleaseOwner
 from scaler_scheduler.core import membership
+from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import LoadIndex
 from tests.simulation.__main__ import run_seed
@@ -73,7 +74,14 @@ def _results_are_delivered_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tables, "deliver", twice)
 
 
-BREAKS = [_lost_tasks_are_forgotten, _credit_is_ignored, _owners_are_never_released, _results_are_delivered_twice]
+def _canceled_tasks_are_not_held(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReadyQueue, "hold", lambda self, client: setattr(client, "is_held", True))
+
+
+BREAKS = [
+    _lost_tasks_are_forgotten, _credit_is_ignored, _owners_are_never_released, _results_are_delivered_twice,
+    _canceled_tasks_are_not_held,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("break_it", BREAKS, ids=lambda break_it: break_it.__name__.strip("_"))

@@ -56,10 +56,10 @@ def test_what_is_canceled_at_once_is_told_in_parts(story: Story) -> None:
     story.client("c", limits)
     story.submit("c", TASKS)
     story.receive("c", Cancel(is_all=True))
-    assert told(story, limits, Results) == TASKS
+    assert sorted(told(story, limits, Results)) == sorted(TASKS)
     story.submit("c", TASKS)
     story.receive("c", Cancel(is_all=True))
-    assert told(story, limits, CancelReply) == TASKS
+    assert sorted(told(story, limits, CancelReply)) == sorted(TASKS)
 
 
 def test_a_failure_that_ends_very_many(story: Story) -> None:

@@ -38,6 +38,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.asked: dict[str, list[str]] = {}
         self.recalled: dict[str, list[str]] = {}
         self.unfinished: dict[str, str] = {}
+        self.canceled: set[str] = set()
 
     @initialize()
     def somebody_is_there(self) -> None:
@@ -119,11 +120,23 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         task = data.draw(st.sampled_from(sorted(self.unfinished)))
+        self.canceled.add(task)
         self.story.cancel(self.unfinished[task], [task])
+
+    @precondition(lambda self: self.unfinished)
+    @rule(data=st.data())
+    def cancel_many(self, data: st.DataObject) -> None:
+        """In any order, and some twice."""
+        client = data.draw(st.sampled_from(sorted(set(self.unfinished.values()))))
+        own = sorted(task for task, owner in self.unfinished.items() if owner == client)
+        tasks = data.draw(st.lists(st.sampled_from(own), max_size=8))
+        self.canceled.update(tasks)
+        self.story.cancel(client, tasks)
 
     @rule(client=st.sampled_from(CLIENTS))
     def cancel_all(self, client: str) -> None:
         if client in self.clients:
+            self.canceled.update(task for task, owner in self.unfinished.items() if owner == client)
             self.story.receive(client, Cancel(is_all=True))
 
     @rule(worker=st.sampled_from(WORKERS), is_orderly=st.booleans())
@@ -148,7 +161,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def every_unfinished_task_is_in_the_tables(self) -> None:
-        assert {names(task)[0] for task in self.story.core.tables.where} <= set(self.unfinished)
+        tables = self.story.core.tables
+        present = {task for task in tables.where if not tables.chunk_of(task).client.is_gone}
+        assert {names(task)[0] for task in present} <= set(self.unfinished)
 
     def teardown(self) -> None:
         """Whatever happened, it ends: workers that go on working finish everything, then nothing is left."""
@@ -171,7 +186,10 @@ class AnyOrder(RuleBasedStateMachine):
             self.lose_client(name)
         for name in list(self.held):
             self.lose_worker(name, True)
-        self.settle(0)
+        for _ in range(200):
+            self.settle(0)
+            if not self.story.core.tables.backlog:
+                break
         assert self.story.is_empty()
 
     def _fresh(self, client: str, count: int) -> list[str]:
@@ -187,6 +205,8 @@ class AnyOrder(RuleBasedStateMachine):
             tasks = names(message.ids)
             attempts = split_u16(message.attempts) or (1,) * len(tasks)
             assert not self.held[name].keys() & set(tasks), "a worker was given a task that it holds"
+            assert not self.canceled & set(tasks), "a task was given to a worker after it was canceled (CAN-11)"
+            assert not set(tasks) - self.unfinished.keys(), "a task of a client that has gone was given to a worker"
             self.held[name].update(zip(tasks, attempts, strict=True))
             awaited = iter(names(message.awaited))
             for task, count in zip(tasks, split_u16(message.awaited_counts) or (0,) * len(tasks), strict=True):
@@ -209,3 +229,16 @@ AnyOrder.TestCase.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestAnyOrder = AnyOrder.TestCase
+
+
+class AnyOrderInSlices(AnyOrder):
+    """What is done for very many tasks is spread over many turns: here for each one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story.core.tables.backlog.turn_steps = self.story.core.tables.backlog.slice_tasks = 1
+        self.story.settle()
+
+
+AnyOrderInSlices.TestCase.settings = AnyOrder.TestCase.settings
+TestAnyOrderInSlices = AnyOrderInSlices.TestCase

@@ -149,6 +149,29 @@ def a_cancel_of_everything_when_there_is_nothing_has_one_empty_reply(scene: Scen
     scene.equal([reply["ids"] for reply in replies], [b""], "the ids of the replies")
 
 
+@case("CAN-11", "CAN-1")
+def none_of_very_many_canceled_tasks_begins(scene: Scene) -> None:
+    """A worker comes, and a place becomes free, while the scheduler may be busy with the Cancel."""
+    client, worker, (held,) = begin(scene)
+    tasks = client.submit(2000)
+    (other,) = client.submit(1, priority=-1)
+    client.fence()
+    client.cancel(held, *tasks)
+    worker.credit(2)
+    late = scene.worker(credit=3)
+    scene.settle(client, worker, late)
+    given = [task.id for peer in (worker, late) for task in peer.dispatched()]
+    scene.check(set(given) <= {other.id}, "a task was dispatched after the Cancel that named it", "CAN-11")
+    scene.equal(told_to_cancel(worker), [held.id], "the ids of the Cancel at the worker", "CAN-6")
+    worker.finish(held, status=CODES.STATUS_CANCELED)
+    worker.answer_cancel((held.id, CANCELED))
+    scene.settle(worker, client, worker, late)
+    given += [task.id for peer in (worker, late) for task in peer.dispatched()]
+    scene.equal(given, [other.id], "the tasks that are run", "CAN-11")
+    answered = [name for name, outcome in client.cancel_outcomes() if outcome == CANCELED]
+    scene.equal(sorted(answered), sorted(task.id for task in (held, *tasks)), "the ids that are answered", "CAN-1")
+
+
 @case("CAN-8")
 def a_second_cancel_is_answered_when_the_task_ends(scene: Scene) -> None:
     client, worker, (task,) = begin(scene)

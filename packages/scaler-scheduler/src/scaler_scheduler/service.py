@@ -119,6 +119,7 @@ class SchedulerService:
             software=self._software,
             timers=self._config.worker_timers,
             features=(FEATURE_CHAINS, FEATURE_SAMPLES),
+            is_busy_with=self._core.is_busy_with,
         )
 
     def _storage_dialer(self) -> SessionDialer:

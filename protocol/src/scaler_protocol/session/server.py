@@ -75,7 +75,9 @@ class SessionServer:
         version_min: int = codes.PROTOCOL_VERSION_MIN,
         version_max: int = codes.PROTOCOL_VERSION_MAX,
         encode: Encode = codec.encode,
+        is_busy_with: Callable[[PeerId], bool] = lambda peer_id: False,  # it gets no Pong yet: the role is not done
     ) -> None:
+        self._is_busy_with = is_busy_with
         self.terms = ServerTerms(
             server_id=server_id,
             role_name=role_name,
@@ -267,9 +269,12 @@ class SessionServer:
         for session in unsettled:
             if session.is_over:
                 continue
-            if session.pings:
+            if session.pings and not self._is_busy_with(session.peer_id):
                 self._answer_pings(session)
-            elif session.routing_id is not None and (frames := session.channel.acknowledgement()) is not None:
+                continue
+            if session.pings:
+                self._unsettled[session] = None
+            if session.routing_id is not None and (frames := session.channel.acknowledgement()) is not None:
                 self.transmissions.append((session.routing_id, frames))
 
     def refuse_newcomers(self) -> None:

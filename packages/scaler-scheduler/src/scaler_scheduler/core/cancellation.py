@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_UNKNOWN
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Cancel, CancelReply
-from scaler_scheduler.core import endings
+from scaler_scheduler.core import endings, forgetting
+from scaler_scheduler.core.backlog import Job
+from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import canceled_row
 from scaler_scheduler.core.states import Move
 from scaler_scheduler.core.tables import Client, Tables
@@ -17,36 +20,106 @@ from scaler_scheduler.core.workers import Worker
 
 def cancel(tables: Tables, client: Client, message: Cancel) -> None:
     """Unknown ids, and other clients' tasks, are answered UNKNOWN. `is_all` of nothing has an empty answer (CAN-3)."""
-    ids = list(unfinished_ids(tables, client)) if message.is_all else list(map(TaskId, split_ids(message.ids)))
-    running: dict[Worker, list[TaskId]] = {}
-    outcomes: list[tuple[TaskId, int]] = []
-    for task_id in dict.fromkeys(ids):
+    ids = _unfinished(tables, client) if message.is_all else _named(tables, message)
+    tables.backlog.start(client, _Canceling(tables, client, message).work(ids))
+
+
+def _named(tables: Tables, message: Cancel) -> Iterator[Sequence[TaskId]]:
+    ids: list[TaskId] = list(dict.fromkeys(split_ids(message.ids)))  # type: ignore[arg-type]
+    most = tables.backlog.slice_tasks
+    for stop in range(len(ids), 0, -most):
+        yield ids[max(0, stop - most) : stop][::-1]
+
+
+def _unfinished(tables: Tables, client: Client) -> Iterator[Sequence[TaskId]]:
+    """All tasks of this client; those that end before their turn comes are passed over."""
+    chunks = list(client.chunks)
+    most = tables.backlog.slice_tasks
+    while chunks:
+        chunk = chunks.pop()
+        for stop in range(len(chunk.ids), 0, -most):
+            ids = chunk.ids[max(0, stop - most) : stop][::-1]
+            yield [task_id for task_id in ids if forgetting.is_of(tables, task_id, chunk)]
+
+
+class _Canceling:
+    """One Cancel. The newest tasks come first: so each is reached before those it depends on, and the end of one does
+    not end thousands of others. Workers are told last, when no canceled task is left that could take a free place."""
+
+    def __init__(self, tables: Tables, client: Client, message: Cancel) -> None:
+        self._tables = tables
+        self._client = client
+        self._message = message
+        self._running: dict[Worker, list[TaskId]] = {}
+        self._ids: list[TaskId] = []
+        self._outcomes = bytearray()
+        self._is_known = False
+
+    def work(self, slices: Iterator[Sequence[TaskId]]) -> Job:
+        where = self._tables.where
+        for ids in slices:
+            for place, run in groupby(ids, where.get):
+                yield self._end(list(run), place)
+        yield from self._tables.ready.discard(self._client)
+        endings.tell_workers(self._tables, self._running, self._message.grace_seconds)
+        yield from self._reply()
+
+    def _end(self, ids: list[TaskId], place: Chunk | Worker | None) -> int:
+        """Neighbours that are in the same place. Answers how many steps it took."""
+        self._is_known = True
+        tables = self._tables
+        chunk = place if isinstance(place, Chunk) and place.client is self._client else None
+        if chunk is not None and forgetting.are_plainly_queued(tables, chunk, ids):
+            self._end_by_column(chunk, ids)
+            return 3 + len(ids) // 2
+        for task_id in ids:
+            self._end_one(task_id)
+        return forgetting.STEPS_PER_TASK * len(ids)
+
+    def _end_by_column(self, chunk: Chunk, ids: list[TaskId]) -> None:
+        self._tell_results(ids)
+        forgetting.end_queued(self._tables, chunk, [chunk.index_of[task_id] for task_id in ids], ids)
+        self._answer(ids, CANCEL_CANCELED)
+
+    def _end_one(self, task_id: TaskId) -> None:
+        tables = self._tables
         place = tables.where.get(task_id)
         chunk = None if place is None else tables.chunk_of(task_id)
-        if chunk is None or chunk.client is not client:
+        if chunk is None or chunk.client is not self._client:
             # With is_all, a dependent of a task cancelled just before has ended with it.
-            outcomes.append((task_id, CANCEL_CANCELED if message.is_all else CANCEL_UNKNOWN))
+            self._answer((task_id,), CANCEL_CANCELED if self._message.is_all else CANCEL_UNKNOWN)
         elif isinstance(place, Worker):
             endings.mark_canceling(tables, task_id, is_asked=True)
-            running.setdefault(place, []).append(task_id)
+            self._running.setdefault(place, []).append(task_id)
         else:
             endings.end_unstarted(tables, task_id, chunk)
-            outcomes.append((task_id, CANCEL_CANCELED))
-    endings.tell_workers(tables, running, message.grace_seconds)
-    if not ids:
-        tables.tell(client.peer_id, CancelReply(ids=b""))
-    for begin in range(0, len(outcomes), client.rows_limit):
-        part = outcomes[begin : begin + client.rows_limit]
-        reply = CancelReply(ids=b"".join([task_id for task_id, _ in part]), outcomes=bytes(o for _, o in part))
-        tables.tell(client.peer_id, reply)
+            self._answer((task_id,), CANCEL_CANCELED)
 
+    def _tell_results(self, ids: Sequence[TaskId]) -> None:
+        tables, client = self._tables, self._client
+        if len(ids) == 1:
+            tables.deliver(client, canceled_row(ids[0], tables.attempt(ids[0])))
+        elif not client.is_gone:
+            tables.tell(client.peer_id, forgetting.canceled_results(tables, ids))
 
-def unfinished_ids(tables: Tables, client: Client) -> Iterable[TaskId]:
-    for chunk in client.chunks:
-        for task_id in chunk.ids:
-            place = tables.where.get(task_id)
-            if place is chunk or (isinstance(place, Worker) and place.held[task_id] is chunk):
-                yield task_id
+    def _answer(self, ids: Sequence[TaskId], outcome: int) -> None:
+        self._ids += ids
+        self._outcomes += bytes((outcome,)) * len(ids)
+
+    def _reply(self) -> Job:
+        most = self._client.rows_limit
+        self._ids.reverse()
+        self._outcomes.reverse()
+        if not self._is_known:
+            self._tell(CancelReply(ids=b""))
+        for begin in range(0, len(self._ids), most):
+            ids, outcomes = self._ids[begin : begin + most], self._outcomes[begin : begin + most]
+            self._tell(CancelReply(ids=b"".join(ids), outcomes=bytes(outcomes)))
+            yield 1 + len(ids) // 16
+
+    def _tell(self, reply: CancelReply) -> None:
+        if not self._client.is_gone:
+            self._tables.tell(self._client.peer_id, reply)
 
 
 def answered(tables: Tables, worker: Worker, message: CancelReply) -> None:

@@ -43,14 +43,20 @@ class Chunk:
         one = (TaskId(batch.ids),) if len(batch.ids) == ID_BYTES else None
         self.ids: tuple[TaskId, ...] = one or split_ids(batch.ids)  # type: ignore[assignment]
         self.unfinished = len(self.ids)
-        self.dropped: frozenset[int] | set[int] = NONE_DROPPED
+        self.dropped: frozenset[int] | set[int] | range = NONE_DROPPED
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 
     def drop(self, index: int) -> None:
-        if isinstance(self.dropped, frozenset):
-            self.dropped = set()
-        self.dropped.add(index)
+        self.drop_all((index,))
+
+    def drop_all(self, indexes: Sequence[int]) -> None:
+        if len(indexes) == len(self.ids):
+            self.dropped = range(len(self.ids))
+            return
+        if not isinstance(self.dropped, set):
+            self.dropped = set(self.dropped)
+        self.dropped.update(indexes)
 
     @cached_property
     def index_of(self) -> dict[TaskId, int]:

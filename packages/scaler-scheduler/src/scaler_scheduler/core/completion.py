@@ -66,7 +66,7 @@ def _client_of_successes(
     tables: Tables, message: Results, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]
 ) -> Client | None:
     """The one client all of this is for, when every task has succeeded at its first attempt, and nothing happened to
-    any of them before: no lost worker, no Cancel, no child."""
+    any of them before: no lost worker, no Cancel, no child. None: they are to be looked at one by one."""
     if message.statuses or message.attempts:
         return None
     client = None
@@ -74,6 +74,8 @@ def _client_of_successes(
         if chunk is None or chunk.header.parent_task or client not in (None, chunk.client):
             return None
         client = chunk.client
+    if client is None or client.is_gone:
+        return None
     sparse = (tables.attempts, tables.lost_workers, tables.canceling, tables.abandoned, tables.children)
     return client if all(table.keys().isdisjoint(ids) for table in sparse if table) else None
 

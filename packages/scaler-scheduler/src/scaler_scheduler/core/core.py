@@ -140,8 +140,10 @@ class SchedulerCore:
         return self.tables.drain() if type(event) is Settled else []
 
     def next_deadline(self) -> float | None:
-        """When `Settled` is due even though nothing arrives: the next look at the balance, or at the managers, or the
-        end of a rest."""
+        """When `Settled` is due even though nothing arrives: at once when work is left over from this turn, else at the
+        next look at the balance, or at the managers, or at the end of a rest."""
+        if self.tables.backlog:
+            return 0.0
         balance_at, scale_at = self._balancer.look_at, self._scaler.look_at
         if self.tables.cut_off:
             deadlines = (balance_at, scale_at, cut_off.next_deadline(self.tables))
@@ -149,6 +151,11 @@ class SchedulerCore:
         if balance_at is None or scale_at is None:
             return scale_at if balance_at is None else balance_at
         return min(balance_at, scale_at)
+
+    def is_busy_with(self, peer_id: PeerId) -> bool:
+        """Not all that this client's messages cause has left: it gets no Pong yet. (LIV-4)"""
+        client = self.tables.clients.get(peer_id)
+        return client is not None and client in self.tables.backlog
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
@@ -253,7 +260,7 @@ class SchedulerCore:
 
     def _task_log(self, worker: Worker, message: TaskLog) -> None:
         chunk = worker.held.get(message.task_id)
-        if chunk is not None and message.task_id not in self.tables.abandoned:
+        if chunk is not None and not chunk.client.is_gone and message.task_id not in self.tables.abandoned:
             self.tables.tell(chunk.client.peer_id, message)
             if self._is_log_watched:
                 self.tables.act(PublishLog(message))
@@ -266,6 +273,8 @@ class SchedulerCore:
     # ------------------------------------------------------------ placing
 
     def _settled(self, event: Settled, now: float) -> None:
+        self.tables.backlog.go_on()
+        self.tables.backlog.begin_turn()
         self._scaler.settle(now)
         if self.tables.cut_off:
             cut_off.settle(self.tables, now)

@@ -26,7 +26,7 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
     tables.move(State.DISPATCHED if replies is None else State.CANCELING, move)
     _end(tables, chunk, row)
     outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
-    for _ in range(replies or 0):
+    for _ in range(0 if chunk.client.is_gone else replies or 0):
         tables.tell(chunk.client.peer_id, CancelReply(ids=task_id, outcomes=bytes([outcome])))
 
 
@@ -100,6 +100,8 @@ def resume_waiting(tables: Tables, ready: Ready) -> None:
 
 def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
     """Everything that waited for it, directly or not, ends with the error that began it (SCH-19)."""
+    if chunk.client.is_gone:
+        return  # what waited for it is of the same client, and is being forgotten itself
     dependencies = tables.dependencies
     _keep_failure(tables, chunk, row)
     doomed = dependencies.failed(row.task_id)
@@ -188,4 +190,6 @@ def mark_canceling(tables: Tables, task_id: TaskId, *, is_asked: bool) -> None:
 
 def tell_workers(tables: Tables, running: dict[Worker, list[TaskId]], grace_seconds: float) -> None:
     for worker, ids in running.items():
+        if tables.workers.get(worker.peer_id) is not worker:
+            continue  # it was lost since, and its tasks have ended with it
         tables.tell(worker.peer_id, Cancel(ids=join_ids(ids), grace_seconds=grace_seconds))

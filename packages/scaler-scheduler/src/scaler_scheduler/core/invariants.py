@@ -39,7 +39,8 @@ def _check_places(tables: Tables) -> None:
         if isinstance(place, Worker):
             assert tables.workers.get(place.peer_id) is place, "a task is with a worker that is gone"
             assert task_id in place.held, "a task is said to be with a worker that does not hold it"
-            assert not place.held[task_id].client.is_gone, "a task of a client that is gone is still in `where`"
+            client = place.held[task_id].client
+            assert not client.is_gone or client in tables.backlog, "a client is gone, and its task still in `where`"
 
 
 def _check_counts(tables: Tables) -> None:
@@ -60,12 +61,15 @@ def _check_clients(tables: Tables) -> None:
     unfinished: Counter[Chunk] = Counter()
     for task_id, place in tables.where.items():
         unfinished[place.held[task_id] if isinstance(place, Worker) else place] += 1
-    listed = {chunk for client in tables.clients.values() for chunk in client.chunks}
+    leaving = [client for client in tables.backlog.clients() if client.is_gone]
+    listed = {chunk for client in (*tables.clients.values(), *leaving) for chunk in client.chunks}
     assert listed == set(unfinished), "clients list other chunks than those with unfinished tasks"
     for chunk, tasks in unfinished.items():
         assert chunk.unfinished == tasks, f"a chunk counts {chunk.unfinished} unfinished tasks and has {tasks}"
     for client in tables.clients.values():
         assert not client.is_gone
+        assert client.is_held == (client in tables.backlog), "a client is held that nothing is done for"
+    for client in (*tables.clients.values(), *leaving):
         assert client.unfinished_count == sum(chunk.unfinished for chunk in client.chunks)
 
 
@@ -78,7 +82,8 @@ def _check_workers(tables: Tables) -> None:
         for chunk in set(worker.held.values()):
             assert worker.can_ever_run(tables.ready.key(chunk.header).requirement), "a worker has what it cannot run"
         for task_id, chunk in worker.held.items():
-            assert task_id in tables.abandoned or not chunk.client.is_gone, "a client is gone, its task not abandoned"
+            is_here = not chunk.client.is_gone or chunk.client in tables.backlog
+            assert task_id in tables.abandoned or is_here, "a client is gone, its task not abandoned"
         for name, total in worker.capabilities.items():
             if total >= 0:
                 taken = sum(
@@ -124,4 +129,4 @@ def is_empty(core: SchedulerCore) -> bool:
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
         dependencies.dependents, dependencies.users, dependencies.kept,
     )  # fmt: skip
-    return not any(remembered) and not len(tables.ready)
+    return not any(remembered) and not len(tables.ready) and not tables.backlog

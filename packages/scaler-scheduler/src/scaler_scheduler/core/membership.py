@@ -7,7 +7,7 @@ from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Hello, Limits, Returned, TaskError
-from scaler_scheduler.core import cancellation, endings
+from scaler_scheduler.core import endings, forgetting
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row, canceled_row
@@ -24,10 +24,8 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     """By Bye or by silence: its tasks end, its objects go (SCH-22, OWN-9). A replaced session's pass to the next."""
     client.is_gone = True
     del tables.clients[client.peer_id]
-    endings.abandon_all(tables, list(cancellation.unfinished_ids(tables, client)))
-    while client.graphs:
-        tables.release(tables.dependencies.sealed(client.graphs.popitem()[1]))
     tables.forget_peer(client.peer_id)
+    tables.backlog.start(client, forgetting.forget_client(tables, client))
     if not is_replaced:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))
 

@@ -51,7 +51,7 @@ class Elsewhere:
         self._worker = worker
 
     def enqueue(self, chunk: Chunk, index: int) -> None:
-        other = self._other(self._tables.ready.key(chunk.header))
+        other = None if chunk.client.is_held else self._other(self._tables.ready.key(chunk.header))
         if other is None:
             self._tables.enqueue(chunk, [index], at_front=True)
         else:

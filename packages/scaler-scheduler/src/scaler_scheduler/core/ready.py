@@ -11,11 +11,14 @@ from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.tables import Client
 
 Requirement = tuple[Capability, ...]
 """Everything that a worker must offer: the capabilities of a task, and the code that its processors must read."""
@@ -57,6 +60,7 @@ def named_by_user(requirement: Requirement) -> Requirement:
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
 CLASSES_LIMIT = 64
+DISCARDED_RUNS = 100
 
 
 class ClassKey(NamedTuple):
@@ -76,19 +80,37 @@ class ClassKey(NamedTuple):
         return self[:2]
 
 
-class ReadyClass:
-    """`count` is exact; runs may still hold indexes that were dropped from their chunk."""
+class Turn:
+    """The queued tasks of one client in one class. `count` is exact; runs may still hold indexes that were dropped."""
 
-    __slots__ = ("_turns", "count", "key")
+    __slots__ = ("count", "runs")
+
+    def __init__(self) -> None:
+        self.runs: deque[tuple[Chunk, Run]] = deque()
+        self.count = 0
+
+
+class ReadyClass:
+    """`count` tells how many can be taken; those of clients that are held cannot."""
+
+    __slots__ = ("_held", "_turns", "count", "key")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.count = 0
-        self._turns: OrderedDict[PeerId, deque[tuple[Chunk, Run]]] = OrderedDict()
+        self._turns: OrderedDict[Client, Turn] = OrderedDict()
+        self._held: dict[Client, Turn] = {}
+
+    @property
+    def held_count(self) -> int:
+        return sum(turn.count for turn in self._held.values())
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> None:
-        runs = self._turns.setdefault(chunk.client.peer_id, deque())
-        self.count += len(indexes)
+        turn = self._turn_of(chunk.client)
+        if turn is None:
+            turn = (self._held if chunk.client.is_held else self._turns)[chunk.client] = Turn()
+        runs = turn.runs
+        self._count(chunk.client, turn, len(indexes))
         if isinstance(indexes, range):
             runs.appendleft((chunk, indexes)) if at_front else runs.append((chunk, indexes))
             return
@@ -103,24 +125,51 @@ class ReadyClass:
     def take(self, limit: int) -> tuple[Chunk, Indexes] | None:
         """At most `limit` tasks of one chunk, of the client whose turn it is."""
         while self._turns:
-            peer_id, runs = next(iter(self._turns.items()))
-            taken = _take(runs, limit)
-            if runs:
-                self._turns.move_to_end(peer_id)
+            client, turn = next(iter(self._turns.items()))
+            taken = _take(turn.runs, limit)
+            if turn.runs:
+                self._turns.move_to_end(client)
             else:
-                del self._turns[peer_id]
+                del self._turns[client]
             if taken is not None:
                 self.count -= len(taken[1])
+                turn.count -= len(taken[1])
                 return taken
         return None
 
-    def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
-        for runs in self._turns.values():
-            yield from runs
+    def drop(self, client: Client, count: int) -> None:
+        """So many queued tasks of this client have ended another way."""
+        turn = self._turn_of(client)
+        assert turn is not None, "a client with queued tasks has a turn"
+        self._count(client, turn, -count)
 
-    def first_of(self, peer_id: PeerId) -> TaskId | None:
+    def hold(self, client: Client) -> None:
+        turn = self._turns.pop(client, None)
+        if turn is not None:
+            self._held[client] = turn
+            self.count -= turn.count
+
+    def release(self, client: Client) -> None:
+        turn = self._held.pop(client, None)
+        if turn is not None and turn.runs:
+            self._turns[client] = turn
+            self.count += turn.count
+
+    def forget(self, client: Client) -> None:
+        """It has nothing queued any more."""
+        (self._held if client.is_held else self._turns).pop(client, None)
+
+    def runs_of(self, client: Client) -> deque[tuple[Chunk, Run]]:
+        turn = self._turn_of(client)
+        return deque() if turn is None else turn.runs
+
+    def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
+        for turn in (*self._turns.values(), *self._held.values()):
+            yield from turn.runs
+
+    def first_of(self, client: Client) -> TaskId | None:
         """The task of this client that would leave first."""
-        for chunk, run in self._turns.get(peer_id, ()):
+        for chunk, run in self.runs_of(client):
             for index in run:
                 if index not in chunk.dropped:
                     return chunk.ids[index]
@@ -129,12 +178,20 @@ class ReadyClass:
     def ahead_of(self, chunk: Chunk, index: int) -> int:
         """How many tasks of the same client leave before this one."""
         count = 0
-        for other, run in self._turns.get(chunk.client.peer_id, ()):
+        for other, run in self.runs_of(chunk.client):
             for one in run:
                 if other is chunk and one == index:
                     return count
                 count += one not in other.dropped
         return count
+
+    def _turn_of(self, client: Client) -> Turn | None:
+        return (self._held if client.is_held else self._turns).get(client)
+
+    def _count(self, client: Client, turn: Turn, change: int) -> None:
+        turn.count += change
+        if not client.is_held:
+            self.count += change
 
 
 def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
@@ -151,6 +208,9 @@ def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] |
 def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
     """Of the first run. Empty when nothing is left in it but what was dropped."""
     chunk, run = runs[0]
+    if not chunk.unfinished:
+        runs.popleft()
+        return []
     if isinstance(run, range) and not chunk.dropped:
         if len(run) <= limit:
             runs.popleft()
@@ -179,7 +239,7 @@ class ReadyQueue:
         self._order: list[ClassKey] = []
 
     def __len__(self) -> int:
-        return sum(ready.count for ready in self._classes.values())
+        return sum(ready.count + ready.held_count for ready in self._classes.values())
 
     def key(self, header: TaskHeader) -> ClassKey:
         requirement = header.capabilities
@@ -198,12 +258,40 @@ class ReadyQueue:
     def drop(self, chunk: Chunk, index: int) -> None:
         """This queued task has ended another way; its place in the run is passed over later."""
         chunk.drop(index)
-        self._classes[self.key(chunk.header)].count -= 1
+        self._classes[self.key(chunk.header)].drop(chunk.client, 1)
+
+    def drop_all(self, chunk: Chunk, indexes: Indexes) -> None:
+        chunk.drop_all(indexes)
+        self._classes[self.key(chunk.header)].drop(chunk.client, len(indexes))
+
+    def hold(self, client: Client) -> None:
+        """Nothing of this client is taken until it is released; what becomes ready is held as well."""
+        for ready in self._classes.values():
+            ready.hold(client)
+        client.is_held = True
+
+    def release(self, client: Client) -> None:
+        client.is_held = False
+        for ready in self._classes.values():
+            ready.release(client)
+
+    def discard(self, client: Client) -> Iterator[int]:
+        """Passes over what was dropped at the head of the line of this client, little by little. Yields steps."""
+        for ready in tuple(self._classes.values()):
+            runs = ready.runs_of(client)
+            while runs and not runs[0][0].unfinished:
+                for _ in range(min(DISCARDED_RUNS, len(runs))):
+                    if runs[0][0].unfinished:
+                        break
+                    runs.popleft()
+                yield DISCARDED_RUNS // 4
+            if not runs:
+                ready.forget(client)
 
     def by_urgency(self) -> Iterator[ReadyClass]:
         """Classes with something in them. When there are many, those that ran empty are forgotten."""
         if len(self._order) > CLASSES_LIMIT:
-            self._classes = {key: ready for key, ready in self._classes.items() if ready.count}
+            self._classes = {key: ready for key, ready in self._classes.items() if ready.count or ready.held_count}
             self._order = sorted(self._classes, key=lambda one: one.urgency)
         for key in tuple(self._order):
             ready = self._classes[key]

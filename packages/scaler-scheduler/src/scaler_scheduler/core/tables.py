@@ -10,15 +10,17 @@ the worker has ended it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16, most_results
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import Limits, Message, Release, Results, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
+from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.gone_owners import GoneOwners
@@ -53,6 +55,7 @@ class Client:
         "graphs",
         "inline_limit",
         "is_gone",
+        "is_held",
         "payload_limit",
         "peer_id",
         "rows_limit",
@@ -73,6 +76,8 @@ class Client:
         self.graphs: dict[GraphId, dict[TaskId, None]] = {}
         self.unfinished_count = 0
         self.is_gone = False
+        #: none of its queued tasks is given to a worker: many of them are just being ended (CAN-11)
+        self.is_held = False
         self._last_header = self._own_header = TaskHeader(client=peer_id)
 
     def own(self, header: TaskHeader) -> TaskHeader:
@@ -92,6 +97,7 @@ class Tables:
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
         self.ready = ReadyQueue()
+        self.backlog = Backlog(self.ready)
         self.dependencies = Dependencies()
         #: current attempt, for tasks past their first (SCH-5)
         self.attempts: dict[TaskId, int] = {}
@@ -190,14 +196,17 @@ class Tables:
             self.retried.pop(task_id, None)
             self.deaths.pop(task_id, None)
         self.unfinish(chunk, 1)
-        if chunk.header.parent_task:
-            siblings = self.children.get(chunk.header.parent_task)
-            if siblings is not None:
-                siblings.pop(task_id, None)
-                if not siblings:
-                    del self.children[chunk.header.parent_task]
+        self.leave_parent(chunk, (task_id,))
         if chunk.has_dependencies:
             self.release(self.dependencies.ended(chunk, (chunk.index_of[task_id],)))
+
+    def leave_parent(self, chunk: Chunk, ids: Sequence[TaskId]) -> None:
+        """If a task has submitted these, it has them no longer."""
+        siblings = self.children.get(chunk.header.parent_task) if chunk.header.parent_task else None
+        if siblings is not None:
+            deque(map(siblings.pop, ids, repeat(None)), 0)
+            if not siblings:
+                del self.children[chunk.header.parent_task]
 
     def unfinish(self, chunk: Chunk, tasks: int) -> None:
         chunk.unfinished -= tasks

@@ -29,8 +29,8 @@ LONGEST_SECONDS = 2.0
 ANSWER_SECONDS = 30.0
 """How long beyond its grace a Cancel waits for its answer, before the task ends canceled without one. (CAN-2)"""
 
-CANCEL_IDS = 65_536
-"""Ids in one Cancel, where the session's envelopes allow it: a mebibyte."""
+CANCEL_IDS = 16_384
+"""Ids in one Cancel, where the session's envelopes allow it: a scheduler reads so many in a few milliseconds."""
 
 
 class Cancels:
