@@ -18,10 +18,19 @@ from scaler_protocol import values
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Buffer
 
-KEPT_BYTES = 256 * 1024 * 1024
-"""How many bytes of stored objects are kept, all kinds together."""
-KEPT_FILES = 128
-"""A memory file that is kept open costs a descriptor, of which a process may have as few as a thousand."""
+KEPT_BYTES = 1152 * 1024 * 1024
+"""How many bytes of stored objects are kept, all kinds together: a little more than one `map` has on its way. None of
+them is a copy: of bytes there is a reference, and a shared file is the one that the storage has."""
+
+
+def most_files() -> int:
+    """A memory file that is kept open costs a descriptor, of which the program has other uses."""
+    try:
+        import resource
+    except ImportError:  # Windows, where there are none
+        return 0
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 128 if limit == resource.RLIM_INFINITY else min(128, limit // 8)
 
 
 class File(Protocol):
@@ -88,10 +97,10 @@ _NO_ARGUMENTS: dict[ObjectId, Keepsake] = {}
 class Holdings:
     """Safe in any thread."""
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES, kept_files: int = KEPT_FILES) -> None:
+    def __init__(self, kept_bytes: int = KEPT_BYTES, kept_files: int | None = None) -> None:
         self._lock = threading.Lock()
         self._most_bytes = kept_bytes
-        self._most_files = kept_files
+        self._most_files = most_files() if kept_files is None else kept_files
         #: all that the cluster keeps in our name
         self._held: dict[ObjectId, Keepsake] = {}
         #: of these, what is on its way to the storage
