@@ -100,7 +100,11 @@ class ClientNode(Node):
     def _begin(self) -> None:
         """A life under a new name, as far as the scheduler is concerned (CLI-8)."""
         self.peer_id = PeerId(self.world.rng.randbytes(16))
-        hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS)
+        rng = self.world.rng
+        #: clients of an earlier version do not know it
+        features = ("result-window",) if rng.random() < 0.75 else ()
+        window = rng.choice(self.world.result_windows)
+        hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS, features=features, result_window_bytes=window)
         self._scheduler = Port(self, self.world.scheduler, hello, "scheduler")
 
     # ------------------------------------------------------------ the program

@@ -29,6 +29,11 @@ class Node:
         self.is_up = True
         self.life = 0
         self._wake_at: float | None = None
+        self._stopped_until = 0.0
+
+    def stop_for(self, seconds: float) -> None:
+        """Its process is stopped: what arrives meanwhile is there when it goes on."""
+        self._stopped_until = self.world.clock.now + seconds
 
     def wake(self, seconds: float | None = None) -> None:
         delay = self.world.rng.uniform(0, WAKE_SECONDS) if seconds is None else seconds
@@ -47,6 +52,9 @@ class Node:
 
     def _turn(self) -> None:
         now = self.world.clock.now
+        if now < self._stopped_until:
+            self.wake(self._stopped_until - now)
+            return
         self.round(now)
         if not self.is_up:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,9 @@ class SchedulerNode(ServerNode):
 
     def start(self) -> None:
         self.is_up = True
-        self.core = scheduling.SchedulerCore(scheduling.Policy())
+        self.core = scheduling.SchedulerCore(
+            scheduling.Policy(), lambda client_id: self.server.backlog_bytes(client_id)
+        )
         backlog = self.core.tables.backlog
         backlog.turn_steps, backlog.slice_tasks = self.world.rng.choice(((backlog.turn_steps, 256), (20, 3), (1, 1)))
         server_id = self.new_id()
@@ -76,7 +79,7 @@ class SchedulerNode(ServerNode):
             role_name="scheduler",
             allowed_roles=tuple(scheduling.ALLOWED_MESSAGES),
             allowed_messages=scheduling.ALLOWED_MESSAGES,
-            features=(scheduling.FEATURE_CHAINS,),
+            features=(scheduling.FEATURE_CHAINS, scheduling.FEATURE_RESULT_WINDOW),
             timers=TIMERS,
             is_busy_with=self.core.is_busy_with,
         )
@@ -88,6 +91,8 @@ class SchedulerNode(ServerNode):
         #: tasks that a Cancel has named, with the first attempt that must not leave any more; clients that have gone
         self._canceled: dict[tuple[PeerId, TaskId], int] = {}
         self._gone: set[PeerId] = set()
+        #: of each client the Results that it had not acknowledged when that was looked at: number, payload bytes
+        self._unread: dict[PeerId, deque[tuple[int, int]]] = {}
         self.wake()
 
     def crash(self) -> None:
@@ -108,17 +113,25 @@ class SchedulerNode(ServerNode):
                 self.core.handle(scheduling.StorageOpened(), now)
             elif isinstance(stored, Received) and isinstance(stored.message, ObjectReply):
                 self.core.handle(scheduling.StorageReplied(stored.message.request_id), now)
+        self._settle(now)
+        self.settle_server(now)
+        self._storage.settle(now)
+
+    def _settle(self, now: float) -> None:
+        slow_before = {client.peer_id for client in self.core.tables.delivery.slow}
         held_before = {peer_id: len(worker.held) for peer_id, worker in self.core.tables.workers.items()}
         for action in self.core.handle(scheduling.Settled(), now):
             if isinstance(action, scheduling.Send):
                 self._check_law(action, held_before)
+                self._check_window(action, slow_before)
                 seq = self.server.send(action.peer_id, action.message)
                 if isinstance(action.message, Dispatch):
                     self.core.handle(scheduling.Numbered(action.peer_id, seq, action.message.ids), now)
+                elif isinstance(action.message, Results):
+                    slow_before.discard(action.peer_id)  # it has read
+                    self._unread.setdefault(action.peer_id, deque()).append((seq, len(action.message.payload)))
             elif isinstance(action, scheduling.SendToStorage):
                 self._storage.send(action.message)
-        self.settle_server(now)
-        self._storage.settle(now)
 
     def _note(self, event: Opened | Received | Lost) -> None:
         """Before the core has it."""
@@ -150,6 +163,21 @@ class SchedulerNode(ServerNode):
             for task_id, attempt in _attempts(message):
                 latest = self._attempts.get((action.peer_id, task_id), attempt)
                 self.world.law(attempt >= latest, f"attempt {attempt} of {task_id.hex()} delivered, not {latest}")
+
+    def _check_window(self, action: scheduling.Send, slow_before: set[PeerId]) -> None:
+        """Results leave while there is room in the window, and no task is run whose result would only wait. (SCH-45)"""
+        message, tables = action.message, self.core.tables
+        if isinstance(message, Dispatch) and message.header.client in slow_before:
+            self.world.fail("a task was dispatched whose client does not read (SCH-46)")
+        client, session = tables.clients.get(action.peer_id), self.server._by_peer.get(action.peer_id)
+        if isinstance(message, Results) and session is not None and client is not None and client.window is not None:
+            unread = self._unread.get(client.peer_id, deque())
+            while unread and unread[0][0] <= session.channel.acknowledged_seq:
+                unread.popleft()
+            size = sum(size for _, size in unread)
+            self.world.law(
+                not size or size < client.window.limit, f"{size} bytes were sent to a client that reads none"
+            )
 
     def _check_credit(self, worker: Worker, message: Dispatch, held_before: int) -> None:
         reserve = worker.nested_reserve if message.header.depth else 0

@@ -38,6 +38,9 @@ class Report:
 
 
 class World:
+    #: of clients with the feature; a small one is refilled when its client acknowledges, at the latest by a Ping
+    result_windows: tuple[int, ...] = (1, 500, 5_000, 0)
+
     max_processors = 32
 
     def __init__(self, seed: int) -> None:
@@ -159,7 +162,7 @@ class World:
         weather.slow_seconds = rng.choice((0.0, 0.5, 3.0))
         kinds = (
             self._crash_worker, self._crash_worker, self._crash_client, self._crash_storage, self._part, self._part,
-            self._drain_worker, self._crash_scheduler,
+            self._drain_worker, self._crash_scheduler, self._stop_client,
         )  # fmt: skip
         for _ in range(rng.choice((0, 1, 1, 2, 4))):
             self.clock.at(rng.uniform(0.5, TROUBLE_SECONDS), rng.choice(kinds))
@@ -191,6 +194,15 @@ class World:
             self._trouble(f"{client.name} crashes")
             client.crash()
             client.has_left = True
+
+    def _stop_client(self) -> None:
+        """It does not read for a while: within its lease, or longer."""
+        client = self.rng.choice([client for client in self.clients if "." not in client.name])
+        if client.is_up:
+            seconds = self.rng.choice((1.0, 0.8 * TIMERS.lease_seconds, 1.5 * TIMERS.lease_seconds))
+            self._trouble(f"{client.name} is stopped for {seconds:g} s")
+            self.may_fail = True
+            client.stop_for(seconds)
 
     def _crash_storage(self) -> None:
         self._trouble("storage crashes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -40,7 +41,17 @@ from scaler_protocol.messages import (
     WorkerOffer,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_scheduler.core import Action, Event, Policy, SchedulerCore, Send, SendToStorage, Settled, invariants
+from scaler_scheduler.core import (
+    FEATURE_RESULT_WINDOW,
+    Action,
+    Event,
+    Policy,
+    SchedulerCore,
+    Send,
+    SendToStorage,
+    Settled,
+    invariants,
+)
 from scaler_scheduler.core.results import rows
 
 FUNCTION = ObjectId(b"function".ljust(16, b"."))
@@ -68,7 +79,9 @@ GRAPH = TaskHeader(graph_id=GraphId(task("graph")))
 
 class Story:
     def __init__(self, policy: Policy | None = None) -> None:
-        self.core = SchedulerCore(policy or Policy())
+        #: what the sessions keep for clients, because it is not acknowledged
+        self.unacknowledged: Counter[PeerId] = Counter()
+        self.core = SchedulerCore(policy or Policy(), self.unacknowledged.__getitem__)
         self.now = 0.0
         self._actions: list[Action] = []
         self._seq = 0
@@ -79,8 +92,11 @@ class Story:
         self._actions += self.core.handle(event, self.now)
         invariants.check(self.core)
 
-    def client(self, name: str, limits: Limits = Limits()) -> None:  # noqa: B008 (frozen)
-        self.handle(Opened(peer(name), Hello(1, 1, ROLE_CLIENT, peer(name)), replace(WELCOME, limits=limits)))
+    def client(self, name: str, limits: Limits = Limits(), *, window: int = 0) -> None:  # noqa: B008 (frozen)
+        """`window`: it lets so many bytes of results be on their way to it; zero: it has not the feature."""
+        features = (FEATURE_RESULT_WINDOW,) if window else ()
+        hello = Hello(1, 1, ROLE_CLIENT, peer(name), result_window_bytes=window)
+        self.handle(Opened(peer(name), hello, replace(WELCOME, limits=limits, features=features)))
 
     def worker(
         self,

@@ -50,6 +50,11 @@ def note(log: str, line: str) -> None:
         file.write(f"{line}\n")
 
 
+def noted_bytes(log: str, value: int, size: int) -> bytes:
+    note(log, str(value))
+    return bytes([value % 251]) * size
+
+
 def die_until(log: str, attempt: int) -> int:
     """Kills its process in every attempt before this one, and tells in which it has run."""
     note(log, str(os.getpid()))

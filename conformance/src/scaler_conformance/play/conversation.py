@@ -41,6 +41,8 @@ class Conversation(ABC):
         self.answers_pings = True
         self.acknowledges = True
         self.shows_life = True
+        #: as if nothing after this had been read: no `ack` is higher
+        self.reads_until: int | None = None
         self.checks_laws = True
         #: the clause that a case is about: a law that is broken meanwhile is that clause's
         self.about = ""
@@ -77,9 +79,7 @@ class Conversation(ABC):
         if seq is None:
             self.sent_seq += 1
         number = self.sent_seq if seq is None else seq
-        frames = self.send_message(
-            Message(kind, body, number, self.received_seq, () if payload is None else (payload,))
-        )
+        frames = self.send_message(Message(kind, body, number, self._ack, () if payload is None else (payload,)))
         if seq is None:
             self.sent.append((number, frames))
         return number
@@ -102,7 +102,11 @@ class Conversation(ABC):
 
     def acknowledge(self, ack: int | None = None) -> None:
         self._unacknowledged = 0
-        self.send_message(Message("acknowledge", {}, 0, self.received_seq if ack is None else ack))
+        self.send_message(Message("acknowledge", {}, 0, self._ack if ack is None else ack))
+
+    @property
+    def _ack(self) -> int:
+        return self.received_seq if self.reads_until is None else min(self.received_seq, self.reads_until)
 
     def send_message(self, message: Message) -> list[bytes]:
         frames = encode(message)

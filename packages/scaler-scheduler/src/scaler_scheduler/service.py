@@ -42,6 +42,7 @@ from scaler_scheduler.config import Config
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     FEATURE_CHAINS,
+    FEATURE_RESULT_WINDOW,
     FEATURE_SAMPLES,
     Action,
     Disconnect,
@@ -81,7 +82,7 @@ class SchedulerService:
         self._config = config
         self._stop = stop
         use_io_threads(config.io_threads)
-        self._core = SchedulerCore(config.policy)
+        self._core = SchedulerCore(config.policy, lambda client_id: self._router.backlog_bytes(client_id))
         self._recent = RecentEvents()
         self._dumps = Dumps(self._dump_lines)
         self._memory = MemoryReturn()
@@ -118,7 +119,7 @@ class SchedulerService:
             welcome=self._welcome,
             software=self._software,
             timers=self._config.worker_timers,
-            features=(FEATURE_CHAINS, FEATURE_SAMPLES),
+            features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW),
             is_busy_with=self._core.is_busy_with,
         )
 

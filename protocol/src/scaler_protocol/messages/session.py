@@ -86,6 +86,7 @@ class Hello:
     parent_task: TaskId = NO_TASK
     manager: ManagerOffer = field(default_factory=ManagerOffer)
     memory_file: MemoryFile = field(default_factory=MemoryFile)
+    result_window_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

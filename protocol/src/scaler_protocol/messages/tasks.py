@@ -138,6 +138,7 @@ class Explanation:
     starting_count: int = 0
     code_tag: str = ""
     code_tags: tuple[str, ...] = ()
+    unread_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

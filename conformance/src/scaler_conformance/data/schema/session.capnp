@@ -43,6 +43,11 @@ struct Hello @0xcc662270b82345b9 {
   memoryFile @13 :import "objects.capnp".MemoryFile;
   # Set when `features` names `memfd`: an empty memory file, held open until the session ends. A storage that can open
   # it is on the same host and may read what the dialer shares with it. (HSK-25)
+
+  resultWindowBytes @14 :UInt64 = 0;
+  # A client with the feature `result-window` chooses how many bytes of Results may be on their way to it without an
+  # acknowledgement; further ones wait at the scheduler. For as long as the session lasts. Zero, the default: 64 MiB.
+  # (SCH-45)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {

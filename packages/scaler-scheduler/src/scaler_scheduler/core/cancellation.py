@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_UNKNOWN
+from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, CANCEL_UNKNOWN
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Cancel, CancelReply
-from scaler_scheduler.core import endings, forgetting
+from scaler_scheduler.core import delivery, endings, forgetting
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import canceled_row
@@ -108,6 +108,7 @@ class _Canceling:
 
     def _reply(self) -> Job:
         most = self._client.rows_limit
+        self._correct_outcomes()
         self._ids.reverse()
         self._outcomes.reverse()
         if not self._is_known:
@@ -116,6 +117,13 @@ class _Canceling:
             ids, outcomes = self._ids[begin : begin + most], self._outcomes[begin : begin + most]
             self._tell(CancelReply(ids=b"".join(ids), outcomes=bytes(outcomes)))
             yield 1 + len(ids) // 16
+
+    def _correct_outcomes(self) -> None:
+        """A task that is not here any more may have a result that its client has not been sent yet (SCH-45)."""
+        unread = delivery.waiting_ids(self._client)
+        for place, task_id in enumerate(self._ids if unread else ()):
+            if self._outcomes[place] == CANCEL_UNKNOWN and task_id in unread:
+                self._outcomes[place] = CANCEL_TOO_LATE
 
     def _tell(self, reply: CancelReply) -> None:
         if not self._client.is_gone:

@@ -50,6 +50,7 @@ from scaler_scheduler.core import (
     submission,
 )
 from scaler_scheduler.core.actions import Action, GiveDump, PublishLog, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
 from scaler_scheduler.core.explaining import Explainer
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
@@ -71,6 +72,7 @@ TASK_BYTES = 200
 
 FEATURE_CHAINS = "chains"
 FEATURE_SAMPLES = "samples"
+FEATURE_RESULT_WINDOW = "result-window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,9 @@ Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | Stora
 
 
 class SchedulerCore:
-    def __init__(self, policy: Policy) -> None:
-        self.tables = Tables(policy)
+    def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int] = lambda client_id: 0) -> None:
+        """`unacknowledged`: how many bytes the session keeps for a client, because it has not acknowledged them."""
+        self.tables = Tables(policy, unacknowledged)
         self._balancer = balancing.Balancer(self.tables)
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
@@ -184,7 +187,9 @@ class SchedulerCore:
 
     def _opened(self, event: Opened, now: float) -> None:
         if event.hello.role == ROLE_CLIENT:
-            membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
+            client = membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
+            if FEATURE_RESULT_WINDOW in event.welcome.features:
+                client.window = Window(event.hello.result_window_bytes or DEFAULT_WINDOW_BYTES)
         elif event.hello.role == ROLE_WORKER:
             worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
@@ -273,6 +278,8 @@ class SchedulerCore:
     # ------------------------------------------------------------ placing
 
     def _settled(self, event: Settled, now: float) -> None:
+        if self.tables.delivery.slow:
+            self.tables.deliver_waiting()
         self.tables.backlog.go_on()
         self.tables.backlog.begin_turn()
         self._scaler.settle(now)

@@ -186,9 +186,11 @@ def _kept(tables: Tables) -> Iterator[Json]:
 
 
 def _exceptions(tables: Tables) -> Json:
-    """What is remembered of few tasks only."""
+    """What is remembered of few tasks only, but not of those of clients that have gone and are being forgotten."""
+    leaving = {chunk for client in tables.backlog.clients() if client.is_gone for chunk in client.chunks}
+    left_out = {task_id for chunk in leaving for task_id in chunk.ids if _is_in(tables, chunk, task_id)}
     return {
-        name: {task_id.hex(): value for task_id, value in list(table.items())[:TASKS_LIMIT]}
+        name: {task_id.hex(): value for task_id, value in list(table.items())[:TASKS_LIMIT] if task_id not in left_out}
         for name, table in (
             ("attempts", tables.attempts),
             ("lost_workers", tables.lost_workers),

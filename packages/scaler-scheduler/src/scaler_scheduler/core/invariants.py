@@ -7,6 +7,7 @@ from collections import Counter
 from scaler_protocol.ids import TaskId
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.core import SchedulerCore
+from scaler_scheduler.core.delivery import size_of
 from scaler_scheduler.core.dependencies import listed
 from scaler_scheduler.core.states import UNFINISHED, State
 from scaler_scheduler.core.tables import Tables
@@ -22,6 +23,7 @@ def check(core: SchedulerCore) -> None:
     _check_workers(tables)
     _check_dependencies(tables)
     _check_sparse(tables)
+    _check_delivery(tables)
 
 
 def _queued(tables: Tables) -> list[TaskId]:
@@ -68,7 +70,8 @@ def _check_clients(tables: Tables) -> None:
         assert chunk.unfinished == tasks, f"a chunk counts {chunk.unfinished} unfinished tasks and has {tasks}"
     for client in tables.clients.values():
         assert not client.is_gone
-        assert client.is_held == (client in tables.backlog), "a client is held that nothing is done for"
+        is_held = client in tables.backlog or client in tables.delivery.slow
+        assert client.is_held == is_held, "a client is held that nothing is done for"
     for client in (*tables.clients.values(), *leaving):
         assert client.unfinished_count == sum(chunk.unfinished for chunk in client.chunks)
 
@@ -121,12 +124,23 @@ def _check_sparse(tables: Tables) -> None:
         assert children and children.keys() <= tables.where.keys(), "`children` remembers a task that has ended"
 
 
+def _check_delivery(tables: Tables) -> None:
+    slow = tables.delivery.slow
+    for client in tables.clients.values():
+        window = client.window
+        assert (client in slow) == (window is not None and bool(window.waiting)), "`slow` is who has results waiting"
+    for client, window in slow.items():
+        assert tables.clients.get(client.peer_id) is client, "results wait for a client that has gone"
+        assert client.is_held, "a client that does not read is given more results to read"
+        assert window.waiting_bytes == sum(map(size_of, window.waiting)), "`waiting_bytes` is their sum"
+
+
 def is_empty(core: SchedulerCore) -> bool:
     """Nothing is left of anybody: the state after the last client and worker have gone."""
     tables, dependencies = core.tables, core.tables.dependencies
     remembered = (
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
-        dependencies.dependents, dependencies.users, dependencies.kept,
+        dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready) and not tables.backlog

@@ -16,8 +16,9 @@ from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 
-def client_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits) -> None:
-    tables.clients[peer_id] = Client(peer_id, hello.software, limits)
+def client_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits) -> Client:
+    client = tables.clients[peer_id] = Client(peer_id, hello.software, limits)
+    return client
 
 
 def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
@@ -25,6 +26,7 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     client.is_gone = True
     del tables.clients[client.peer_id]
     tables.forget_peer(client.peer_id)
+    tables.delivery.forget(client)
     tables.backlog.start(client, forgetting.forget_client(tables, client))
     if not is_replaced:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))

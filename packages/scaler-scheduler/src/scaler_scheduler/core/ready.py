@@ -266,11 +266,17 @@ class ReadyQueue:
 
     def hold(self, client: Client) -> None:
         """Nothing of this client is taken until it is released; what becomes ready is held as well."""
+        client.holds += 1
+        if client.holds > 1:
+            return
         for ready in self._classes.values():
             ready.hold(client)
         client.is_held = True
 
     def release(self, client: Client) -> None:
+        client.holds -= 1
+        if client.holds:
+            return
         client.is_held = False
         for ready in self._classes.values():
             ready.release(client)

@@ -11,22 +11,23 @@ the worker has ended it.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16, most_results
-from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
-from scaler_protocol.messages import Limits, Message, Release, Results, Software, TaskHeader
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
-from scaler_scheduler.core.results import Row, merge, pack
+from scaler_scheduler.core.results import Row, pack
 from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
@@ -53,6 +54,7 @@ class Client:
         "_own_header",
         "chunks",
         "graphs",
+        "holds",
         "inline_limit",
         "is_gone",
         "is_held",
@@ -61,6 +63,7 @@ class Client:
         "rows_limit",
         "software",
         "unfinished_count",
+        "window",
     )
 
     def __init__(self, peer_id: PeerId, software: Software, limits: Limits) -> None:
@@ -76,8 +79,12 @@ class Client:
         self.graphs: dict[GraphId, dict[TaskId, None]] = {}
         self.unfinished_count = 0
         self.is_gone = False
-        #: none of its queued tasks is given to a worker: many of them are just being ended (CAN-11)
+        #: none of its queued tasks is given to a worker: many of them are just being ended (CAN-11), or it does not
+        #: read its results (SCH-46); `holds` counts these reasons
         self.is_held = False
+        self.holds = 0
+        #: what it lets be on its way; None: any amount, for it has not the feature (SCH-45)
+        self.window: Window | None = None
         self._last_header = self._own_header = TaskHeader(client=peer_id)
 
     def own(self, header: TaskHeader) -> TaskHeader:
@@ -91,7 +98,7 @@ Place = Chunk | Worker
 
 
 class Tables:
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int]) -> None:
         self.policy = policy
         self.clients: dict[PeerId, Client] = {}
         self.workers: dict[PeerId, Worker] = {}
@@ -130,6 +137,7 @@ class Tables:
         #: workers that may have a place, and something that follows what they hold (SCH-36)
         self.followable: dict[Worker, None] = {}
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
+        self.delivery = Delivery(self.ready, unacknowledged)
         self._out: dict[PeerId, list[Message]] = {}
         self._out_rows: dict[PeerId, list[Row]] = {}
         self._actions: list[Action] = []
@@ -252,6 +260,12 @@ class Tables:
         self._out.pop(peer_id, None)
         self._out_rows.pop(peer_id, None)
 
+    def deliver_waiting(self) -> None:
+        """Clients that were slow to read have read, perhaps."""
+        for client, window in list(self.delivery.slow.items()):
+            for message in self.delivery.next_of(client, window):
+                self.act(Send(client.peer_id, message))
+
     def drain(self) -> list[Action]:
         if self._out_rows:
             for peer_id in list(self._out_rows):
@@ -261,8 +275,9 @@ class Tables:
         for peer_id in sorted(self._out, key=self.clients.__contains__):
             client, messages = self.clients.get(peer_id), self._out[peer_id]
             if client is not None:
-                messages = _merged(client, messages)
+                messages = self.delivery.outgoing(client, messages)
             actions += [Send(peer_id, message) for message in messages]
+        self.delivery.end_turn()
         actions += self._last_actions
         self._out, self._last_actions = {}, []
         return actions
@@ -288,20 +303,3 @@ class Tables:
         self.load_indexes.clear()
         for worker in self.workers.values():
             worker.indexes.clear()
-
-
-def _merged(client: Client, messages: list[Message]) -> list[Message]:
-    """Neighbouring results become one message, and what is too large for this client several."""
-    first = messages[0]
-    if len(messages) == 1 and (type(first) is not Results or len(first.ids) == ID_BYTES):
-        return messages
-    merged: list[Message] = []
-    run: list[Results] = []
-    for message in messages:
-        if type(message) is Results:
-            run.append(message)
-            continue
-        merged += merge(run, client.rows_limit, client.payload_limit)
-        run = []
-        merged.append(message)
-    return merged + merge(run, client.rows_limit, client.payload_limit)

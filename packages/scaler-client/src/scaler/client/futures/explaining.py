@@ -110,10 +110,13 @@ def sentence(explanation: Explanation | None, capabilities: Sequence[Capability]
 
 
 def _waiting(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
-    return f"it waits for {_counted(explanation.dependency_count, 'task')} that it depends on"
+    unread = f", and {_unread(explanation)}" if explanation.unread_bytes else ""
+    return f"it waits for {_counted(explanation.dependency_count, 'task')} that it depends on{unread}"
 
 
 def _queued(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    if explanation.unread_bytes:
+        return f"it is queued, and {_unread(explanation)}"
     connected = _counted(explanation.worker_count, "worker")
     starting = explanation.starting_count
     if starting and not explanation.able_count:
@@ -157,6 +160,13 @@ def _elsewhere(explanation: Explanation, capabilities: Sequence[Capability], add
 
 
 _BY_STATE = {"waiting": _waiting, "queued": _queued, "dispatched": _dispatched, "canceling": _canceling}
+
+
+def _unread(explanation: Explanation) -> str:
+    return (
+        f"its client does not read its results: {explanation.unread_bytes / 2**20:,.0f} MiB of them wait at the "
+        "scheduler, and no task of this client begins until it reads (is the program stopped, or its network slow?)"
+    )
 
 
 def _counted(count: int, noun: str) -> str:

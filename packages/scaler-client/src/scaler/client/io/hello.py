@@ -14,6 +14,8 @@ def hello_of(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, 
         version_max=codes.PROTOCOL_VERSION_MAX,
         role=codes.ROLE_CLIENT,
         peer_id=peer_id,
+        # While this program does not read, results wait at the scheduler instead of ending the session. (SCH-45)
+        features=("result-window",),
         # A lease has room for three heartbeats: slower ones would make it longer than the program wants to wait.
         timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
         software=this_software("scaler-client"),
