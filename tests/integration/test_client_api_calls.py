@@ -47,6 +47,13 @@ def test_a_task_waits_for_a_worker_with_its_capability(stage: Stage) -> None:
         assert two.result(WAIT) == 3
 
 
+def test_children_that_need_the_gpu_of_their_waiting_parent(stage: Stage) -> None:
+    cluster = RealCluster(stage, 1, workers=("--per-worker-capabilities", "gpu=1"))
+    with Client(cluster.address) as client:
+        roots = [client.submit_verbose(tasks.wait_with_gpu, (client, 3), {}, capabilities={"gpu": 1}) for _ in range(2)]
+        assert [root.result(WAIT) for root in roots] == [8, 8]
+
+
 def test_a_program_that_waits_for_nobody_is_warned(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     NO_GRAPH,
+    Capability,
     Duplicate,
     Get,
     Hello,
@@ -114,12 +115,14 @@ class ClientNode(Node):
         lines = [program.line(rng, kind, self.world.new_name(), 3 - depth) for kind in kinds]
         return self.submit_lines(lines, retries=rng.choice((0, 1, 1, 3)))
 
-    def submit_lines(self, lines: list[bytes], *, retries: int = 0) -> list[Call]:
+    def submit_lines(
+        self, lines: list[bytes], *, retries: int = 0, capabilities: tuple[Capability, ...] = ()
+    ) -> list[Call]:
         calls = [self._call(line, retries=retries) for line in lines]
         self._add(
             events.Submitted(
                 Submission(
-                    header=replace(self._header, retries=retries),
+                    header=replace(self._header, retries=retries, capabilities=capabilities),
                     function=program.FUNCTION,
                     ids=tuple(call.task_id for call in calls),
                     payload=b"".join(lines),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler_protocol.messages import Capability
 from tests.simulation import program
 from tests.simulation.clients import ClientNode
 from tests.simulation.world import TROUBLE_SECONDS, World
@@ -20,9 +21,15 @@ class WideWorld(World):
     has_trouble = True
 
     def __init__(self, seed: int) -> None:
+        self._most_gpus = 0
         self.max_processors = (16, 16, 32, 128)[seed % 4]
         super().__init__(seed)
         self._left = MOST_TASKS
+
+    def gpus_of(self, worker: int) -> int:
+        gpus = self.rng.randint(0 if worker else 1, 3)
+        self._most_gpus = max(self._most_gpus, gpus)
+        return gpus
 
     def _plan_work(self) -> None:
         for client in self.clients:
@@ -52,7 +59,9 @@ class WideWorld(World):
             others = rng.choices(("quick", "slow"), k=min(count // 4, 20))
             lines += [f"{kind} {self.new_name()} 0".encode() for kind in others]
             rng.shuffle(lines)
-        client.submit_lines(lines)
+        # Every task of such a tree needs what its parent holds while it waits (SCH-47).
+        gpus = rng.choice((0, 0, 1, self._most_gpus))
+        client.submit_lines(lines, capabilities=(Capability("gpu", gpus),) if gpus else ())
 
     def _meet_somewhere(self, client: ClientNode, size: int) -> None:
         group = self.new_name()

@@ -17,7 +17,19 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
-from scaler_protocol.messages import Get, Hello, Message, ObjectReply, Put, TaskError, Value, WorkerOffer
+from scaler_protocol.messages import (
+    Capability,
+    Get,
+    Hello,
+    Message,
+    ObjectReply,
+    ProcessorStatus,
+    Put,
+    TaskError,
+    Value,
+    WorkerOffer,
+    WorkerStatus,
+)
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_worker.core import actions, events, invariants
 from scaler_worker.core.agent import AgentCore
@@ -199,7 +211,7 @@ class Processor:
         """The next child, or all of them."""
         count = 1 if program.is_ordered(_call_of(task)) else len(self._later_children)
         lines, self._later_children = self._later_children[:count], self._later_children[count:]
-        self._nest(task, lambda nested: nested.submit_lines(lines))
+        self._nest(task, lambda nested: nested.submit_lines(lines, capabilities=task.header.capabilities))
 
     def resume(self) -> None:
         """The place is granted: take up where it blocked."""
@@ -246,10 +258,13 @@ def _call_of(task: Task) -> bytes:
 
 
 class WorkerNode(Node):
-    def __init__(self, world: World, name: str, *, places: int, queue_sizes: tuple[int, ...] = (1, 5, 1000)) -> None:
+    def __init__(
+        self, world: World, name: str, *, places: int, queue_sizes: tuple[int, ...] = (1, 5, 1000), gpus: int = 0
+    ) -> None:
         super().__init__(world, name)
         self.places = places
         self._queue_sizes = queue_sizes
+        self._capabilities = (Capability("gpu", gpus),) if gpus else ()
         self.start()
 
     def start(self) -> None:
@@ -266,7 +281,12 @@ class WorkerNode(Node):
             )
         )
         peer_id = PeerId(world.rng.randbytes(16))
-        offer = WorkerOffer(name=self.name, credit=self.core.credit(world.clock.now).limit, nested_reserve=1)
+        offer = WorkerOffer(
+            name=self.name,
+            credit=self.core.credit(world.clock.now).limit,
+            nested_reserve=1,
+            capabilities=self._capabilities,
+        )
         #: workers of an earlier version do not know it
         features = ("chains",) if world.rng.random() < 0.75 else ()
         hello = Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer, features=features)
@@ -337,11 +357,14 @@ class WorkerNode(Node):
             elif isinstance(action, actions.Finish):
                 self.world.law(not action.is_failure, f"{self.name} gave up: {action.text}")
                 self._finish()
+            elif isinstance(action, actions.TellStatus):
+                self._scheduler.send(self._status())
             elif not isinstance(action, actions.Log):
                 self._tell_processor(action)
 
     def _tell_processor(self, action: actions.Action) -> None:
-        assert not isinstance(action, (actions.Send, actions.Log, actions.Finish)), "not for a processor"
+        others = (actions.Send, actions.Log, actions.TellStatus, actions.Finish)
+        assert not isinstance(action, others), "not for a processor"
         processor = self._processors.get(action.processor)
         if processor is None:
             return  # it has just died, and the core will hear of it
@@ -357,6 +380,13 @@ class WorkerNode(Node):
             self.processor_exits(processor, -9)
         elif isinstance(action, actions.StopProcessor):
             self.processor_exits(processor, 0)
+
+    def _status(self) -> WorkerStatus:
+        processors = self.core.tables.processors.values()
+        states = [
+            ProcessorStatus(state=int(one.state), task_id=one.slice[0].id) for one in processors if one.is_waiting
+        ]
+        return WorkerStatus(blocked_count=len(states), processors=tuple(states))
 
     def _start_processor(self, number: int) -> None:
         processor = self._processors[number] = Processor(self, number)

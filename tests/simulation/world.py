@@ -63,7 +63,7 @@ class World:
         self.storage = StorageNode(self)
         self.scheduler = SchedulerNode(self, self.storage)
         self.workers = [
-            WorkerNode(self, f"worker{number}", places=self.rng.randint(1, 2))
+            WorkerNode(self, f"worker{number}", places=self.rng.randint(1, 2), gpus=self.gpus_of(number))
             for number in range(self.rng.randint(1, 4))
         ]
         self.clients: list[ClientNode] = [
@@ -71,6 +71,10 @@ class World:
         ]
 
     # ------------------------------------------------------------ for the nodes
+
+    def gpus_of(self, worker: int) -> int:
+        """How many this worker offers."""
+        return 0
 
     def new_name(self) -> str:
         self._names += 1

@@ -139,6 +139,16 @@ def wait_for_one(client: Any, value: int) -> int:
     return int(client.submit(square, value).result())
 
 
+def wait_with_gpu(client: Any, levels: int) -> int:
+    """Every task down to the last needs the gpu that the task above it holds."""
+    if not levels:
+        return 1
+    children = [
+        client.submit_verbose(wait_with_gpu, (client, levels - 1), {}, capabilities={"gpu": 1}) for _ in range(2)
+    ]
+    return sum(child.result() for child in children)
+
+
 def spawn_parents(client: Any, count: int) -> int:
     """A tree three levels deep: this one, so many that wait, and a child for each."""
     return sum(future.result() for future in [client.submit(wait_for_one, client, i) for i in range(count)])

@@ -236,6 +236,32 @@ def a_counted_capability_is_not_given_out_twice(scene: Scene) -> None:
     worker.expect_dispatch(1, "SCH-12", "-1 needs the name and takes no unit")
 
 
+@case("SCH-47", "SCH-12")
+def a_blocked_task_lends_what_it_takes_to_its_descendants(scene: Scene) -> None:
+    worker, client = scene.worker(credit=10, capabilities={"gpu": 1}), scene.client()
+    one = [{"name": "gpu", "amount": 1}]
+    client.submit(1, capabilities=one)
+    scene.settle(client, worker)
+    (parent,) = worker.expect_dispatch(1, "SCH-25")
+    client.submit(2, depth=1, parentTask=parent.id, capabilities=one)
+    client.submit(1, depth=1, capabilities=one)
+    scene.settle(client, worker)
+    worker.expect_dispatch(0, "SCH-12", "the parent is not blocked, and takes the only unit")
+    worker.send("workerStatus", blockedCount=1, processors=[{"state": 3, "taskId": parent.id}])
+    worker.fence()
+    (child,) = worker.expect_dispatch(1, "SCH-47", "the parent is blocked: one of its two children may take its unit")
+    scene.equal(child.header["parentTask"], parent.id, "the parent of the task that is given it", "SCH-12")
+    worker.finish(child)
+    worker.fence()
+    (second,) = worker.expect_dispatch(1, "SCH-47", "the unit has come back to the family")
+    worker.finish(second)
+    worker.fence()
+    worker.expect_dispatch(0, "SCH-12", "the other task is of no family that could lend it the unit")
+    worker.finish(parent)
+    worker.fence()
+    worker.expect_dispatch(1, "SCH-25", "the unit is free")
+
+
 @case("SCH-12")
 def a_task_that_needs_more_than_there_is_waits(scene: Scene) -> None:
     worker, client = scene.worker(credit=10, capabilities={"gpu": 2}), scene.client()

@@ -108,8 +108,12 @@ class Agent:
             actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
             actions.StopProcessor: lambda action: self._links[action.processor].leave(),
             actions.Log: self._log,
+            actions.TellStatus: lambda action: self._hasten_status(),
             actions.Finish: self._finish,
         }
+
+    def _hasten_status(self) -> None:
+        self._status_at = 0.0
 
     def _dial(self) -> DealerEndpoint:
         credit = self.core.credit(0.0)

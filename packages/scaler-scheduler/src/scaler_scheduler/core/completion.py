@@ -93,6 +93,8 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
         deque(map(tables.deaths.pop, ids, repeat(None)), 0)
     if worker.tails:
         deque(map(worker.tails.pop, ids, repeat(None)), 0)
+    if worker.lenders:
+        deque(map(worker.lenders.pop, ids, repeat(None)), 0)
     worker.recalling.difference_update(ids)
     worker.completed_count += len(ids)
     tables.move(State.DISPATCHED, Move.SUCCEED, len(ids))

@@ -42,6 +42,7 @@ from scaler_scheduler.core import (
     completion,
     cut_off,
     dumping,
+    lending,
     membership,
     monitor,
     placement,
@@ -205,6 +206,7 @@ class SchedulerCore:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
         elif worker is not None:
             self._scaler.worker_left(worker)
+            self.tables.lending.pop(worker, None)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         else:
             self._scaler.manager_left(event.peer_id)
@@ -274,6 +276,8 @@ class SchedulerCore:
         if message.ended_count or message.samples:
             message = self._sampler.take(worker, message)
         worker.status, worker.status_at = message, worker.heard_at
+        if message.blocked_count or worker.lenders:
+            lending.note_blocked(self.tables, worker, message)
 
     # ------------------------------------------------------------ placing
 

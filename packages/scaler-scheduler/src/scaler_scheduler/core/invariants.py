@@ -79,7 +79,10 @@ def _check_clients(tables: Tables) -> None:
 def _check_workers(tables: Tables) -> None:
     resting = {worker for worker in tables.workers.values() if worker.is_cut_off}
     assert resting <= tables.cut_off.keys(), "a worker rests for ever"
+    lending = {worker for worker in tables.workers.values() if worker.lenders}
+    assert lending <= tables.lending.keys() <= set(tables.workers.values()), "another worker lends"
     for worker in tables.workers.values():
+        assert worker.lenders.keys() | worker.borrowers.keys() <= worker.held.keys(), "a task lends that is not held"
         assert worker.recalling <= worker.held.keys(), "a task is being recalled that is not held"
         assert worker.tails.keys() <= worker.held.keys(), "a task is followed that is not held"
         for chunk in set(worker.held.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codes import TOO_LARGE
 from scaler_protocol.messages import TaskError
-from scaler_scheduler.core import ahead, endings
+from scaler_scheduler.core import ahead, endings, lending
 from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
 from scaler_scheduler.core.ready import ClassKey, ReadyClass
 from scaler_scheduler.core.tables import Tables
@@ -31,6 +31,8 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
     while ready.count:
         worker = index.pop_least_loaded()
         if worker is None:
+            if tables.lending and lending.may_borrow(ready):
+                _place_borrowers(tables, ready)
             return
         room = min(share, index.room(worker))
         while room > 0:
@@ -40,6 +42,20 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
             room -= len(taken[1])
             _dispatch(tables, worker, *taken)
         worker.load_changed()
+
+
+def _place_borrowers(tables: Tables, ready: ReadyClass) -> None:
+    """Tasks that need what their own blocked ancestors take (SCH-47)."""
+    for chunk in dict.fromkeys([chunk for chunk, _ in ready.runs()]):
+        while (found := lending.offer(tables, chunk)) is not None:
+            worker, lender, count = found
+            indexes = ready.take_of(chunk, count)
+            if not indexes:
+                break
+            _dispatch(tables, worker, chunk, indexes)
+            given = [chunk.ids[index] for index in indexes if chunk.ids[index] in worker.held]
+            worker.borrowers.update(dict.fromkeys(given, lender))
+            worker.load_changed()
 
 
 class Elsewhere:

@@ -137,6 +137,21 @@ class ReadyClass:
                 return taken
         return None
 
+    def take_of(self, chunk: Chunk, limit: int) -> Indexes:
+        """At most `limit` tasks of this chunk, whose turn it may not be. Empty: none of them can be taken."""
+        turn = self._turns.get(chunk.client)
+        runs = deque[tuple[Chunk, Run]]() if turn is None else turn.runs
+        place = next((place for place, (other, _) in enumerate(runs) if other is chunk), None)
+        if turn is None or place is None:
+            return range(0)
+        runs.rotate(-place)
+        taken = _take_run(runs, limit)
+        runs.rotate(place)
+        if not runs:
+            del self._turns[chunk.client]
+        self._count(chunk.client, turn, -len(taken))
+        return taken
+
     def drop(self, client: Client, count: int) -> None:
         """So many queued tasks of this client have ended another way."""
         turn = self._turn_of(client)

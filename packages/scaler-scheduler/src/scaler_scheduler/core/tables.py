@@ -132,6 +132,8 @@ class Tables:
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)
         self.cut_off: dict[Worker, float] = {}
+        #: workers with blocked tasks that lend what they take (SCH-47)
+        self.lending: dict[Worker, None] = {}
         #: a worker has just run out of tasks, or come without any (SCH-20)
         self.has_idled = False
         #: workers that may have a place, and something that follows what they hold (SCH-36)
@@ -192,6 +194,8 @@ class Tables:
         chunk = worker.held.pop(task_id)
         worker.recalling.discard(task_id)
         worker.tails.pop(task_id, None)
+        worker.lenders.pop(task_id, None)
+        worker.borrowers.pop(task_id, None)
         worker.commit(chunk.header.capabilities, -1)
         return chunk
 

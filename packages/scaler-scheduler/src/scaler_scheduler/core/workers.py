@@ -15,6 +15,7 @@ from scaler_scheduler.core.ready import Requirement, offered, offers
 class Worker:
     __slots__ = (
         "batch_limit",
+        "borrowers",
         "capabilities",
         "code_tags",
         "completed_count",
@@ -26,6 +27,7 @@ class Worker:
         "indexes",
         "is_cut_off",
         "is_retired",
+        "lenders",
         "limit",
         "manager_id",
         "may_sample",
@@ -56,6 +58,9 @@ class Worker:
         self.offer = offered(self.capabilities, offer.code_tags)
         #: what is left of counted capabilities while tasks that need them are held
         self.free_amounts: dict[str, int] = {name: amount for name, amount in self.capabilities.items() if amount >= 0}
+        #: held tasks that are blocked and lend the counted amounts they take; and those that borrow -> from which task
+        self.lenders: dict[TaskId, None] = {}
+        self.borrowers: dict[TaskId, TaskId] = {}
         self.limit = offer.credit
         self.nested_reserve = offer.nested_reserve
         #: all and only the tasks given to this worker and not yet ended or returned, oldest first

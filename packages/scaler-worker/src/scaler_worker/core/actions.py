@@ -92,6 +92,11 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class TellStatus:
+    """Send a WorkerStatus without waiting for the heartbeat: what blocked tasks lend has changed (SCH-47)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Nothing is held any more: say Bye and exit."""
 
@@ -101,5 +106,5 @@ class Finish:
 
 Action = (
     Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | Suspend | Unsuspend | KillProcessor
-    | StopProcessor | Log | Finish
+    | StopProcessor | Log | TellStatus | Finish
 )  # fmt: skip

@@ -33,7 +33,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_worker.core import deadlines, events, handing, nesting, stopping, suspension
-from scaler_worker.core.actions import Action, Finish, Log, Resume, Send
+from scaler_worker.core.actions import Action, Finish, Log, Resume, Send, TellStatus
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
 from scaler_worker.core.sampling import Sampler
@@ -107,6 +107,7 @@ class AgentCore:
         tables.is_connected = False
         tables.sampler = None
         tables.room = Room()
+        tables.told_lenders = ()
         tables.tasks.clear()
         tables.queue.clear()
         tables.ahead.clear()
@@ -388,6 +389,9 @@ class AgentCore:
             nesting.keep_room(tables, now)
         load = tables.load(now)
         limit = self._limit(load)
+        if (load.lent_places or tables.told_lenders) and nesting.lenders(tables) != tables.told_lenders:
+            tables.told_lenders = nesting.lenders(tables)
+            self._do(TellStatus())
         if tables.ahead.waiting and credit_limit(load) <= load.places + load.lent_places:
             # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
             tables.give_back_waiting()

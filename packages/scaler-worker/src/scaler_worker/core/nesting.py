@@ -13,6 +13,7 @@ its clauses that are a worker's:
 from __future__ import annotations
 
 from scaler_protocol.holding.credit import nested_reserve
+from scaler_protocol.ids import TaskId
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import Tables
 
@@ -83,6 +84,12 @@ def _wait_seconds(tables: Tables, count: int) -> float:
 def is_deepest(tables: Tables, depth: int) -> bool:
     """No blocked task is so deep: what waits for this one can never lend it a processor."""
     return all(processor.slice[0].header.depth < depth for processor in blocked_processors(tables))
+
+
+def lenders(tables: Tables) -> tuple[TaskId, ...]:
+    """The blocked tasks that take an amount of something: what descends from them may take it meanwhile (SCH-47)."""
+    firsts = [processor.slice[0] for processor in blocked_processors(tables)]
+    return tuple([task.id for task in firsts if any(item.amount > 0 for item in task.header.capabilities)])
 
 
 def keep_room(tables: Tables, now: float) -> None:

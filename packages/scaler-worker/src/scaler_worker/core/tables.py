@@ -71,6 +71,7 @@ class Tables:
     #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
     untimely: list[TaskId] = field(default_factory=list)
     sent_credit: int = 0
+    told_lenders: tuple[TaskId, ...] = ()  #: blocked tasks with amounts to lend, as last told (SCH-47)
     room: Room = field(default_factory=Room)  #: for tasks that those held here wait for (CRD-9)
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
