@@ -63,7 +63,7 @@ class Play:
 
     def handle(self, wish: Any, now: float) -> None:
         if wish is None:
-            self.driver.is_stopping = True
+            self.driver.stop()
             return
         self.unanswered[wish] = None
         self.endpoint.sent.append(wish)
@@ -138,7 +138,7 @@ def test_a_wait_at_the_socket_is_bounded(play: Play) -> None:
 def test_a_socket_that_is_not_given_back_is_taken_back(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocking, "LATE_SECONDS", 0.05)
     with play.driver.lock:
-        assert play.driver.watch.lend(play.driver.endpoint, object(), time.monotonic()) is not None
+        assert play.driver.watch.lend(play.driver.endpoint, object()) is not None
     play.driver.watch.wake()
     play.endpoint.theirs.send(b"\x07")
     eventually(lambda: play.answered == [7], "the host serves the socket again")

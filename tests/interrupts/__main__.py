@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 
-from tests.interrupts.stress import WAIT, stress
+from tests.interrupts.stress import WAIT, Broken, stress
 from tests.support.fake_cluster import FakeCluster
 
 
@@ -16,14 +16,15 @@ def main() -> None:
     parser.add_argument("--address", help="of a scheduler; without one, a small cluster in this process is used")
     options = parser.parse_args()
     faulthandler.dump_traceback_later(options.seconds + 3 * WAIT, exit=True)
-    if options.address:
-        print(stress(options.address, options.seconds, options.seed))
-        return
-    cluster = FakeCluster()
+    cluster = None if options.address else FakeCluster()
     try:
-        print(stress(cluster.address, options.seconds, options.seed))
+        print(stress(options.address or cluster.address, options.seconds, options.seed))  # type: ignore[union-attr]
+    except Broken:
+        faulthandler.dump_traceback(all_threads=True)
+        raise
     finally:
-        cluster.stop()
+        if cluster is not None:
+            cluster.stop()
 
 
 main()

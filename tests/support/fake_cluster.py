@@ -10,7 +10,8 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from scaler_protocol import codes, columns, values
@@ -92,7 +93,7 @@ class FakeCluster:
         self._held: list[tuple[PeerId, Submit, list[Task]]] = []
         self._results: dict[TaskId, bytes] = {}
         self._errors: dict[TaskId, tuple[int, bytes]] = {}
-        self._orders: list[Callable[[], None]] = []
+        self._orders: list[Callable[[], object]] = []
         self._stop = False
         timers = Timers(heartbeat_seconds=min(0.2, lease_seconds / 3), lease_seconds=lease_seconds)
         # First what may fail, because the address is given.
@@ -180,6 +181,17 @@ class FakeCluster:
 
     def owners_of(self, object_id: ObjectId) -> set[PeerId]:
         return self._owners.get(object_id, set())
+
+    @contextmanager
+    def stuck(self) -> Iterator[None]:
+        """It answers nothing."""
+        goes_on = threading.Event()
+        self._orders.append(lambda: goes_on.wait(10))
+        self._wake_sender.send(b"!")
+        try:
+            yield
+        finally:
+            goes_on.set()
 
     def hold(self) -> None:
         self.is_holding = True

@@ -128,10 +128,10 @@ class Link:
     def close(self) -> None:
         """Also in the garbage collector, in the middle of a turn: takes no lock unless there is no keeper."""
         self._driver.inbox.append(_Closed())
+        self._driver.watch.wake_surely()
         if self._keeper is None:
-            self._keep()
+            self._keep()  # which returns at once if an interrupt has kept us from knowing our keeper
         elif self._keeper is not threading.current_thread():
-            self._driver.watch.wake_surely()
             self._keeper.join(_CLOSE_SECONDS)
 
     def _await(self, operation: Operation) -> None:
@@ -179,7 +179,7 @@ class Link:
             self._requests.abandon(wish.operation)
         elif isinstance(wish, _Closed):
             self._requests.fail_all(StorageUnavailable("the connection to the object storage was closed"))
-            self._driver.is_stopping = True
+            self._driver.stop()
         elif self._driver.is_stopping:
             wish.fail(StorageUnavailable("this connection to the object storage is closed"))
         elif wish not in self._requests.operations:  # handled before, and cut off then

@@ -13,7 +13,7 @@ The rule for interrupts. Guests are threads of the program, and an exception can
 bytecodes: Ctrl-C, another signal's handler, the cancel of a task. The host is our own thread, and no signal's handler
 runs there. So:
 
-* A turn that does not come to its end leaves a mark. No guest takes a turn after that; the host first calls
+* A turn that does not come to its end leaves a mark (`_bars`). No guest takes a turn after that; the host first calls
   `handler.recover()`, which replaces the session and begins again with everything that is unfinished.
 * A wish stays in the inbox until it was handled. It may be handled twice: before and after the recovery.
 * What cannot be repeated, such as waking the program's waiters, a guest leaves to the host.
@@ -44,6 +44,9 @@ LATE_SECONDS = 1.0
 """So long after the end of its wait a borrower that has not come back counts as gone."""
 
 _WITHOUT_WAITING = (False,)
+
+_IN_TURN = 1  # a turn has begun, and has not come to its end
+_STOPPING = 2
 
 
 class Handler(Protocol):
@@ -79,11 +82,17 @@ class BlockingDriver:
         self.watch = Watch()
         #: the turn that is being taken is a guest's, and may be cut off anywhere
         self.is_guest = False
-        #: set by the handler, in a turn: guests take no more turns, and `run` returns
-        self.is_stopping = False
         self._handler = handler
-        #: a turn has begun and not come to its end. Seen by others, who hold the lock: it never will
-        self._is_in_turn = False
+        #: what keeps guests from a turn. While another thread has the lock, a turn that has begun never ends
+        self._bars = 0
+
+    def stop(self) -> None:
+        """For the handler, in a turn: guests take no more turns, and `run` returns."""
+        self._bars |= _STOPPING
+
+    @property
+    def is_stopping(self) -> bool:
+        return bool(self._bars & _STOPPING)
 
     # ------------------------------------------------------------ guests
 
@@ -104,14 +113,14 @@ class BlockingDriver:
         try:
             # One step of the interpreter: no interrupt comes between taking the lock and knowing that it is taken.
             held.extend(map(self.lock.acquire, _WITHOUT_WAITING))
-            if not held[0] or not self._admits_guests():
+            if not held[0] or self._bars:
                 return False
             self._turn(is_readable=False, is_guest=True)
-            return not self.inbox and (self.watch.is_lent or self.watch.is_following(self.endpoint))
+            return not self.inbox and (self.watch.borrower is not None or self.watch.is_following(self.endpoint))
         finally:
             if held and held[0]:
                 try:
-                    if self._is_in_turn:
+                    if self._bars & _IN_TURN:
                         self.watch.wake_surely()  # cut off: the host begins again at once
                 finally:
                     self.lock.release()  # no function of ours around it, whose first step could be interrupted
@@ -124,17 +133,15 @@ class BlockingDriver:
         dialed: tuple[DealerEndpoint, int] | None = None
         try:
             with self.lock:
-                if self.inbox or not self._admits_guests():
-                    return
                 endpoint = self.endpoint
                 dialed = endpoint, endpoint.generation
-                wait = watch.lend(endpoint, lease, time.monotonic() + LATE_SECONDS)
+                wait = None if self.inbox or self._bars else watch.lend(endpoint, lease)
             while wait is not None and is_alone() and not is_over():
                 seconds = max(SHORTEST_WAIT_SECONDS, self._lone_wait(end_at))
                 watch.lent_until = time.monotonic() + seconds + LATE_SECONDS
                 self.sleep(wait, seconds)
                 with self.lock:
-                    if watch.borrower is not lease or not self._admits_guests() or time.monotonic() >= end_at:
+                    if watch.borrower is not lease or self._bars or time.monotonic() >= end_at:
                         return
                     self._turn(is_readable=True, is_guest=True)
                     if (self.endpoint, self.endpoint.generation) != dialed:
@@ -157,12 +164,8 @@ class BlockingDriver:
         with self.lock:
             if not self.is_stopping:
                 self.watch.take_back(self.endpoint)
-        if not self._admits_guests() or (self.endpoint, self.endpoint.generation) != dialed:
+        if self._bars or (self.endpoint, self.endpoint.generation) != dialed:
             self.watch.wake()  # the host has other deadlines now than when it went to sleep
-
-    def _admits_guests(self) -> bool:
-        """With the lock. Not when the turn before was cut off, nor at the end."""
-        return not (self._is_in_turn or self.is_stopping)
 
     def _lone_wait(self, end_at: float) -> float:
         seconds = self._seconds_until_due()
@@ -171,13 +174,13 @@ class BlockingDriver:
     # ------------------------------------------------------------ the host
 
     def run(self) -> None:
-        """Until the handler sets `is_stopping`."""
+        """Until the handler calls `stop`."""
         is_readable = True  # the first poll dials
         watch = self.watch
         while True:
             with self.lock:
                 now = time.monotonic()
-                if self._is_in_turn:
+                if self._bars & _IN_TURN:
                     self._recover(now)
                 self._handler.host_turn(now)
                 self._turn(is_readable, is_guest=False)
@@ -195,14 +198,14 @@ class BlockingDriver:
 
     def _recover(self, now: float) -> None:
         self._handler.recover(now)
-        self._is_in_turn = False
+        self._bars &= ~_IN_TURN
 
     # ------------------------------------------------------------ a turn, with the lock
 
     def _turn(self, is_readable: bool, is_guest: bool) -> None:
         handler, inbox = self._handler, self.inbox
         self.is_guest = is_guest
-        self._is_in_turn = True
+        self._bars |= _IN_TURN
         while True:
             now = time.monotonic()
             endpoint = self.endpoint
@@ -218,7 +221,7 @@ class BlockingDriver:
             is_readable = self.endpoint.settle(now) or self.endpoint is not endpoint
             if not is_readable and not inbox:
                 break
-        self._is_in_turn = False
+        self._bars &= ~_IN_TURN
 
     def _seconds_until_due(self) -> float | None:
         due = math.inf

@@ -105,14 +105,13 @@ class Watch:
         watched, generation = self._watched
         return watched is endpoint and generation == endpoint.generation
 
-    def lend(self, endpoint: DealerEndpoint, borrower: object, until: float) -> Callable[[float], object] | None:
-        """A function that waits for the socket, at most for so many seconds. The borrower calls `take_back` in the end.
-        None: the socket cannot be lent."""
+    def lend(self, endpoint: DealerEndpoint, borrower: object) -> Callable[[float], object] | None:
+        """A function that waits for the socket, at most for so many seconds; before each wait the borrower sets
+        `lent_until`, and in the end it calls `take_back`. None: the socket cannot be lent."""
         if _new_poll is None or self.borrower is not None or not self.is_following(endpoint):
             return None
         poll = _new_poll()
         poll.register(self._descriptor, select.POLLIN)
-        self.lent_until = until
         self.borrower = borrower  # from here on an interrupted borrower finds out that it has something to give back
         self._forget_socket()
         return lambda seconds: poll.poll(math.ceil(seconds * 1000))

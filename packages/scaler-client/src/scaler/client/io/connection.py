@@ -260,7 +260,7 @@ class Connection:
     def abandon(self) -> None:
         """In a forked child: what is pending ends, here and not for the parent, and nothing is sent to anybody."""
         self._life = after(self._life, Move.FORK)
-        self.driver.is_stopping = True
+        self.driver.stop()
         posted = [one.collector for event in self.driver.inbox for one in events.submissions_of(event)]
         deferred = [one.collector for one in self.deferred.values()]
         ending = self._ends.collectors()
@@ -280,13 +280,13 @@ class Connection:
         self._perform(self._core.handle(event, now))
 
     def handle(self, wish: events.ProgramEvent, now: float) -> None:
-        if self.driver.is_stopping:
+        if self._life is not _OPEN and self._life is not _OPENING:
             self._refuse(wish)
             return
         self._perform(self._core.handle(wish, now))
         if type(wish) is events.Left:
             self._life = after(self._life, Move.LEAVE)
-            self.driver.is_stopping = True
+            self.driver.stop()
 
     def finish_round(self, now: float) -> None:
         core = self._core
@@ -440,7 +440,7 @@ class Connection:
 
     def _end(self) -> None:
         with self.lock:
-            self.driver.is_stopping = True
+            self.driver.stop()
             self.driver.is_guest = False
             self._life = after(self._life, Move.END)
             self._ends.tell()
