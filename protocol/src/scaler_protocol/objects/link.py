@@ -264,10 +264,7 @@ class Link:
         """What was started while the connection closed."""
         if not self._driver.is_stopping:
             return
-        with self._driver.lock:
-            while self._driver.inbox:
-                self.handle(self._driver.inbox[0], time.monotonic())
-                self._driver.inbox.popleft()
+        self._driver.empty_inbox()
         self._notify_done()
 
     # ------------------------------------------------------------ the session

@@ -69,6 +69,10 @@ class Operation(ABC):
     def restart(self) -> None:
         """No open request will be answered: ask anew."""
 
+    def begin_anew(self) -> None:
+        """As `restart`, after an interrupt that may have come in the middle of any method here."""
+        self.restart()
+
     def waits_until(self) -> float:
         """Until this instant silence is no bad sign: the storage was asked to wait."""
         return 0.0
@@ -252,6 +256,16 @@ class GetOperation(Operation):
         self._wanted.extend(self._awaited)
         self._asked.clear()
         self._awaited.clear()
+        self._waits_until = 0.0
+
+    def begin_anew(self) -> None:
+        """Nothing is taken to be there already: a range may have been lost between two of the tables."""
+        self.attempt += 1
+        self.value = self.shared = None
+        self._missing_bytes = 0
+        self._wanted = deque([(0, CHUNK_BYTES)])
+        self._asked = {}
+        self._awaited = deque()
         self._waits_until = 0.0
 
     def _fill(self, request: Get, end: int, value: Value) -> None:

@@ -78,8 +78,8 @@ class ObjectRequests:
         for operation in list(self.operations):
             self.operations[operation] += 1
             if self.operations[operation] >= SESSIONS_LOST:
-                del self.operations[operation]
                 operation.fail(StorageUnavailable(f"{SESSIONS_LOST} sessions with the object storage ended: {text}"))
+                del self.operations[operation]
             else:
                 operation.restart()
                 if operation.is_done:
@@ -92,7 +92,7 @@ class ObjectRequests:
         self._sign_at = now
         self._forget_requests()
         for operation in [one for one in self.operations if not one.is_done]:
-            operation.restart()
+            operation.begin_anew()
         self.operations = {one: count for one, count in self.operations.items() if not one.is_done}
         self._ready = deque(self.operations)
 
@@ -150,8 +150,8 @@ class ObjectRequests:
 
     def expire(self, now: float) -> None:
         for operation in [operation for operation in self.operations if self._due_at(operation) <= now]:
-            del self.operations[operation]
             operation.fail(StorageUnavailable(self._silence_text()))
+            del self.operations[operation]
             self._is_gone = not self.is_open
 
     def _due_at(self, operation: Operation) -> float:

@@ -44,6 +44,7 @@ LATE_SECONDS = 1.0
 """So long after the end of its wait a borrower that has not come back counts as gone."""
 
 _WITHOUT_WAITING = (False,)
+_MOMENT_SECONDS = 0.1
 
 _IN_TURN = 1  # a turn has begun, and has not come to its end
 _STOPPING = 2
@@ -124,6 +125,23 @@ class BlockingDriver:
                         self.watch.wake_surely()  # cut off: the host begins again at once
                 finally:
                     self.lock.release()  # no function of ours around it, whose first step could be interrupted
+
+    def empty_inbox(self) -> None:
+        """After the end: the handler refuses what was posted. Waits a moment for the lock and no longer, because it may
+        be this thread that has it, and is in a destructor: then it looks again after it has let go."""
+        while self.inbox:
+            held: list[bool] = []
+            try:
+                held.extend(map(self.lock.acquire, (True,), (_MOMENT_SECONDS,)))
+                if not held[0]:
+                    return
+                self.is_guest = False
+                while self.inbox:
+                    self._handler.handle(self.inbox[0], time.monotonic())
+                    self.inbox.popleft()
+            finally:
+                if held and held[0]:
+                    self.lock.release()
 
     def serve_until(self, is_over: Callable[[], bool], end_at: float, is_alone: Callable[[], bool]) -> None:
         """Wait at the socket in the host's place, while `is_alone()`. May return at any time: the caller goes on

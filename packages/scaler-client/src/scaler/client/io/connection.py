@@ -164,7 +164,7 @@ class Connection:
         else:
             self.driver.inbox.extend(posted)
         if self._life is _CLOSED:
-            self._refuse_posted()
+            self.driver.empty_inbox()
 
     def hasten(self) -> None:
         """This thread is going to wait: what it has posted shall not."""
@@ -450,19 +450,11 @@ class Connection:
             self.driver.watch.close()
             self._shutdown_answered.set()
             self._settled.set()
-        self._refuse_posted()  # a post that has not seen the end is seen here
+        self.driver.empty_inbox()  # a post that has not seen the end is seen here
         for deferred in tuple(self.deferred.values()):
             deferred.cancel()
         # Last, and without the lock: another thread may be in the middle of a large put.
         self._storage.close()
-
-    def _refuse_posted(self) -> None:
-        """What was posted while the connection closed, or later, ends at once."""
-        with self.lock:
-            self.driver.is_guest = False
-            while self.driver.inbox:
-                self._refuse(self.driver.inbox[0])
-                self.driver.inbox.popleft()
 
     def _refuse(self, wish: events.ProgramEvent) -> None:
         if type(wish) is events.Asked:
