@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
+from mapped_calls import mapped
+
 from scaler import Client, ScalerFuture
+from scaler.client.submitting.options import options_of
 
 SUCCESS, FAILED, CANCELED = 0, 1, 2
 CANCELED_OUTCOME, TOO_LATE_OUTCOME = 0, 1
@@ -94,7 +97,15 @@ class Testee:
         return {"task": self._call(command, command.get("arguments", []))}
 
     def _map(self, command: dict[str, Any]) -> dict[str, Any]:
-        return {"tasks": [self._call(command, arguments) for arguments in command["calls"]]}
+        options = options_of(
+            command.get("capabilities"),
+            command.get("priority", 0),
+            command.get("retries", 0),
+            command.get("timeout") or None,
+        )
+        calls = [tuple([bytes.fromhex(argument) for argument in arguments]) for arguments in command["calls"]]
+        futures = mapped(self._connected(), command["function"], calls, options)
+        return {"tasks": [self._note(future) for future in futures]}
 
     def _call(self, command: dict[str, Any], arguments: list[str]) -> str:
         future = self._connected().submit_named(
@@ -105,6 +116,9 @@ class Testee:
             retries=command.get("retries", 0),
             timeout=command.get("timeout") or None,
         )
+        return self._note(future)
+
+    def _note(self, future: ScalerFuture) -> str:
         task = bytes(future.task_id).hex()
         self._futures[task] = future
         future.add_done_callback(lambda done: self._beside.submit(self._tell, task, done))

@@ -288,6 +288,27 @@ def all_limits_are_kept_when_much_is_sent_at_once(scene: Scene) -> None:
     _begun_again(scene, client).wait_for_tasks(len(small) + len(large), 30.0, "CLI-8")
 
 
+@case("CLI-4", "LIM-1", fresh=True, seconds=60.0)
+def a_map_of_more_than_a_payload_leaves_in_several_batches(scene: Scene) -> None:
+    """Twelve megabytes in values that ride along, at once, to a scheduler that takes eight in one payload."""
+    scene.scheduler.limits |= {"payloadFrameBytes": 8 << 20, "inlineBytes": 65_536}
+    client = scene.client_under_test()
+    values = [b"%03d" % number * 20_000 for number in range(200)]
+    tasks = scene.testee.map("echo", [[value] for value in values])
+    sizes: list[int] = []
+    sent: list[Task] = []
+
+    def all_there() -> bool:
+        sizes.extend(sum(map(len, message.payload)) for message in client.inbox if message.kind == "submit")
+        sent.extend(client.submitted("CLI-4"))
+        return len(sent) >= len(tasks)
+
+    scene.check(scene.pump.until(all_there, 20.0), f"{len(sent)} of {len(tasks)} tasks were submitted", "CLI-4")
+    scene.check(max(sizes) <= 8 << 20, f"a payload has {max(sizes)} bytes, 8 MiB were agreed", "LIM-1")
+    found = {task.id: _argument(scene, task, 0) for task in sent}
+    scene.check([found.get(task) for task in tasks] == values, "a task has another argument than it was given", "CLI-4")
+
+
 @case("CLI-1", fresh=True)
 def ids_do_not_come_again_with_the_next_connection(scene: Scene) -> None:
     used: set[bytes] = set()
