@@ -109,7 +109,7 @@ def test_waits_end_with_their_session(story):
 def test_waits_of_a_session_are_bounded(story):
     story.get("w1", "a", wait=5.0)
     story.get("w1", "b", wait=5.0)
-    assert story.get("w1", "c", wait=5.0) == [("w1", ("reply", 3, codes.OVERLOADED))]
+    assert story.get("w1", "c", wait=5.0) == [("w1", ("reply", 3, codes.TOO_MANY))]
     assert story.get("c1", "c", wait=5.0) == []
 
 

@@ -224,7 +224,7 @@ class StorageMachine(RuleBasedStateMachine):
         elif isinstance(answer, ObjectReply) and existed:
             assert answer.code == codes.BAD_CHUNK and offset > len(self.values[object_id].data)
         elif isinstance(answer, ObjectReply):
-            assert answer.code == (codes.OVERLOADED if wait else codes.NO_SUCH_OBJECT)
+            assert answer.code == (codes.TOO_MANY if wait else codes.NO_SUCH_OBJECT)
         else:
             assert wait and not existed
             self.waiting[request.request_id] = (peer_id, request, self.now + wait)
@@ -243,7 +243,7 @@ class StorageMachine(RuleBasedStateMachine):
         elif answer is None:
             self.waiting[request.request_id] = (peer_id, request, self.now + wait)
         else:
-            assert answer.code == (codes.OVERLOADED if wait else codes.NO_SUCH_OBJECT)
+            assert answer.code == (codes.TOO_MANY if wait else codes.NO_SUCH_OBJECT)
 
     @rule(object_ids=st.lists(objects, max_size=3), owner=owners)
     def release(self, object_ids: list[ObjectId], owner: PeerId) -> None:

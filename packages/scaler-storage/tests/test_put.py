@@ -110,7 +110,7 @@ def test_a_chunk_that_is_too_large_is_refused(story):
 def test_unfinished_uploads_of_a_session_are_bounded(story):
     story.put("c1", "a", b"1", total=2)
     story.put("c1", "b", b"1", total=2)
-    assert story.put("c1", "c", b"1", total=2) == [("c1", ("reply", 3, codes.OVERLOADED))]
+    assert story.put("c1", "c", b"1", total=2) == [("c1", ("reply", 3, codes.TOO_MANY))]
     assert story.put("w1", "c", b"1", total=2) == [("w1", ("reply", 4, codes.OK))]
 
 

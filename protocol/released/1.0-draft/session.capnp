@@ -47,7 +47,7 @@ struct Hello @0xcc662270b82345b9 {
   resultWindowBytes @14 :UInt64 = 0;
   # A client with the feature `result-window` chooses how many bytes of Results may be on their way to it without an
   # acknowledgement; further ones wait at the scheduler. For as long as the session lasts. Zero, the default: 64 MiB.
-  # (SCH-43)
+  # (SCH-45)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {

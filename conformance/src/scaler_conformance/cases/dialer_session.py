@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scaler_conformance.case import cases_for
 from scaler_conformance.play import damage
 from scaler_conformance.play.host import Guest
+from scaler_conformance.play.ids import new_id
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message, encode
 
@@ -205,6 +208,22 @@ def an_unknown_kind_is_refused_and_the_session_goes_on(scene: Scene) -> None:
         guest.raw(frames, f"#{seq}   a message of the unknown kind {tag}")
         guest.expect_error(CODES.UNKNOWN_MESSAGE, ref_seq=seq, fatal=False)
         guest.fence(clause="ERR-2")
+
+
+@case("HSK-28", "ERR-9", "SES-16")
+def what_a_dialer_may_not_receive_is_refused(scene: Scene) -> None:
+    """Messages that are in order, and for dialers of other roles."""
+    guest = scene.guest()
+    others: dict[str, tuple[str, dict[str, Any]]] = {
+        "client": ("recall", {"ids": new_id()}),
+        "worker": ("explanation", {"requestId": 1}),
+        "manager": ("recall", {"ids": new_id()}),
+    }
+    kind, body = others[scene.role]
+    for message, fields in ((kind, body), ("snapshotRequest", {"requestId": 7})):
+        seq = guest.send(message, **fields)
+        guest.expect_error(CODES.NOT_ALLOWED, ref_seq=seq, fatal=False)
+        guest.fence(clause="HSK-28")
 
 
 @case("FRM-2", "SES-16")

@@ -13,6 +13,24 @@ from scaler_conformance.wire import CODES
 from .scheduler_endings import begin
 
 case = cases_for("scheduler")
+
+
+@case("SCH-14", "CAN-6")
+def too_late_for_an_unwanted_task_is_followed_by_nothing(scene: Scene) -> None:
+    worker, client = scene.worker(credit=1), scene.client()
+    (task,) = client.submit(client.new_tasks(1, flags=CODES.TASK_UNWANTED))
+    scene.settle(client, worker)
+    (held,) = worker.expect_dispatch(1)
+    client.cancel(task)
+    scene.settle(client, worker)
+    worker.take("cancel")
+    worker.finish(held)
+    worker.answer_cancel((task.id, CODES.CANCEL_TOO_LATE))
+    scene.settle(worker, client)
+    scene.equal(client.cancel_outcomes(), [(task.id, CODES.CANCEL_TOO_LATE)], "the CancelReply", "CAN-6")
+    client.expect_nothing("the success is not wanted, whether or not it was canceled", "SCH-14")
+
+
 CANCELED, TOO_LATE, UNKNOWN = CODES.CANCEL_CANCELED, CODES.CANCEL_TOO_LATE, CODES.CANCEL_UNKNOWN
 
 

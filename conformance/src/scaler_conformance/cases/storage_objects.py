@@ -437,3 +437,18 @@ def a_reply_is_sent_again_after_a_resume(scene: Scene) -> None:
     peer.received_seq = had
     peer.resume()
     scene.equal(peer.reply(request, "SES-18")["code"], CODES.OK, "the code of the reply that is sent again", "SES-18")
+
+
+@case("STO-28", "ERR-8")
+def uploads_beyond_a_bound_are_refused_and_those_before_go_on(scene: Scene) -> None:
+    """4,096 have to be taken; of further ones a storage may refuse any, and then it says TOO_MANY."""
+    peer, other = scene.requester(), scene.requester()
+    names = [peer.new_object() for _ in range(4_096)]
+    for start in range(0, len(names), 8):
+        for request in [peer.put(name, b"a", offset=0, total=2) for name in names[start : start + 8]]:
+            peer.expect_done(request)
+    answer = peer.reply(peer.put(peer.new_object(), b"a", offset=0, total=2))
+    scene.check(answer.body["code"] in (CODES.OK, CODES.TOO_MANY), f"the code is {answer.body['code']}, not TOO_MANY")
+    peer.expect_done(peer.put(names[0], b"b", offset=1, total=2))
+    scene.check(peer.fetch(names[0]) == b"ab", "an upload that was accepted before was spoiled", "STO-3")
+    other.expect_done(other.put(other.new_object(), b"a", offset=0, total=2))

@@ -36,6 +36,7 @@ from scaler_protocol.session import (
     SessionServer,
     WelcomeFields,
 )
+from scaler_protocol.session.receivable import FROM_STORAGE
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
 from scaler_scheduler.config import Config
@@ -131,7 +132,7 @@ class SchedulerService:
             peer_id=self._server_id,
             software=self._software,
         )
-        return SessionDialer(hello=hello, server_name="object storage server")
+        return SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
 
     def _welcome(self, hello: Hello) -> WelcomeFields:
         return WelcomeFields(

@@ -24,6 +24,7 @@ from scaler_protocol.messages import Hello, Limits, ProcessorStatus, Timers, Wor
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint
 from scaler_symphony.config import SymphonyConfig
@@ -99,7 +100,12 @@ class SymphonyService:
                 (CODE_TAG,),
             ),
         )
-        dialer = SessionDialer(hello=hello, server_name="scheduler", give_up_seconds=config.death_timeout_seconds)
+        dialer = SessionDialer(
+            hello=hello,
+            server_name="scheduler",
+            give_up_seconds=config.death_timeout_seconds,
+            allowed_messages=FROM_SCHEDULER[ROLE_WORKER],
+        )
         return DealerEndpoint(config.address, dialer)
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -25,6 +25,7 @@ from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
 from scaler_worker import channel
@@ -136,8 +137,11 @@ class Agent:
             ),
         )
         dialer = SessionDialer(
-            hello=hello, server_name="scheduler", give_up_seconds=self._config.death_timeout_seconds
-        )  # fmt: skip
+            hello=hello,
+            server_name="scheduler",
+            give_up_seconds=self._config.death_timeout_seconds,
+            allowed_messages=FROM_SCHEDULER[ROLE_WORKER],
+        )
         return DealerEndpoint(self._config.address, dialer)
 
     # ------------------------------------------------------------ rounds

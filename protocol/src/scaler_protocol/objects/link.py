@@ -27,6 +27,7 @@ from scaler_protocol.objects.directory import DirectoryReader
 from scaler_protocol.objects.operations import Operation
 from scaler_protocol.objects.requests import ObjectRequests
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
+from scaler_protocol.session.receivable import FROM_STORAGE
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 from scaler_protocol.waits import Event
@@ -316,7 +317,8 @@ class Link:
             software=this_software(self._software_name),
             memory_file=self._proof_of_host(),
         )
-        return DealerEndpoint(self._address, SessionDialer(hello=hello, server_name="object storage server"))
+        dialer = SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
+        return DealerEndpoint(self._address, dialer)
 
     def _proof_of_host(self) -> MemoryFile:
         """(HSK-25)"""

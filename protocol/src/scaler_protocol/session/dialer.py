@@ -186,7 +186,7 @@ class SessionDialer:
             self._events.append(Received(self._welcome.server_id, seq, message))
         else:
             text = f"a {self.server_name} may not send {kind.__name__} to this role"
-            self._complain(codes.NOT_ALLOWED, seq, text, "HSK-13")
+            self._complain(codes.NOT_ALLOWED, seq, text, "HSK-28")
 
     def reject(self, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
         """Frames that are no message. Without their seq the sequence cannot be continued on this socket."""

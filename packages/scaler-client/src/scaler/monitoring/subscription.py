@@ -22,6 +22,7 @@ from scaler_protocol.codec import CodecError, decode
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import ClusterStatus, Hello, Limits, Message, SnapshotRequest
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionDialer
+from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, zmq_context
 
@@ -241,7 +242,8 @@ class Subscription:
             peer_id=new_peer_id(),
             software=this_software("scaler-client"),
         )
-        return DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler"))
+        allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]
+        return DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed))
 
     def _wait(self, seconds: float) -> None:
         poller = zmq.Poller()

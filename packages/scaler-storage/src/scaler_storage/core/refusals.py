@@ -42,7 +42,7 @@ def unreadable_file(reason: str) -> Refusal:
 
 
 def too_many(what: str, limit: int) -> Refusal:
-    return Refusal(codes.OVERLOADED, f"this session already has {limit} {what}: wait until some of them have ended")
+    return Refusal(codes.TOO_MANY, f"this session already has {limit} {what}: wait until some of them have ended")
 
 
 def bad_range(get: Get, total_bytes: int) -> Refusal:

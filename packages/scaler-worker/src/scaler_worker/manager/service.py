@@ -18,6 +18,7 @@ from scaler_protocol.messages import Capability, Hello, ManagerOffer, Timers
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint
 from scaler_worker.manager.core import (
@@ -110,7 +111,8 @@ class ManagerService:
             software=this_software("scaler-worker"),
             manager=ManagerOffer(config.manager_id, config.name, config.capabilities, config.workers_per_unit),
         )
-        return DealerEndpoint(config.address, SessionDialer(hello=hello, server_name="scheduler"))
+        dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=FROM_SCHEDULER[ROLE_MANAGER])
+        return DealerEndpoint(config.address, dialer)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`, then until its units have ended."""

@@ -43,6 +43,7 @@ from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_s
 from scaler_protocol.messages import NO_TASK, Buffer, Submit, Welcome
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 from scaler_protocol.waits import Event
 
@@ -400,7 +401,12 @@ class Connection:
         self._storage.rename(self.peer_id)
 
     def _new_dialer(self) -> SessionDialer:
-        return SessionDialer(hello=self._hello, server_name=f"scheduler at {self.address}", is_paced=True)
+        return SessionDialer(
+            hello=self._hello,
+            server_name=f"scheduler at {self.address}",
+            is_paced=True,
+            allowed_messages=FROM_SCHEDULER[codes.ROLE_CLIENT],
+        )
 
     def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
         self.post(events.ObjectsLost(tuple(ids), is_session_lost), is_batch=True)

@@ -1,0 +1,35 @@
+"""What each dialer may receive: the last column of the table in chapter 02. It refuses all else. (HSK-28)"""
+
+from __future__ import annotations
+
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    ClusterStatus,
+    Dispatch,
+    DumpPart,
+    Explanation,
+    ManagerTarget,
+    ObjectReply,
+    Recall,
+    Results,
+    SampleTasks,
+    SharedValue,
+    Shutdown,
+    ShutdownReply,
+    StorageStatus,
+    TaskLog,
+    Value,
+)
+
+#: role of the dialer -> messages of the role that a scheduler may send to it
+FROM_SCHEDULER: dict[int, frozenset[type]] = {
+    ROLE_CLIENT: frozenset({Results, CancelReply, TaskLog, Explanation, ShutdownReply}),
+    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown}),
+    ROLE_MONITOR: frozenset({ClusterStatus, Explanation, DumpPart}),
+    ROLE_MANAGER: frozenset({ManagerTarget}),
+}
+
+#: whatever the role of the dialer
+FROM_STORAGE: frozenset[type] = frozenset({Value, SharedValue, ObjectReply, StorageStatus})
