@@ -137,7 +137,7 @@ class Restored:
         """A task of a client that has gone, or that was submitted again: only its worker still has it."""
         tables, task_id = self.core.tables, TaskId(_id(line["id"]))
         header = _header(line["header"])
-        gone = Client(header.client, Software(), Limits())
+        gone = Client(header.client, 0, Software(), Limits())
         gone.is_gone = True
         worker.held[task_id] = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))
         worker.commit(header.capabilities, 1)

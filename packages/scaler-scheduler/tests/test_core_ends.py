@@ -6,6 +6,7 @@ from tests.support.scheduler_story import Story, peer, task
 
 from scaler_protocol.codec import decode_task_error, encode_task_error
 from scaler_protocol.codes import (
+    CANCEL_UNKNOWN,
     KIND_OBJECT,
     PROCESSOR_DIED,
     STATUS_FAILED,
@@ -13,7 +14,7 @@ from scaler_protocol.codes import (
     STATUS_TIMED_OUT,
 )
 from scaler_protocol.ids import result_object_id
-from scaler_protocol.messages import Limits, TaskError, TaskHeader
+from scaler_protocol.messages import CancelReply, Limits, TaskError, TaskHeader
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
 
@@ -281,3 +282,34 @@ def test_a_task_submitted_again_waits_for_the_end_of_its_earlier_life(story: Sto
     assert story.settle() == ["w <- Dispatch t attempt [2]"]
     story.results("w", ["t"], attempt=2)
     assert story.settle() == ["c <- Results t"]
+
+
+def test_a_late_submit_of_an_earlier_session_takes_nothing_over(story: Story) -> None:
+    """The client has opened another session and submitted there again; the old Submit was still on its way. (SCH-48)"""
+    story.client("former")
+    story.client("successor")
+    story.worker("w", credit=1)
+    story.submit("successor", ["held", "queued"])
+    assert story.settle() == ["w <- Dispatch held"]
+    story.submit("former", ["queued", "new"])
+    assert story.settle() == ["former <- Error 301 (SCH-2)"]
+    story.lost("former", is_orderly=True)
+    story.results("w", ["held"], credit=1)
+    assert story.settle() == ["storage <- ReleaseOwner of former", "w <- Dispatch queued", "successor <- Results held"]
+
+
+def test_an_answer_to_the_cancel_of_a_former_attempt_ends_nothing(story: Story) -> None:
+    """The first attempt had ended when the Cancel came, and the second was dispatched before the answer. (CAN-12)"""
+    story.client("former")
+    story.client("successor")
+    story.worker("w", credit=1)
+    story.submit("former", ["t"])
+    assert story.settle() == ["w <- Dispatch t"]
+    story.submit("successor", ["t"])
+    assert story.settle() == ["w <- Cancel t"]
+    story.results("w", ["t"], credit=1)
+    assert story.settle() == ["w <- Dispatch t attempt [2]"]
+    story.receive("w", CancelReply(ids=task("t"), outcomes=bytes([CANCEL_UNKNOWN])))
+    assert story.settle() == []
+    story.results("w", ["t"], attempt=2)
+    assert story.settle() == ["successor <- Results t"]

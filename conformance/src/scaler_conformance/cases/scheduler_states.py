@@ -11,7 +11,7 @@ from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Result, Task, encode_task_error, write_results
 from scaler_conformance.wire.codes import STATUSES
 
-from .scheduler_canceling import CANCELED, TOO_LATE, told_to_cancel
+from .scheduler_canceling import CANCELED, TOO_LATE, UNKNOWN, told_to_cancel
 from .scheduler_endings import begin
 from .scheduler_graphs import after
 
@@ -93,6 +93,46 @@ def tasks_that_a_client_takes_over_under_a_new_id_run_once_more(scene: Scene) ->
     worker.finish(*given)
     scene.settle(worker, successor)
     scene.equal([row.status for row in successor.results()], [CODES.STATUS_SUCCESS] * 2, "the statuses", "SCH-8")
+
+
+@case("SCH-48", "SCH-2")
+def an_earlier_session_takes_nothing_over(scene: Scene) -> None:
+    """Its Submit was still on its way when the later session had the tasks already: one is held, one is queued."""
+    former, worker, successor = scene.client(), scene.worker(credit=1), scene.client()
+    held, queued = successor.submit(2)
+    scene.settle(successor, worker)
+    worker.expect_dispatch(1, "SCH-1")
+    for task in (held, queued):
+        former.submit([replace(task, header={})])
+        former.expect_error(CODES.DUPLICATE_TASK, clause="SCH-48")
+    former.leave()
+    scene.settle(successor, worker)
+    scene.equal(told_to_cancel(worker), [], "what the worker is told to cancel", "SCH-48")
+    worker.finish(held)
+    scene.settle(worker, successor, worker)
+    worker.finish(*worker.expect_dispatch(1, "SCH-48", "the task still belongs to the later session"))
+    scene.settle(worker, successor)
+    scene.equal([row.status for row in successor.results()], [CODES.STATUS_SUCCESS] * 2, "the statuses", "SCH-48")
+
+
+@case("CAN-12", "SCH-8")
+def an_answer_about_a_former_attempt_ends_nothing(scene: Scene) -> None:
+    """The attempt had ended when the Cancel came; the worker says so after it was given the next one."""
+    _, worker, (task,) = begin(scene)
+    successor = scene.client()
+    successor.submit([replace(task, header={})])
+    scene.settle(successor, worker)
+    scene.equal(told_to_cancel(worker), [task.id], "what the worker is told to cancel", "SCH-8")
+    worker.finish(task)
+    worker.credit(5)
+    worker.fence()
+    given = worker.expect_dispatch(1, "SCH-8", "the new session's turn has come")
+    worker.answer_cancel((task.id, UNKNOWN))
+    scene.settle(worker, successor)
+    scene.equal([row.status for row in successor.results()], [], "the statuses before it has ended", "CAN-12")
+    worker.finish(*given)
+    scene.settle(worker, successor)
+    scene.equal([row.status for row in successor.results()], [CODES.STATUS_SUCCESS], "the statuses", "CAN-12")
 
 
 @case("SCH-8", "SCH-5")

@@ -131,14 +131,16 @@ class _Canceling:
 
 
 def answered(tables: Tables, worker: Worker, message: CancelReply) -> None:
-    """A task the worker knows ends by its result. One that it does not know, though we thought so, ends here."""
+    """A task that the worker knows ends by its result; one that it does not know ends here. If the task is not being
+    canceled, it was dispatched again after the Cancel that is answered here. (CAN-12)"""
     outcomes = message.outcomes or bytes(len(message.ids) // ID_BYTES)
     for task_id, outcome in zip(map(TaskId, split_ids(message.ids)), outcomes, strict=True):
         if outcome != CANCEL_UNKNOWN or task_id not in worker.held:
             continue
-        chunk = tables.take_back(worker, task_id)
         if task_id in tables.abandoned:
+            tables.take_back(worker, task_id)
             endings.end_abandoned(tables, task_id)
-        else:
+        elif task_id in tables.canceling:
+            chunk = tables.take_back(worker, task_id)
             endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
     worker.load_changed()

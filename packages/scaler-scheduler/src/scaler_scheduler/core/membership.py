@@ -17,7 +17,8 @@ from scaler_scheduler.core.workers import Worker
 
 
 def client_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits) -> Client:
-    client = tables.clients[peer_id] = Client(peer_id, hello.software, limits)
+    tables.client_sessions += 1
+    client = tables.clients[peer_id] = Client(peer_id, tables.client_sessions, hello.software, limits)
     return client
 
 

@@ -42,7 +42,8 @@ def _refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
         text = f"the header names client {named.hex()} and this session is that of {own.hex()}: leave it empty"
         return BAD_BATCH, text, "SCH-4"
     for task_id in _known(tables, chunk):
-        if tables.chunk_of(task_id).client is chunk.client:
+        # A session that was opened later may have taken the task over already; this batch was on its way. (SCH-48)
+        if tables.chunk_of(task_id).client.number >= chunk.client.number:
             text = f"task {task_id.hex()} is here already and has not ended: nothing of this batch was accepted"
             return DUPLICATE_TASK, text, "SCH-2"
     return _graph_refusal(tables, chunk) if chunk.has_dependencies else None

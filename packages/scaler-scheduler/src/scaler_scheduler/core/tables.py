@@ -58,6 +58,7 @@ class Client:
         "inline_limit",
         "is_gone",
         "is_held",
+        "number",
         "payload_limit",
         "peer_id",
         "rows_limit",
@@ -66,8 +67,10 @@ class Client:
         "window",
     )
 
-    def __init__(self, peer_id: PeerId, software: Software, limits: Limits) -> None:
+    def __init__(self, peer_id: PeerId, number: int, software: Software, limits: Limits) -> None:
         self.peer_id = peer_id
+        #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
+        self.number = number
         self.software = software
         #: results in one message to it, bytes of one payload frame, and bytes of one error (LIM-3, PAY-2)
         self.rows_limit = most_results(limits)
@@ -101,6 +104,8 @@ class Tables:
     def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int]) -> None:
         self.policy = policy
         self.clients: dict[PeerId, Client] = {}
+        #: how many sessions clients have opened
+        self.client_sessions = 0
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
         self.ready = ReadyQueue()
