@@ -114,8 +114,17 @@ class SchedulerNode(ServerNode):
             elif isinstance(stored, Received) and isinstance(stored.message, ObjectReply):
                 self.core.handle(scheduling.StorageReplied(stored.message.request_id), now)
         self._settle(now)
+        self._check_nothing_waits_in_vain()
         self.settle_server(now)
         self._storage.settle(now)
+
+    def _check_nothing_waits_in_vain(self) -> None:
+        """No task is queued that a worker has a place for (SCH-25): liveness of nesting depends on it (chapter 10)."""
+        tables = self.core.tables
+        for ready in tables.ready.by_urgency():
+            index = tables.load_index(ready.key)
+            able = [worker.name for worker in index.members if index.room(worker) > 0]
+            self.world.law(not able, f"{ready.count} tasks of class {ready.key} wait, and {able} could run one")
 
     def _settle(self, now: float) -> None:
         slow_before = {client.peer_id for client in self.core.tables.delivery.slow}
