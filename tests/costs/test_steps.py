@@ -22,7 +22,7 @@ from scaler_protocol.codec.registry import registry
 from scaler_protocol.columns import join_u32
 from scaler_protocol.messages import Dispatch, Hello, Limits, Results, Submit, TaskHeader, WorkerOffer
 from scaler_protocol.session import Opened, Received
-from scaler_scheduler.core import Policy, SchedulerCore, Settled
+from scaler_scheduler.core import FEATURE_RESULT_WINDOW, Policy, SchedulerCore, Settled
 from scaler_worker.core import AgentCore, Settings, actions, events
 from tests.support.scheduler_story import WELCOME, peer
 
@@ -85,11 +85,14 @@ def test_the_codec(message: Any) -> None:
     expect_at_most(6, read_calls)
 
 
-def test_the_scheduler() -> None:
+@pytest.mark.parametrize("features", [(), (FEATURE_RESULT_WINDOW,)], ids=["plain", "window"])
+def test_the_scheduler(features: tuple[str, ...]) -> None:
+    """A client's window costs no step as long as the client reads. (SCH-45)"""
     core = SchedulerCore(Policy())
+    welcome = replace(WELCOME, features=features)
     worker = WorkerOffer("w", (), 4, 1)
     core.handle(Opened(peer("w"), Hello(1, 1, codes.ROLE_WORKER, peer("w"), worker=worker), WELCOME), 0.0)
-    core.handle(Opened(peer("c"), Hello(1, 1, codes.ROLE_CLIENT, peer("c")), WELCOME), 0.0)
+    core.handle(Opened(peer("c"), Hello(1, 1, codes.ROLE_CLIENT, peer("c")), welcome), 0.0)
 
     def tell(sender: str, message: Any) -> list[Any]:
         core.handle(Received(peer(sender), 1, message), 0.0)

@@ -17,6 +17,7 @@ from scaler_protocol.ids import result_object_id
 from scaler_protocol.messages import CancelReply, Limits, TaskError, TaskHeader
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
+from scaler_scheduler.core.tables import LAST_ATTEMPT
 
 # ---------------------------------------------------------------- workers that go
 
@@ -156,6 +157,19 @@ def test_what_follows_a_task_waits_for_its_next_attempt(story: Story) -> None:
     story.results("w", ["a"], attempt=2)
     story.results("w", ["b"])
     assert story.settle() == ["c <- Results a, b"]
+
+
+def test_the_last_attempt_ends_a_task_whatever_is_left_of_its_retries(story: Story) -> None:
+    """There is no number for another. (SCH-5)"""
+    story.worker("w", credit=2)
+    story.submit("c", ["failing", "lost"], retries=65_535)
+    story.settle()
+    for name in ("failing", "lost"):
+        story.core.tables.attempts[task(name)] = LAST_ATTEMPT
+    story.results("w", ["failing"], status=STATUS_FAILED, attempt=LAST_ATTEMPT)
+    assert story.settle() == ["c <- Results failing failed"]
+    story.lost("w", is_orderly=True)
+    assert story.settle()[-1] == "c <- Results lost worker-lost"
 
 
 def test_the_error_of_many_dead_processors_fits_its_client() -> None:

@@ -22,7 +22,8 @@ struct Returned @0xbd332916492f3aa5 {
 }
 
 struct WorkerStatus @0xeeabb6285e2035e7 {
-  # Sent every heartbeat. For people and the monitor: scheduling does not depend on it. (WRK-12)
+  # Sent every heartbeat. For people and the monitor (WRK-12). Scheduling depends on one thing only: tasks that it reports
+  # blocked lend the amounts they take to their descendants (SCH-47).
   agentCpu @0 :Float32;       # share of one core since the last status, 0.5 is half a core
   agentRssBytes @1 :UInt64;
   hostFreeBytes @2 :UInt64;

@@ -6,7 +6,7 @@
 # which units may end.
 
 struct ManagerStatus @0xe2b85f3790ad146c {
-  # What the manager can do and has, in full: after its Welcome, after each change, and each heartbeat. (MGR-3)
+  # What the manager can do and has, in full: after its Welcome, and after each change. (MGR-3)
   targetNumber @0 :UInt64;   # of the last ManagerTarget it acts on; zero: none in this session
   maxWorkers @1 :UInt32;     # it can have no more workers than this at once; may change
   units @2 :List(Unit);      # all and only those it has started and that have not ended

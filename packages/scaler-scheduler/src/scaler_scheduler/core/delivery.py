@@ -56,8 +56,8 @@ class Delivery:
         self._unacknowledged = unacknowledged
         #: all and only the clients of which something waits
         self.slow: dict[Client, Window] = {}
-        #: bytes let out in this turn, of which the session knows nothing yet
-        self._let_out: dict[Client, int] = {}
+        #: bytes let out in this turn, of which the session knows nothing before the turn is over
+        self.let_out: dict[Client, int] = {}
 
     def outgoing(self, client: Client, messages: list[Message]) -> list[Message]:
         """Neighbouring results become one message, what is too large for this client several; and what its window has
@@ -78,7 +78,7 @@ class Delivery:
             if size <= window.limit:
                 window.sent_bytes = size
                 return messages
-            window.sent_bytes = self._unacknowledged(client.peer_id) + self._let_out.get(client, 0)
+            window.sent_bytes = self._unacknowledged(client.peer_id) + self.let_out.get(client, 0)
         return self._keep_back(client, window, messages)
 
     def _keep_back(self, client: Client, window: Window, messages: list[Message]) -> list[Message]:
@@ -109,13 +109,10 @@ class Delivery:
             window.waiting_bytes -= size
             window.sent_bytes += size
             passed.append(message)
-        self._let_out[client] = window.sent_bytes - before
+        self.let_out[client] = window.sent_bytes - before
         if not window.waiting:
             self.forget(client)
         return passed
-
-    def end_turn(self) -> None:
-        self._let_out.clear()
 
     def forget(self, client: Client) -> None:
         """Nothing of it waits any more, or it has gone."""

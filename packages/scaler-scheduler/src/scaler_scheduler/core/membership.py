@@ -12,7 +12,7 @@ from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row, canceled_row
 from scaler_scheduler.core.states import Move
-from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.tables import LAST_ATTEMPT, Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 
@@ -67,6 +67,10 @@ def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: s
         if len(lost) >= tables.policy.lost_workers_limit:
             endings.end_started(tables, chunk, _give_up_row(task_id, attempt, lost), Move.GIVE_UP)
             return
+    if attempt >= LAST_ATTEMPT:
+        row = _give_up_row(task_id, attempt, [*tables.lost_workers.get(task_id, ()), f"{worker.name}: {text}"])
+        endings.end_started(tables, chunk, row, Move.GIVE_UP)
+        return
     tables.attempts[task_id] = attempt + 1
     endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, task_id)

@@ -11,7 +11,7 @@ from scaler_scheduler.core import endings, placement
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row
 from scaler_scheduler.core.states import Move
-from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.tables import LAST_ATTEMPT, Tables
 from scaler_scheduler.core.workers import Worker
 
 _TRIED_AGAIN = frozenset({STATUS_FAILED, STATUS_PROCESSOR_DIED})
@@ -22,6 +22,8 @@ LONGEST_ACCOUNT = 200
 
 def may_retry(tables: Tables, chunk: Chunk, row: Row) -> bool:
     """A task that was stopped, because it was canceled or ran for too long, is not tried again."""
+    if row.attempt == LAST_ATTEMPT:
+        return False
     if row.status not in _TRIED_AGAIN or row.task_id in tables.canceling:
         return False
     return tables.retried.get(row.task_id, 0) < chunk.header.retries

@@ -32,6 +32,9 @@ from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
 
+#: What the column of attempts has room for (SCH-5).
+LAST_ATTEMPT = 65_535
+
 #: So many in one Release: a storage's envelope has room for some more (LIM-1).
 RELEASED_IDS = 65_536
 
@@ -286,7 +289,8 @@ class Tables:
             if client is not None:
                 messages = self.delivery.outgoing(client, messages)
             actions += [Send(peer_id, message) for message in messages]
-        self.delivery.end_turn()
+        if self.delivery.let_out:
+            self.delivery.let_out.clear()
         actions += self._last_actions
         self._out, self._last_actions = {}, []
         return actions
