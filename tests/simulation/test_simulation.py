@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from scaler_protocol.messages import ReleaseOwner
-from scaler_scheduler.core import membership
+from scaler_scheduler.core import cut_off, membership
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import LoadIndex
@@ -78,9 +78,14 @@ def _canceled_tasks_are_not_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReadyQueue, "hold", lambda self, client: setattr(client, "is_held", True))
 
 
+def _workers_that_were_cut_off_rest_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cut_off, "settle", lambda tables, now: None)
+    patch.setattr(cut_off, "next_deadline", lambda tables: None)
+
+
 BREAKS = [
     _lost_tasks_are_forgotten, _credit_is_ignored, _owners_are_never_released, _results_are_delivered_twice,
-    _canceled_tasks_are_not_held,
+    _canceled_tasks_are_not_held, _workers_that_were_cut_off_rest_for_ever,
 ]  # fmt: skip
 
 

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import (
+    BAD_ENVELOPE,
     KIND_INLINE,
     KIND_OBJECT,
     KIND_TASK,
+    OK,
     ROLE_WORKER,
     STATUS_FAILED,
+    STATUS_REFUSED,
     STATUS_SUCCESS,
+    STORAGE_UNREACHABLE,
     TASK_RAISED,
 )
 from scaler_protocol.holding.tasks import Task
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OBJECT_SECONDS = 5.0
+SILENCE_SECONDS = 10.0
+"""More than a request takes in the worst of weathers, and less than the longest parting."""
 NESTED_KINDS = ("echo", "slow", "large", "nest", "fail")
 
 
@@ -108,13 +114,15 @@ class Processor:
     def _fetch(self, task: Task, values: list[bytes], object_id: ObjectId) -> None:
         run = self._run
 
-        def got(value: bytes | None) -> None:
+        def got(value: bytes | None, code: int) -> None:
             if not self.is_alive or self._run != run:
                 return
-            if value is None:
-                self._fail("an input is not in the storage")
-            else:
+            if value is not None:
                 self._gather(task, [*values, value])
+            elif code == STORAGE_UNREACHABLE:
+                self._fail("the storage is silent", code, STATUS_REFUSED)
+            else:
+                self._fail("an input is not in the storage")
 
         self._worker.fetch(object_id, got)
 
@@ -143,17 +151,17 @@ class Processor:
         object_id = result_object_id(task.id, task.attempt)
         run = self._run
 
-        def stored(is_done: bool) -> None:
+        def stored(code: int) -> None:
             if self.is_alive and self._run == run:
-                if is_done:
+                if not code:
                     self._end(STATUS_SUCCESS, KIND_OBJECT, object_id, seconds)
                 else:
-                    self._fail("the storage does not take it")
+                    self._fail("the storage does not take it", code if code == STORAGE_UNREACHABLE else TASK_RAISED)
 
         self._worker.store(object_id, task.header.client, value, stored)
 
-    def _fail(self, text: str) -> None:
-        self._end(STATUS_FAILED, KIND_INLINE, encode_task_error(TaskError(code=TASK_RAISED, message=text)), 0.001)
+    def _fail(self, text: str, code: int = TASK_RAISED, status: int = STATUS_FAILED) -> None:
+        self._end(status, KIND_INLINE, encode_task_error(TaskError(code=code, message=text)), 0.001)
 
     def _end(self, status: int, kind: int, value: bytes, seconds: float) -> None:
         task = self.slice.popleft()
@@ -305,20 +313,37 @@ class WorkerNode(Node):
         self._events.append(event)
         self.wake()
 
-    def fetch(self, object_id: ObjectId, then: Callable[[bytes | None], None]) -> None:
+    def fetch(self, object_id: ObjectId, then: Callable[[bytes | None, int], None]) -> None:
+        """`then` gets the value, or None and why not."""
         self._request_id += 1
         get = Get(self._request_id, object_id, wait_seconds=OBJECT_SECONDS)
-        self._ask(get, lambda answer: then(bytes(answer.payload) if isinstance(answer, Value) else None))
 
-    def store(self, object_id: ObjectId, owner: PeerId, value: bytes, then: Callable[[bool], None]) -> None:
+        def answered(answer: ObjectReply | Value) -> None:
+            if isinstance(answer, Value):
+                then(bytes(answer.payload), OK)
+            else:
+                then(None, answer.code)
+
+        self._ask(get, answered)
+
+    def store(self, object_id: ObjectId, owner: PeerId, value: bytes, then: Callable[[int], None]) -> None:
+        """`then` gets the code of the answer."""
         self._request_id += 1
         put = Put(self._request_id, object_id, owner, len(value), 0, value)
-        self._ask(put, lambda answer: then(isinstance(answer, ObjectReply) and not answer.code))
+        self._ask(put, lambda answer: then(answer.code if isinstance(answer, ObjectReply) else BAD_ENVELOPE))
 
     def _ask(self, request: Get | Put, then: Callable[[ObjectReply | Value], None]) -> None:
-        self._requests[request.request_id] = (request, then)
+        requests = self._requests  # of this life: another one counts from the beginning again
+        requests[request.request_id] = (request, then)
+        self.world.clock.after(SILENCE_SECONDS, lambda: self._give_up(requests.pop(request.request_id, None)))
         self._storage.send(request)
         self.wake()
+
+    def _give_up(self, unanswered: tuple[Message, Callable[[ObjectReply | Value], None]] | None) -> None:
+        """The storage has been silent for too long (WRK-27)."""
+        if unanswered is not None and self.is_up:
+            self.world.note_event(self.name, "does not reach the storage")
+            unanswered[1](ObjectReply(0, code=STORAGE_UNREACHABLE))
 
     def processor_exits(self, processor: Processor, exit_code: int) -> None:
         processor.die()

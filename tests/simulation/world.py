@@ -166,7 +166,7 @@ class World:
         weather.slow_seconds = rng.choice((0.0, 0.5, 3.0))
         kinds = (
             self._crash_worker, self._crash_worker, self._crash_client, self._crash_storage, self._part, self._part,
-            self._drain_worker, self._crash_scheduler, self._stop_client,
+            self._drain_worker, self._crash_scheduler, self._stop_client, self._cut_off_worker,
         )  # fmt: skip
         for _ in range(rng.choice((0, 1, 1, 2, 4))):
             self.clock.at(rng.uniform(0.5, TROUBLE_SECONDS), rng.choice(kinds))
@@ -220,6 +220,13 @@ class World:
             self.may_fail = True
             self.scheduler.crash()
             self.clock.after(self.rng.uniform(0.05, 5), self.scheduler.start)
+
+    def _cut_off_worker(self) -> None:
+        """From the storage only, and for longer than a task waits for it."""
+        worker = self.rng.choice(self.workers)
+        self._trouble(f"{worker.name} does not reach the storage for 25 s")
+        self.may_fail = True
+        self.network.part(worker.name, "storage", 25.0)
 
     def _part(self) -> None:
         names = [worker.name for worker in self.workers] + [client.name for client in self.clients]
