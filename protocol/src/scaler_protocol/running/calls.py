@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -288,4 +288,6 @@ def _serialized(value: Any, context: Context, objects: Objects) -> list[Buffer]:
     except Exception as error:
         what = f"{type(value).__module__}.{type(value).__qualname__}"
         text = f"the task's return value, a {what}, cannot be serialized: {type(error).__name__}: {error}"
+        if isinstance(value, Generator):
+            text += ". Return list(...) of it"
         raise TaskFailed(RESULT_UNREADABLE, text) from error
