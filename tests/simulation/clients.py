@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
+from scaler.client.core.cutting import narrowed
 from scaler.client.core.invariants import check
-from scaler.client.core.records import Outcomes, Submission, result_objects
+from scaler.client.core.outbox import WINDOW_BYTES
+from scaler.client.core.records import Outcomes, Submission, stored_results
 from scaler_protocol.codes import KIND_OBJECT, KIND_TASK, ROLE_CLIENT, STATUS_CANCELED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
@@ -93,6 +95,10 @@ class ClientNode(Node):
         self._events: list[events.ProgramEvent] = []
         self._fetches: dict[int, tuple[Message, Callable[[bytes | None], None]]] = {}
         self._request_id = 0
+        #: of tasks whose values are in the storage and were not fetched: if they are lost, they run again (CLI-8)
+        self._finished: dict[TaskId, Submission] = {}
+        #: how much may be unacknowledged
+        self._window_bytes = world.limits_rng.choice((WINDOW_BYTES, 3_000))
         self._graph_count = 0
         self._is_leaving = False
         self.has_left = False
@@ -249,11 +255,22 @@ class ClientNode(Node):
         get = Get(request_id=self._request_id, object_id=object_id, wait_seconds=5.0)
 
         def done(value: bytes | None) -> None:
+            submission = self._finished.pop(call.task_id, None)
+            if value is None and submission is not None:
+                self._run_again(call, submission)
+                return
             self._check_value(call, value)
             self._add(events.Unneeded((object_id,)))
 
         self._fetches[self._request_id] = (get, done)
         self._storage.send(get)
+
+    def _run_again(self, call: Call, submission: Submission) -> None:
+        """Its value is lost, so it counts as unfinished. (CLI-8)"""
+        self.world.law(self.world.may_fail, f"the result of {call.line!r} is not in the storage")
+        call.status = None
+        alone = submission if len(submission.ids) == 1 else narrowed(submission, (call.task_id,))
+        self._add(events.Submitted(alone))
 
     def _release(self, ids: tuple[ObjectId, ...]) -> None:
         for object_id in ids:
@@ -292,7 +309,9 @@ class ClientNode(Node):
         deadline = self.core.next_deadline()
         if deadline is not None and deadline <= now:
             self._perform(self.core.handle(events.TICKED, now))
-        self._perform(self.core.handle(events.Flush(*self._scheduler.dialer.unacknowledged), now))
+        unacknowledged_bytes, unacknowledged_count = self._scheduler.dialer.unacknowledged
+        full_bytes = WINDOW_BYTES - self._window_bytes
+        self._perform(self.core.handle(events.Flush(full_bytes + unacknowledged_bytes, unacknowledged_count), now))
         if had_pending and not self.core.pending_count and not self._events:
             self._on_done()
         if self._is_leaving and not self.core.pending_count and not self._fetches and not self._events:
@@ -311,7 +330,10 @@ class ClientNode(Node):
                 if isinstance(action.message, Submit):
                     self.core.handle(events.Numbered(self._scheduler.dialer.sent_seq, action.message.ids), 0.0)
             elif isinstance(action, actions.Complete):
-                self._held.update(dict.fromkeys(result_objects(action.outcomes)))
+                stored = stored_results(action.outcomes)
+                self._held.update(dict.fromkeys(object_id for _, object_id in stored))
+                if action.submission is not None and not self._header.depth:
+                    self._finished.update({task_id: action.submission for task_id, _ in stored})
                 action.collector.complete(action.outcomes)
             elif isinstance(action, actions.Release):
                 self._release(action.ids)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Cancel, Dispatch, Hello, ObjectReply, Results
+from scaler_protocol.messages import Cancel, Dispatch, Hello, Limits, ObjectReply, Results
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
@@ -20,6 +20,9 @@ from tests.simulation.nodes import TIMERS, Port, ServerNode, earliest
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+TIGHT = Limits(batch_tasks=3, envelope_bytes=64 * 1024)
 
 
 class StorageNode(ServerNode):
@@ -81,6 +84,8 @@ class SchedulerNode(ServerNode):
             allowed_messages=scheduling.ALLOWED_MESSAGES,
             features=(scheduling.FEATURE_CHAINS, scheduling.FEATURE_RESULT_WINDOW),
             timers=TIMERS,
+            # Of this life: the one before may have granted more than this.
+            limits=self.world.limits_rng.choice((Limits(), Limits(), Limits(), TIGHT)),
             is_busy_with=self.core.is_busy_with,
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)

@@ -46,6 +46,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(seed)
+        #: what it decides does not change what else this seed does
+        self.limits_rng = Random(~seed)
         self.clock = Clock()
         self.network = Network(self.clock, self.rng, self._note)
         self.transcript: deque[str] = deque(maxlen=TRANSCRIPT_LINES)
