@@ -13,7 +13,7 @@ import pytest
 from tests.support.interrupts import Cut, interrupted_at
 from tests.support.waiting import WAIT, eventually
 
-from scaler_protocol.transport import blocking
+from scaler_protocol.transport import Conversation, blocking
 from scaler_protocol.transport.blocking import BlockingDriver
 
 
@@ -25,6 +25,7 @@ class Endpoint:
         self._ours.setblocking(False)
         self.generation = 0
         self.sent: list[object] = []
+        self.has_more = False
 
     def fileno(self) -> int:
         return self._ours.fileno()
@@ -36,7 +37,7 @@ class Endpoint:
             return []
 
     def settle(self, now: float) -> bool:
-        return False
+        return self.has_more
 
     def next_deadline(self) -> float | None:
         return None
@@ -173,3 +174,20 @@ def ask(play: Play, wish: int) -> None:
     play.driver.post((wish,), is_urgent=True)
     play.endpoint.theirs.send(bytes((wish,)))
     play.driver.serve_until(lambda: wish in play.answered, time.monotonic() + 1.0, lambda: True)
+
+
+def test_a_conversation_polls_again_before_it_waits() -> None:
+    endpoint = Endpoint()
+    talk = Conversation(cast(Any, endpoint))
+    endpoint.has_more = True
+    talk.settle(0.0)
+    talk.wait(WAIT)  # returns at once
+    endpoint.has_more = False
+    talk.settle(0.0)
+    endpoint.theirs.send(b"\x01")
+    talk.wait(WAIT)
+    assert cast(Any, talk.poll(0.0)) == [1]
+    begun_at = time.monotonic()
+    talk.wait(0.02)
+    assert 0.01 < time.monotonic() - begun_at < WAIT / 2
+    talk.close()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import select
 import sys
 import time
 from collections.abc import Sequence
@@ -18,10 +17,10 @@ from scaler_protocol.process import ArgumentParser, StartupError, UsageError, po
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint
+from scaler_protocol.transport import Conversation, DealerEndpoint
 
 PROGRAM = "scaler_health"
-WAIT_MILLISECONDS = 50
+WAIT_SECONDS = 0.05
 
 
 def parser() -> ArgumentParser:
@@ -68,14 +67,14 @@ class _Question:
         )
         self._address = address
         self._end_at = end_at
-        self._endpoint = DealerEndpoint(address, SessionDialer(hello=hello, server_name="server"))
+        self._talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="server")))
         self._events: list[SessionEvent] = []
 
     def __enter__(self) -> _Question:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._endpoint.close()
+        self._talk.close()
 
     def welcome(self) -> Welcome:
         while True:
@@ -88,7 +87,7 @@ class _Question:
     def worker_names(self, welcome: Welcome) -> list[str]:
         if why := why_no_scheduler(welcome, self._address):
             raise StartupError(why)
-        self._endpoint.send(SnapshotRequest(1))
+        self._talk.send(SnapshotRequest(1))
         while True:
             event = self._next()
             if isinstance(event, Received) and isinstance(event.message, ClusterStatus):
@@ -99,9 +98,10 @@ class _Question:
             now = time.monotonic()
             if now > self._end_at:
                 raise StartupError(f"nothing answers at {self._address}")
-            self._events = self._endpoint.poll(now)
-            if not self._endpoint.settle(now) and not self._events:
-                select.select([self._endpoint.fileno()], [], [], WAIT_MILLISECONDS / 1000)
+            self._events = self._talk.poll(now)
+            self._talk.settle(now)
+            if not self._events:
+                self._talk.wait(WAIT_SECONDS)
         return self._events.pop(0)
 
 

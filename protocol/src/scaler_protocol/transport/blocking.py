@@ -154,7 +154,7 @@ class BlockingDriver:
                 endpoint = self.endpoint
                 dialed = endpoint, endpoint.generation
                 wait = None if self.inbox or self._bars else watch.lend(endpoint, lease)
-            while wait is not None and is_alone() and not is_over():
+            while wait is not None and not is_over() and is_alone():
                 seconds = max(SHORTEST_WAIT_SECONDS, self._lone_wait(end_at))
                 watch.lent_until = time.monotonic() + seconds + LATE_SECONDS
                 self.sleep(wait, seconds)

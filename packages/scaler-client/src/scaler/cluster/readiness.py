@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Time
 from scaler_protocol.process.ports import answers
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint
+from scaler_protocol.transport import Conversation, DealerEndpoint
 
 _ASK_SECONDS = 0.01
 """Between two looks whether the scheduler listens, and then between two questions how many workers it has: its status
@@ -41,17 +40,17 @@ def wait_until_ready(
         check("the scheduler did not answer")
         time.sleep(_ASK_SECONDS)
     ask_at = 0.0
-    with _monitor(address) as endpoint:
+    with _monitor(address) as talk:
         while not counts or counts[-1] < n_workers:
             check(f"it had {counts[-1]} of {n_workers} workers" if counts else "the scheduler did not answer")
             now = time.monotonic()
-            for event in endpoint.poll(now):
-                _handle(event, endpoint.address, counts, scheduler.pid)
-            if endpoint.is_open and now >= ask_at:
-                endpoint.send(SnapshotRequest(request_id=1))
+            for event in talk.poll(now):
+                _handle(event, talk.endpoint.address, counts, scheduler.pid)
+            if talk.is_open and now >= ask_at:
+                talk.send(SnapshotRequest(request_id=1))
                 ask_at = now + _ASK_SECONDS
-            if not endpoint.settle(now):
-                _wait(endpoint, max(ask_at - now, 0.0) or _ASK_SECONDS)
+            talk.settle(now)
+            talk.wait(max(ask_at - now, 0.0) or _ASK_SECONDS)
 
 
 def _handle(event: object, address: str, counts: list[int], scheduler_id: int | None) -> None:
@@ -64,14 +63,8 @@ def _handle(event: object, address: str, counts: list[int], scheduler_id: int | 
         raise ClusterStartError(event.text)
 
 
-def _wait(endpoint: DealerEndpoint, seconds: float) -> None:
-    with selectors.DefaultSelector() as selector:
-        selector.register(endpoint.fileno(), selectors.EVENT_READ)
-        selector.select(seconds)
-
-
 @contextmanager
-def _monitor(address: str) -> Iterator[DealerEndpoint]:
+def _monitor(address: str) -> Iterator[Conversation]:
     hello = Hello(
         version_min=codes.PROTOCOL_VERSION_MIN,
         version_max=codes.PROTOCOL_VERSION_MAX,
@@ -80,8 +73,8 @@ def _monitor(address: str) -> Iterator[DealerEndpoint]:
         timers=Timers(),
         software=this_software("scaler-client"),
     )
-    endpoint = DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler"))
+    talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler")))
     try:
-        yield endpoint
+        yield talk
     finally:
-        endpoint.close()
+        talk.close()

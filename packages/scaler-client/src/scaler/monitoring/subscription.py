@@ -24,7 +24,7 @@ from scaler_protocol.messages import ClusterStatus, Hello, Limits, Message, Snap
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionDialer
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint, zmq_context
+from scaler_protocol.transport import Conversation, DealerEndpoint, zmq_context
 
 STATUS = "status"
 SNAPSHOT = "snapshot"
@@ -53,7 +53,7 @@ class Subscription:
         self._refusal = ""
         self._monitor = self._given
         self._stream = self._subscribe(self._given)
-        self._session: DealerEndpoint | None = self._dial(self._given)
+        self._session: Conversation | None = self._dial(self._given)
         self._requests: list[Message] = []
 
     def __enter__(self) -> Subscription:
@@ -140,7 +140,7 @@ class Subscription:
         heard: list[Heard] = []
         for event in session.poll(now):
             if isinstance(event, Opened):
-                self._follow_welcome(session.address, event.welcome.monitor_address)
+                self._follow_welcome(session.endpoint.address, event.welcome.monitor_address)
                 self._ask_snapshot()
             elif isinstance(event, Received):
                 heard.append(Heard(SNAPSHOT, event.message, now))
@@ -150,7 +150,7 @@ class Subscription:
                 if event.is_orderly and self.state.status is not None:
                     text = f"the scheduler at {self.state.address} has ended: {event.text or 'it said goodbye'}"
                     self.state = replace(self.state, condition=Condition.SILENT, text=text)
-                session.redial()
+                session.endpoint.redial()
         if session.is_open:
             requests, self._requests = self._requests, []
             for request in requests:
@@ -213,7 +213,7 @@ class Subscription:
     def _follow_monitor(self) -> None:
         """We have found the monitor: the scheduler is probably where it is by default. It is only for snapshots."""
         session = self._session
-        if session is not None and not session.is_open and session.address == self._monitor:
+        if session is not None and not session.is_open and session.endpoint.address == self._monitor:
             session.close()
             self._session = self._dial(scheduler_of(self._monitor))
 
@@ -234,7 +234,7 @@ class Subscription:
         socket.connect(address)
         return socket
 
-    def _dial(self, address: str) -> DealerEndpoint:
+    def _dial(self, address: str) -> Conversation:
         hello = Hello(
             version_min=codes.PROTOCOL_VERSION_MIN,
             version_max=codes.PROTOCOL_VERSION_MAX,
@@ -243,14 +243,11 @@ class Subscription:
             software=this_software("scaler-client"),
         )
         allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]
-        return DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed))
+        dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed)
+        return Conversation(DealerEndpoint(address, dialer))
 
     def _wait(self, seconds: float) -> None:
-        poller = zmq.Poller()
-        poller.register(self._stream, zmq.POLLIN)
         if self._session is not None:
-            poller.register(self._session.fileno(), zmq.POLLIN)
-            deadline = self._session.next_deadline()
-            if deadline is not None:
-                seconds = min(seconds, deadline - time.monotonic())
-        poller.poll(math.ceil(max(0.0, seconds) * 1000))
+            self._session.wait(seconds, self._stream)
+        else:
+            self._stream.poll(math.ceil(max(0.0, seconds) * 1000))

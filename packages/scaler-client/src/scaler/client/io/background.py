@@ -16,6 +16,10 @@ _IDLE_SECONDS = 5.0
 """After so long without a job the thread ends; the next job starts another."""
 
 
+_FINISH_SECONDS = 1.0
+"""How long the exit of a program waits for a job that does not end."""
+
+
 class Background:
     """Runs what must not run in the IO thread: user callbacks, which may block or submit, and requests to storage."""
 
@@ -50,7 +54,9 @@ class Background:
         return done.wait(timeout_seconds)
 
     def finish(self) -> None:
-        """At the exit of the program: do what no thread does any more."""
+        """At the exit of the program: wait a moment for its thread, or do what no thread does any more."""
+        if self._worker[0] == os.getpid():
+            self.wait(_FINISH_SECONDS)
         while self._worker[0] != os.getpid():
             try:
                 job = self._jobs.get_nowait()
