@@ -21,9 +21,13 @@ from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, Stor
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient, PendingPut
+from scaler_protocol.waits import Event
 
 AT_ONCE = 64
 """So many objects are taken over or stored again at a time, before the answers are waited for."""
+
+OWNER_SLICE_SECONDS = 0.5
+"""How long one look for a new owner waits at most."""
 
 RELEASE_SECONDS = 0.02
 """What is released within so short a time is released together."""
@@ -61,7 +65,9 @@ class Storage:
         self._owner = owner
         #: the last name of ours that the scheduler has welcomed
         self._welcomed_owner: PeerId | None = None
-        self._owner_changed = threading.Condition()
+        #: of the owner and the ones before; no Condition, which an interrupt can leave locked
+        self._owner_lock = threading.Lock()
+        self._owner_changed = Event()
         #: told of objects that are lost, and whether with our session; in a thread of ours
         self.on_lost: Callable[[Sequence[ObjectId], bool], None] = lambda ids, is_session_lost: None
         self._timeout_seconds = timeout_seconds
@@ -135,17 +141,17 @@ class Storage:
 
     def rename(self, owner: PeerId) -> None:
         """The session is over, and its owner's name with it. (CLI-8)"""
-        with self._owner_changed:
+        with self._owner_lock:
             self._previous.append(self._owner)
             self._owner = owner
 
     def take_over(self, then: Callable[[], None]) -> None:
         """The scheduler has welcomed our name. Own, under it, all that we had under earlier ones; then give up those.
         Never waits. (CLI-11)"""
-        with self._owner_changed:
+        with self._owner_lock:
             previous, self._previous = self._previous, []
             self._welcomed_owner = self._owner
-            self._owner_changed.notify_all()
+        self._owner_changed.set()
         if previous:
             self._background.run(partial(self._take_over, previous, self._owner, then))
 
@@ -223,8 +229,7 @@ class Storage:
         with self._lock:
             self._is_closed = True
             client, self._client = self._client, None
-        with self._owner_changed:
-            self._owner_changed.notify_all()
+        self._owner_changed.set()
         if client is not None:
             client.close()
 
@@ -271,13 +276,17 @@ class Storage:
     def _next_owner(self, gone_owner: PeerId, error: OwnerGone) -> PeerId:
         """Our name after this one, with which the cluster is done: this process was stopped, or cut off, for longer
         than its lease, and may not have learned of it yet. Waits until the scheduler has welcomed the next. (CLI-8)"""
-        with self._owner_changed:
-            is_there = self._owner_changed.wait_for(
-                lambda: self._is_closed or self._welcomed_owner not in (None, gone_owner), self._timeout_seconds
-            )
-            if self._is_closed or not is_there or self._welcomed_owner is None:
-                raise error
-            return self._welcomed_owner
+        end_at = time.monotonic() + self._timeout_seconds
+        while not self._is_closed:
+            self._owner_changed.clear()  # another waiting thread may clear it too early, so each wait is short
+            welcomed = self._welcomed_owner
+            if welcomed is not None and welcomed != gone_owner:
+                return welcomed
+            left = end_at - time.monotonic()
+            if left <= 0:
+                break
+            self._owner_changed.wait(min(left, OWNER_SLICE_SECONDS))
+        raise error
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
         try:
