@@ -20,6 +20,7 @@ _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NOT_SIMPLE = _VARIADIC | _ASYNC
 _PLACEHOLDER = getattr(functools, "Placeholder", object())
+_REMEMBERED = 1024
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -64,12 +65,24 @@ def _is_plain_object(owner: Any) -> bool:
     return kind.__reduce_ex__ is plain.__reduce_ex__ and kind.__reduce__ is plain.__reduce__
 
 
+_fitting: dict[tuple[Any, ...], CodeType] = {}
+"""The shapes of calls that were found to fit, by the id of the function's code, which is kept so that its id stays its
+own. A code object as a key would be hashed by all that is in it."""
+
+
 def _binds(function: FunctionType, count: int, keywords: Mapping[str, Any]) -> bool:
-    with_default = frozenset(function.__kwdefaults__ or ())
-    return _shape_binds(function.__code__, len(function.__defaults__ or ()), with_default, count, tuple(keywords))
+    code, defaults, with_default = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or ()
+    shape = (id(code), count, len(defaults), len(with_default), *keywords)
+    if _fitting.get(shape) is code:
+        return True
+    if not _shape_binds(code, len(defaults), frozenset(with_default), count, tuple(keywords)):
+        return False
+    if len(_fitting) >= _REMEMBERED:
+        _fitting.clear()
+    _fitting[shape] = code
+    return True
 
 
-@functools.lru_cache(maxsize=1024)
 def _shape_binds(
     code: CodeType, defaults: int, with_default: frozenset[str], count: int, keywords: tuple[str, ...]
 ) -> bool:
