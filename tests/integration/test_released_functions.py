@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import psutil
+import pytest
 
 from scaler import Client
+from scaler.utility.exceptions import DeserializeObjectError
 from tests.support import api_tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage, until
 
 FUNCTIONS = 10_000
-KILOBYTES = 10
+KILOBYTES = (10, 20)
+"""The smaller ones go along with their calls, the larger through the storage."""
 IN_FLIGHT = 500
 MOST_BYTES = 12 * 2**20
-"""The functions used last stay: 4 MiB each of two kinds. All 10,000 would be 100 MiB."""
+"""The functions used last stay: 4 MiB each of two kinds. All that are stored would be 100 MiB."""
 
 
 class Counter:
@@ -32,7 +37,7 @@ class Counter:
 
 
 def data_of(number: int) -> bytes:
-    return b"%010d" % number * (KILOBYTES * 102)
+    return b"%010d" % number * (KILOBYTES[number % 2] * 102)
 
 
 def closure(number: int) -> Callable[[int], int]:
@@ -84,3 +89,31 @@ def test_a_thousand_references(stage: Stage) -> None:
         del reference
         until(lambda: cluster.storage_status().memory_bytes < 2**20, "the objects are released")
     cluster.wait_until_empty()
+
+
+def test_functions_that_go_along_fail_like_others(stage: Stage) -> None:
+    """Their errors have no frames of ours, and what cannot be read is told as for a function that was stored."""
+    cluster = RealCluster(stage, 1)
+    with Client(cluster.address) as client:
+        failing = client.submit(partial(api_tasks.fail_with, "as asked"))
+        with pytest.raises(ValueError, match="as asked") as raised:
+            failing.result(WAIT)
+        assert "fail_with" in str(raised.value.__cause__) and "along.py" not in str(raised.value.__cause__)
+        with pytest.raises(DeserializeObjectError, match=r"function.*only_here"):
+            client.submit(partial(_of_a_module_that_workers_lack(), 1)).result(WAIT)
+        assert client.submit(nested(3), client, 3).result(WAIT) == 6
+
+
+def nested(offset: int) -> Callable[[Client, int], int]:
+    def step(client: Client, depth: int) -> int:
+        return offset if depth == 0 else 1 + int(client.submit(step, client, depth - 1).result())
+
+    return step
+
+
+def _of_a_module_that_workers_lack() -> Callable[..., Any]:
+    module = types.ModuleType("only_here")
+    exec("def function(x): return x", module.__dict__)
+    sys.modules["only_here"] = module
+    found: Callable[..., Any] = module.function
+    return found

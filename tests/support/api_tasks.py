@@ -153,3 +153,7 @@ def made_by_value() -> Any:
 
 def number_of(data: bytes, more: int) -> int:
     return int(data[:10]) + more
+
+
+def fail_with(message: str) -> None:
+    raise ValueError(message)

@@ -7,6 +7,7 @@ import copy
 import gc
 import operator
 import pickle
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from scaler_protocol import values
 from scaler_protocol.ids import ObjectId, content_id
 
 WAIT = 10
-KILOBYTES = 10
+KILOBYTES = 20
 MOST_FUNCTIONS = RECENT_FUNCTIONS + REMEMBERED_BYTES // (KILOBYTES * 1024)
 
 
@@ -44,11 +45,11 @@ def partials(number: int) -> Callable[[int], int]:
 
 
 def large_partials(number: int) -> Callable[[int], Any]:
-    return partial(_second, b"%010d" % number * KILOBYTES * 100)
+    return partial(_second, b"%010d" % number * (KILOBYTES * 100))
 
 
 def closures(number: int) -> Callable[[int], int]:
-    data = b"%010d" % number * KILOBYTES * 100
+    data = b"%010d" % number * (KILOBYTES * 100)
     return lambda value: value + len(data)
 
 
@@ -145,6 +146,53 @@ def test_the_same_function_is_not_sent_again_and_again(client: Client, cluster: 
         assert client.submit(lambda value: value * 2, 4).result(WAIT) == 8
         connection.post(is_batch=True)  # whatever is garbage is released
     assert len(puts) == 2
+
+
+# ---------------------------------------------------------------- functions that go along
+
+
+def test_a_small_function_that_is_used_once_goes_with_its_call(client: Client, cluster: FakeCluster) -> None:
+    """All of one name take one object; a name each, because people look at what runs."""
+    for number in range(200):
+        offset = b"%05d" % number
+        assert client.submit(framing(offset), b"x", end=b"y").result(WAIT) == offset + b"xy"
+        assert client.submit(partial(_second, number), value=3).result(WAIT) == 3
+    assert len(cluster.objects) == 2
+    names = client._ready().connection._core._names
+    assert sorted(names._known.values()) == ["_second", "framing.<locals>.<lambda>"]
+
+
+def framing(begin: bytes) -> Callable[..., bytes]:
+    return lambda value, end=b"": begin + value + end
+
+
+def test_what_is_used_again_is_stored(client: Client, cluster: FakeCluster) -> None:
+    """By identity where it can be remembered, else by content."""
+    constant, changing = partial(operator.add, 7), partial(operator.add, [7])
+    for function, argument in ((constant, 1), (changing, [1])):
+        assert not stored(cluster, function)
+        assert client.submit(function, argument).result(WAIT)
+        assert not stored(cluster, function)
+        assert client.submit(function, argument).result(WAIT)
+        assert stored(cluster, function)
+    assert client.map(partial(operator.add, 8), [1, 2]) == [9, 10]
+    assert stored(cluster, partial(operator.add, 8)), "a map has many tasks"
+
+
+def test_what_goes_along_takes_futures_and_references(client: Client, cluster: FakeCluster) -> None:
+    reference = client.send_object([1, 2])
+    future = client.submit(abs, -1)
+    function = partial(lambda offset, values, index, more: values[index] + offset + more, 10)
+    assert client.submit(function, reference, future, more=0).result(WAIT) == 12
+    assert not stored(cluster, function)
+
+
+def test_an_argument_is_named_by_its_place(client: Client) -> None:
+    with pytest.raises(TypeError, match="argument 2"):
+        client.submit(partial(operator.add, 1), 1, threading.Lock())
+
+
+# ---------------------------------------------------------------- the store of functions
 
 
 def test_what_is_wanted_again_is_not_released() -> None:

@@ -163,7 +163,8 @@ class Client(concurrent.futures.Executor):
         calls = self._ready()
         connection = calls.connection
         future = ScalerFuture(connection.new_task_ids(1)[0], connection, self._serializer, self)
-        calls.submit(calls.function(function, is_changed=is_changed), args, kwargs, options, future.task_id, future)
+        callee, arguments = calls.callee(function, args, is_changed=is_changed)
+        calls.submit(callee, arguments, kwargs, options, future.task_id, future)
         return future
 
     def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over

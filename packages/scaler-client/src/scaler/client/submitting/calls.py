@@ -21,8 +21,9 @@ from scaler.client.object_reference import CLEARED, FOREIGN, Handle, ObjectRefer
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.objects.storage import StartedPut
 from scaler.client.serializer.mixins import Serializer
+from scaler.client.submitting.along import Along
 from scaler.client.submitting.deferred import Deferred
-from scaler.client.submitting.functions import FunctionMemory, travels_by_name
+from scaler.client.submitting.functions import FunctionMemory, SentAlong, travels_by_name
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions
 from scaler.client.submitting.parts import Part, check_parts, deserialized
 from scaler.client.submitting.pipeline import Pipeline
@@ -56,6 +57,7 @@ class Calls:
         self._flags = flags
         self._lock = threading.Lock()
         self._memory = FunctionMemory()
+        self._along = Along(connection.storage.functions)
         self._headers: dict[object, TaskHeader] = {}
         self._own_serializer: StoredFunction | None = None
         #: of the references that the program still has
@@ -261,12 +263,38 @@ class Calls:
 
     def function(self, function: Any, *, is_changed: bool = False) -> StoredFunction:
         """Where the cluster finds this function; stores it when it is new there, or may have changed unnoticed."""
+        known = self._known(function, is_changed=is_changed)
+        return self._stored(function, *self._serialized(function)) if known is None else known
+
+    def callee(
+        self, function: Any, arguments: tuple[Any, ...], *, is_changed: bool = False
+    ) -> tuple[StoredFunction, tuple[Any, ...]]:
+        """The same for a single call, and the arguments of that: a function that is probably used once goes with it."""
+        known = self._known(function, is_changed=is_changed)
+        if known is not None:
+            return known, arguments
+        content, has_code = self._serialized(function)
+        if self.serializer is not None or self._is_own(content) or not self._along.takes(function, content):
+            return self._stored(function, content, has_code), arguments
+        name = _name_of(function)
+        caller, is_new = self._along.caller(name, has_code=has_code)
+        with self._lock:
+            self._memory.remember(function, SentAlong(content, has_code))
+        if is_new:
+            self.connection.post(Named(caller.object_id, name), is_batch=True)
+        return caller, (*arguments, content)
+
+    def _known(self, function: Any, *, is_changed: bool) -> StoredFunction | None:
         with self._lock:
             known = None if is_changed else self._memory.recall(function)
-        if known is not None:
-            return known
-        if not callable(function):
+        if isinstance(known, SentAlong):
+            return self._stored(function, *known)
+        if known is None and not callable(function):
             raise TypeError(f"the first argument must be callable, got {type(function).__name__}")
+        return known
+
+    def _serialized(self, function: Any) -> tuple[bytes, bool]:
+        """Its bytes, and whether there is code in them."""
         try:
             pieces = values.dumps(function if self.serializer is None else _BySerializer(self.serializer, function))
         except Exception as error:
@@ -276,16 +304,24 @@ class Calls:
             self.warn_large(f"the function {_name_of(function)}", size)
         # A serializer of the program's own does not tell what it writes for a function that nobody can import.
         has_code = values.has_code(pieces) or (self.serializer is not None and not travels_by_name(function))
-        context = task_context.current()
-        if context is not None and context.function == (own := content_id(bytes(values.join(pieces)))):
+        return bytes(values.join(pieces)), has_code
+
+    def _stored(self, function: Any, content: bytes, has_code: bool) -> StoredFunction:
+        if self._is_own(content):
             # Its own client keeps it. Not to be remembered: another task may run here when it is called again.
-            return StoredFunction(own, size, has_code=has_code)
-        stored, is_new = self.connection.storage.functions.put(pieces, has_code=has_code)
+            return StoredFunction(content_id(content), len(content), has_code=has_code)
+        stored, is_new = self.connection.storage.functions.put([content], has_code=has_code)
         if is_new:
             self.connection.post(Named(stored.object_id, _name_of(function)), is_batch=True)
         with self._lock:
             self._memory.remember(function, stored)
         return stored
+
+    @staticmethod
+    def _is_own(content: bytes) -> bool:
+        """It is the function of the task that this runs in."""
+        context = task_context.current()
+        return context is not None and context.function == content_id(content)
 
     def forget_functions(self) -> None:
         """Each may have changed unnoticed."""

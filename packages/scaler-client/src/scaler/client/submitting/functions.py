@@ -13,7 +13,7 @@ from collections import OrderedDict
 from functools import partial
 from operator import is_not
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloudpickle import cloudpickle
 
@@ -25,17 +25,28 @@ REMEMBERED_BYTES = 4 * 1024 * 1024
 _UNCHANGING = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 
+class SentAlong(NamedTuple):
+    """A function that has been used once, and went with its call. (along.py)"""
+
+    content: bytes
+    has_code: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+
 class FunctionMemory:
     """The functions used last and what was made of them. Not thread-safe: the caller has a lock."""
 
     def __init__(self) -> None:
         # By identity, because functions may define equality; the function is kept so that its id stays its own.
-        self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], StoredFunction]] = OrderedDict()
+        self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], StoredFunction | SentAlong]] = OrderedDict()
         self._bytes = 0
         #: the modules whose functions are sent with their code
         self._by_value = cloudpickle.list_registry_pickle_by_value()
 
-    def recall(self, function: Any) -> StoredFunction | None:
+    def recall(self, function: Any) -> StoredFunction | SentAlong | None:
         """What was remembered for this function, or None when it is new or may have changed."""
         if self._by_value != cloudpickle.list_registry_pickle_by_value():
             self._by_value = cloudpickle.list_registry_pickle_by_value()
@@ -52,7 +63,7 @@ class FunctionMemory:
         self._known.move_to_end(number)
         return known[2]
 
-    def remember(self, function: Any, made: StoredFunction) -> None:
+    def remember(self, function: Any, made: StoredFunction | SentAlong) -> None:
         seen = () if travels_by_name(function) else fingerprint(function)
         if seen is None:
             return
