@@ -367,6 +367,31 @@ def test_the_driver_serves_from_asyncio() -> None:
     asyncio.run(run())
 
 
+def test_a_handler_that_raises_is_never_called_again() -> None:
+    """Half a turn is lost, and what was polled is acknowledged: the process ends, as its loop's handler decides."""
+    calls: list[str] = []
+
+    async def run() -> None:
+        server = make_server()
+        failed = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.set_result(context["exception"]))
+
+        def serve(events: list[SessionEvent], now: float) -> None:
+            calls.append("handler")
+            raise ValueError("a mistake of ours")
+
+        driver = AsyncioDriver(server, serve, on_failure=lambda: calls.append("failure"))
+        driver.start()
+        error = await asyncio.wait_for(failed, PATIENCE_SECONDS)
+        assert isinstance(error, ValueError)
+        driver.wake()
+        await asyncio.sleep(0)
+        server.close()
+
+    asyncio.run(run())
+    assert calls == ["handler", "failure"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
 def test_a_context_is_not_inherited() -> None:
     own = zmq_context()

@@ -96,6 +96,7 @@ def test_options_travel_in_the_header(client: Client, cluster: FakeCluster) -> N
         ({"timeout": -0.5}, ValueError, "negative"),
         ({"timeout": math.nan}, ValueError, "timeout must be a number of seconds, got nan"),
         ({"retries": 1 << 16}, ValueError, "retries must be below 65,536"),
+        ({"retries": 65_535}, ValueError, "retries must be below 65,535, the number of the last attempt"),
         ({"priority": 1 << 31}, ValueError, "priority must be below"),
         ({"priority": "high"}, TypeError, "priority must be a whole number, got 'high'"),
         ({"priority": 1.5}, TypeError, "whole number"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol import codes
-from scaler_protocol.messages import Put, ReleaseOwner
-from scaler_storage.core import ALLOWED_MESSAGES, CoreLimits
+from scaler_protocol.ids import task_id_source
+from scaler_protocol.messages import Hello, ObjectReply, Put, ReleaseOwner, Welcome
+from scaler_protocol.session import Opened, Received
+from scaler_storage.core import ALLOWED_MESSAGES, CoreLimits, Send, StorageCore, Strike, Tick
 
 
 def test_the_last_owner_takes_the_object_along(story):
@@ -100,3 +102,56 @@ def test_who_only_watches_stores_nothing():
 def test_a_message_that_should_have_been_refused_is_our_own_mistake(story):
     with pytest.raises(AssertionError, match="STO-15"):
         story.release_owner("c1", "c1")
+
+
+# ---------------------------------------------------------------- owners of very many objects
+
+
+def peer(name):
+    return name.encode().ljust(16, b".")
+
+
+def test_no_turn_is_long_however_much_an_owner_has():
+    core = StorageCore()
+    core.handle(Opened(peer("s1"), Hello(1, 1, 3, peer("s1")), Welcome(1, peer("storage"), 1, 1)), 0.0)
+    source = task_id_source()
+    for object_id in source(100_000):
+        core.handle(Received(peer("s1"), 1, Put(1, object_id, peer("c1"), 1, 0, b"x")), 0.0)
+    turns, answered = [], []
+    actions = core.handle(Received(peer("s1"), 1, ReleaseOwner(7, peer("c1"))), 0.0)
+    while core.departures:
+        assert core.next_deadline() == 0.0 and core.is_busy_with(peer("s1")) and not core.is_busy_with(peer("c1"))
+        assert not answered, "only when everything is released"
+        turns.append(sum(isinstance(action, Strike) for action in actions))
+        actions = core.handle(Tick(), 0.0)
+        answered = [action for action in actions if isinstance(action, Send)]
+    assert [action.message for action in answered] == [ObjectReply(7)]
+    assert max(turns) <= core.limits.turn_releases and not core.objects.objects
+    assert not core.is_busy_with(peer("s1"))
+
+
+@pytest.mark.parametrize("limits", [CoreLimits(turn_releases=1)])
+def test_what_happens_while_an_owner_is_released(story):
+    for name in ("a", "b", "shared", "d"):
+        story.put("c1", name, b"ab", owner="c1")
+    story.put("w1", "shared", b"ab", owner="c2")
+    story.later(0)
+    assert story.release_owner("s1", "c1") == []
+    assert story.put("w1", "late", b"x", owner="c1") == [("w1", ("reply", 7, codes.OWNER_GONE))]
+    assert story.release("c1", "d", owner="c1") == [("c1", ("reply", 8, codes.OK))], "it may release by itself, too"
+    assert story.release_owner("s1", "c1") == [], "said again: answered again"
+    told = [line for _ in range(8) for line in story.later(0)]
+    assert told == [("s1", ("reply", 6, codes.OK)), ("s1", ("reply", 9, codes.OK))]
+    assert story.get("w1", "shared") == [("w1", ("value", 10, 2, 0, b"ab"))]
+    assert story.status("s1").object_count == 1
+
+
+@pytest.mark.parametrize("limits", [CoreLimits(turn_releases=1)])
+def test_a_scheduler_that_does_not_wait_for_the_end_of_it(story):
+    for name in ("a", "b", "d"):
+        story.put("c1", name, b"ab", owner="c1")
+    story.later(0)
+    story.release_owner("s1", "c1")
+    story.lose("s1")
+    assert [line for _ in range(6) for line in story.later(0)] == []
+    assert story.status("c1").object_count == 0

@@ -37,6 +37,10 @@ def content_id(content: bytes) -> ObjectId:
     return ObjectId(blake2b(content, digest_size=ID_BYTES).digest())
 
 
+LAST_ATTEMPT = 65_535
+"""Attempts are u16 on the wire."""
+
+
 def result_object_id(task_id: TaskId, attempt: int) -> ObjectId:
     """Where that attempt of a task stores a large result: known before it exists, so it can be released (OWN-6)."""
     return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little"), digest_size=ID_BYTES).digest())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import tempfile
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -45,6 +47,18 @@ class Dumps:
         if request.part >= len(parts):
             return DumpPart(request.request_id, request.part)
         return DumpPart(request.request_id, request.part, len(parts), parts[request.part])
+
+    def save(self) -> None:
+        """Into a file that only this user can read, as far as it goes: something is wrong with what we remember."""
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="scaler_scheduler-", suffix=".jsonl", encoding="utf-8", delete=False
+            ) as file:
+                logging.critical("Scheduler: what it remembered is in %s, as scaler_dump writes it", file.name)
+                for line in self._lines(time.monotonic()):
+                    file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        except Exception:
+            logging.exception("Scheduler: the dump is not complete")
 
     def tick(self, now: float) -> None:
         if now > self._made_at + KEPT_SECONDS:

@@ -108,7 +108,9 @@ class SchedulerService:
             self._storage,
             settle=lambda: self._on_peers([], time.monotonic()),
         )
-        self._driver = AsyncioDriver(self._router, self._on_peers, next_deadline=self._core.next_deadline)
+        self._driver = AsyncioDriver(
+            self._router, self._on_peers, next_deadline=self._core.next_deadline, on_failure=self._dumps.save
+        )
         self._driver.add(self._storage, self._on_storage)
 
     def _session_server(self) -> SessionServer:
@@ -156,13 +158,23 @@ class SchedulerService:
                 self._webhook_process = WebhookProcess(self._config, self._router.address)
             await self._until_storage_is_open()
             while not await self._stopped_within(self._config.status_seconds):
-                self._publisher.tick()
+                self._tick()
                 self._dumps.tick(time.monotonic())
                 self._memory.look(self._core.memory_bytes, time.monotonic())
                 if self._webhook_process is not None:
                     self._webhook_process.check()
         finally:
             self._close()
+
+    def _tick(self) -> None:
+        """The publisher sends outside of a turn, and a send may swallow the sign that something has arrived: whatever
+        has is read in a turn of its own, and not when the next timer comes."""
+        try:
+            self._publisher.tick()
+        except Exception:
+            self._dumps.save()
+            raise
+        self._driver.wake()
 
     def _start_storage_if_needed(self) -> None:
         if not self._config.is_storage_given and not answers(self._config.storage_address):
@@ -172,7 +184,7 @@ class SchedulerService:
         """Clients, workers and watchers are served meanwhile; what needs the storage waits for it on its own."""
         deadline = time.monotonic() + STORAGE_READY_SECONDS
         while not self._storage_is_open.is_set() and not await self._stopped_within(0.05):
-            self._publisher.tick()
+            self._tick()
             if self._storage_process is not None:
                 self._storage_process.check()
             if time.monotonic() > deadline:

@@ -45,7 +45,7 @@ class StorageService:
         self._memory = MemoryReturn()
         self._files = SharedFiles(is_enabled=config.shares_memory)
         try:
-            self._router = RouterEndpoint(config.address, _session_server(config, self._files))
+            self._router = RouterEndpoint(config.address, _session_server(config, self._files, self._core))
         except AddressError as error:
             raise StartupError(str(error)) from None
         self._driver = AsyncioDriver(self._router, self._on_events, next_deadline=self._next_deadline)
@@ -85,7 +85,7 @@ class StorageService:
                 self._files.strike(action.object_id)
 
 
-def _session_server(config: Config, files: SharedFiles) -> SessionServer:
+def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> SessionServer:
     def welcome(hello: Hello) -> WelcomeFields:
         withheld_features = files.withheld_features(hello)
         directory = MemoryFile() if withheld_features else files.directory()
@@ -100,6 +100,7 @@ def _session_server(config: Config, files: SharedFiles) -> SessionServer:
         timers=config.timers,
         features=files.features,
         welcome=welcome,
+        is_busy_with=core.is_busy_with,
     )
 
 

@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
+from scaler_protocol.process import EXIT_BROKEN
+
 logger = logging.getLogger("scaler.worker")
 
 EXIT_DONE = 0
 EXIT_GIVEN_UP = 1  # no scheduler, or one that will not have us: starting again would change nothing
-EXIT_BROKEN = 70  # anything else: worth another start
+# Anything else is EXIT_BROKEN, and worth another start.
 
 
 def in_child(run: Callable[[], int]) -> NoReturn:

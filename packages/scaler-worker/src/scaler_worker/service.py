@@ -23,6 +23,7 @@ from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
+from scaler_protocol.process import EXIT_BROKEN
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
@@ -30,7 +31,7 @@ from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
 from scaler_worker import channel
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
-from scaler_worker.children import EXIT_BROKEN, EXIT_DONE, EXIT_GIVEN_UP
+from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events

@@ -12,7 +12,7 @@ from scaler_protocol.process.argument_types import (
 )
 from scaler_protocol.process.arguments import ArgumentParser, flag
 from scaler_protocol.process.event_loop import EVENT_LOOPS, check_event_loop
-from scaler_protocol.process.failures import StartupError, UsageError, exit_code_of
+from scaler_protocol.process.failures import EXIT_BROKEN, StartupError, UsageError, exit_code_of
 from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LoggingOptions, setup_logging
 from scaler_protocol.process.memory import memory_trim
 from scaler_protocol.process.options import (
@@ -27,6 +27,7 @@ from scaler_protocol.process.preload import PreloadSpecError, execute_preload, p
 from scaler_protocol.process.server import run_command, run_server
 
 __all__ = [
+    "EXIT_BROKEN",
     "ArgumentParser",
     "add_arguments_without_effect",
     "add_logging_arguments",

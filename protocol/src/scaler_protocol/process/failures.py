@@ -6,6 +6,8 @@ from scaler_protocol.errors import ScalerError
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_BROKEN = 70
+"""A mistake in Scaler, EX_SOFTWARE of sysexits.h. Another start may help, unlike with the other two."""
 
 
 class UsageError(ScalerError):

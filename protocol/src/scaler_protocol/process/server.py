@@ -7,11 +7,11 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.process.event_loop import new_event_loop
-from scaler_protocol.process.failures import exit_code_of
+from scaler_protocol.process.failures import EXIT_BROKEN, exit_code_of
 from scaler_protocol.process.logs import LoggingOptions, setup_logging
 from scaler_protocol.process.parent import follow_parent
 
@@ -34,19 +34,20 @@ def run_command(name: str, command: Callable[[], int]) -> int:
 
 
 def run_server(main: ServerMain, logging_options: LoggingOptions, event_loop: str = "builtin") -> int:
-    """Run an asyncio server until SIGINT or SIGTERM. The exit code is 0 after an orderly end."""
+    """Run an asyncio server until SIGINT or SIGTERM. The exit code is 0 after an orderly end, and EXIT_BROKEN when any
+    callback of the loop raised: half of what it had to do is done, and what it was told is acknowledged already. A
+    process that is gone is what all others know to recover from; one that goes on would lie to them for ever."""
     loop = new_event_loop(event_loop)
     try:
         setup_logging(logging_options)
         logging.info("use event loop: %s", event_loop)
-        loop.run_until_complete(_until_signal(loop, main))
+        return loop.run_until_complete(_until_signal(loop, main))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-    return 0
 
 
-async def _until_signal(loop: asyncio.AbstractEventLoop, main: ServerMain) -> None:
+async def _until_signal(loop: asyncio.AbstractEventLoop, main: ServerMain) -> int:
     import asyncio
 
     stop = asyncio.Event()
@@ -63,7 +64,41 @@ async def _until_signal(loop: asyncio.AbstractEventLoop, main: ServerMain) -> No
         _install(loop, number, on_signal)
     follow_parent()  # now that its SIGTERM would be an orderly end
     gc.freeze()  # a full collection that looks at everything imported so far would stop the server for milliseconds
-    await main(stop)
+    return await _until_broken(loop, main(stop))
+
+
+async def _until_broken(loop: asyncio.AbstractEventLoop, running: Awaitable[None]) -> int:
+    import asyncio
+
+    server = asyncio.ensure_future(running)
+    is_broken = False
+
+    def on_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal is_broken
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError) or "transport" in context:
+            loop.default_exception_handler(context)  # a connection of a library, and not a mistake of ours
+            return
+        is_broken = True
+        _tell(error)
+        server.cancel()
+
+    loop.set_exception_handler(on_exception)
+    try:
+        await server
+    except asyncio.CancelledError:
+        if not is_broken:
+            raise
+    except ScalerError:
+        raise
+    except Exception as error:  # noqa: BLE001 whatever it is, it ends the process
+        is_broken = True
+        _tell(error)
+    return EXIT_BROKEN if is_broken else 0
+
+
+def _tell(error: BaseException) -> None:
+    logging.critical("this is a mistake in Scaler: the process ends with exit code %d", EXIT_BROKEN, exc_info=error)
 
 
 def _install(loop: asyncio.AbstractEventLoop, number: int, on_signal: Callable[[int], None]) -> None:

@@ -22,7 +22,8 @@ Handler = Callable[[list[SessionEvent], float], None]
 class AsyncioDriver:
     """At each wake-up the endpoints that have something to read, or something due, are polled and their handlers
     called; then all are settled, because a handler may send on any of them. The first endpoint's handler is also called
-    when `next_deadline` of the role has come; all are when `wake` was called.
+    when `next_deadline` of the role has come; all are when `wake` was called. `on_failure` is called when a handler
+    raised: the last chance to write down what the role knew.
     """
 
     def __init__(
@@ -31,9 +32,11 @@ class AsyncioDriver:
         handler: Handler,
         *,
         next_deadline: Callable[[], float | None] | None = None,
+        on_failure: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._first = endpoint
+        self._on_failure = on_failure
         self._handlers: dict[Endpoint, Handler] = {endpoint: handler}
         self._next_deadline = next_deadline
         self._deadlines = [endpoint.next_deadline, *([next_deadline] if next_deadline is not None else [])]
@@ -92,6 +95,16 @@ class AsyncioDriver:
         self._turn()
 
     def _turn(self, may_be_due: bool = False) -> None:
+        """An exception is a mistake of ours in the middle of a turn: there is no other turn, and the loop's exception
+        handler ends the process."""
+        try:
+            self._take_turn(may_be_due)
+        except Exception:
+            self.stop()
+            self._on_failure()
+            raise
+
+    def _take_turn(self, may_be_due: bool) -> None:
         """Deadlines are looked at when the timer has come, which is never later than the earliest of them."""
         if self._loop is None:
             return

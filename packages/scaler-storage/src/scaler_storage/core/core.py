@@ -13,8 +13,9 @@ gets wrong is said in that reply; it never changes anything but the peer's own u
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ObjectId, PeerId
@@ -46,6 +47,14 @@ from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 
 
+class Departure(NamedTuple):
+    """An owner that is gone, and what has not been released yet of all that it had."""
+
+    peer_id: PeerId
+    release: ReleaseOwner
+    ids: deque[ObjectId]
+
+
 class StorageCore:
     def __init__(self, limits: CoreLimits | None = None) -> None:
         self.limits = limits or CoreLimits()
@@ -55,6 +64,9 @@ class StorageCore:
         self.uploads = UploadTable(self.limits.upload_idle_seconds)
         self.waiters = WaiterTable()
         self.gone_owners = GoneOwners(self.limits.gone_owners)
+        #: releases of owners with very many objects, which take several turns
+        self.departures: deque[Departure] = deque()
+        self._released_left = self.limits.turn_releases
         self._actions: list[Action] = []
         self._now = -math.inf
         self._on_event: dict[type, Callable[[Any], None]] = {
@@ -62,7 +74,7 @@ class StorageCore:
             Received: self._received,
             FileOffered: self._file_offered,
             Lost: self._lost,
-            Tick: lambda _tick: None,
+            Tick: lambda _tick: self._go_on(),
         }
         self._on_message: dict[type, Callable[[PeerId, Any], None]] = {
             Put: self._put,
@@ -84,8 +96,14 @@ class StorageCore:
         return self._actions
 
     def next_deadline(self) -> float | None:
+        if self.departures:
+            return self._now  # work is left over: the next Tick goes on with it
         deadlines = (self.waiters.deadlines.next(), self.uploads.deadlines.next())
         return min((due_at for due_at in deadlines if due_at is not None), default=None)
+
+    def is_busy_with(self, peer_id: PeerId) -> bool:
+        """Not all that this peer's messages cause has left: it gets no Pong yet. (LIV-4)"""
+        return any(departure.peer_id == peer_id for departure in self.departures)
 
     @property
     def memory_bytes(self) -> int:
@@ -298,13 +316,33 @@ class StorageCore:
 
     def _release_owner(self, peer_id: PeerId, release: ReleaseOwner) -> None:
         self.gone_owners.add(release.owner)
-        for object_id in sorted(self.objects.owned.get(release.owner, ())):
-            self._let_go(object_id, release.owner)
         self.uploads.remove_owner(release.owner)
         for waiter in self.waiters.for_owner(release.owner):
             self._end_wait(waiter)
             self._refuse(waiter.peer_id, waiter.request.request_id, refusals.owner_gone(release.owner))
-        self._confirm_release(peer_id, release.request_id)
+        # From here on nothing can be added to what it owns.
+        self.departures.append(Departure(peer_id, release, deque(self.objects.owned.get(release.owner, ()))))
+        self._release_departed()
+
+    def _go_on(self) -> None:
+        """Once in each turn."""
+        self._released_left = self.limits.turn_releases
+        self._release_departed()
+
+    def _release_departed(self) -> None:
+        """As many objects as one turn has time for. A million at once would stop the storage for seconds."""
+        while self.departures:
+            peer_id, release, ids = self.departures[0]
+            while ids and self._released_left > 0:
+                self._released_left -= 1
+                object_id = ids.popleft()
+                if object_id in self.objects.owned.get(release.owner, ()):  # it may have been released by itself since
+                    self._let_go(object_id, release.owner)
+            if ids:
+                return
+            self.departures.popleft()
+            if peer_id in self.roles:
+                self._confirm_release(peer_id, release.request_id)
 
     # ------------------------------------------------------------ replies
 

@@ -25,3 +25,5 @@ class CoreLimits:
     wait_seconds: float = 86_400.0
     #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)
     gone_owners: int = 100_000
+    #: Objects released in one turn for owners that are gone: some milliseconds.
+    turn_releases: int = 2_000

@@ -18,8 +18,8 @@ class StoredObject:
 class ObjectTable:
     def __init__(self) -> None:
         self.objects: dict[ObjectId, StoredObject] = {}
-        #: for each owner, all and only the objects that have it among their owners; no empty sets
-        self.owned: dict[PeerId, set[ObjectId]] = {}
+        #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones
+        self.owned: dict[PeerId, dict[ObjectId, None]] = {}
         #: bytes of the values of all objects; a value with several names counts once
         self.value_bytes = 0
 
@@ -37,14 +37,14 @@ class ObjectTable:
 
     def add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
         self.objects[object_id].owners.add(owner)
-        self.owned.setdefault(owner, set()).add(object_id)
+        self.owned.setdefault(owner, {})[object_id] = None
 
     def release(self, object_id: ObjectId, owner: PeerId) -> None:
         """The owner lets go; the last one takes the object with it, and the last name takes the value."""
         stored = self.objects[object_id]
         stored.owners.remove(owner)
         owned = self.owned[owner]
-        owned.remove(object_id)
+        del owned[object_id]
         if not owned:
             del self.owned[owner]
         if not stored.owners:

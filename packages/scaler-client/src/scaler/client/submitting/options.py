@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from scaler_protocol.ids import LAST_ATTEMPT
 from scaler_protocol.messages import Capability
 
 
@@ -34,6 +35,8 @@ def options_of(
     timeout_seconds = 0.0 if timeout_seconds is None else seconds_of("timeout", timeout_seconds)
     if retries < 0:
         raise ValueError(f"retries must not be negative, got {retries}")
+    if retries >= LAST_ATTEMPT:
+        raise ValueError(f"retries must be below {LAST_ATTEMPT:,}, the number of the last attempt, got {retries}")
     if not 0 <= timeout_seconds < math.inf:
         raise ValueError(
             f"timeout must not be negative or infinite, got {timeout_seconds:g}; None is without a timeout"
