@@ -93,10 +93,13 @@ def test_failed_nodes_are_tried_again(client: Client, tmp_path: Path) -> None:
 
 
 def test_capabilities_are_needed_by_every_node(client: Client) -> None:
-    """Nobody here has it, and without the policy nobody looks; so this tells only that the wish arrives and harms
-    nobody. What the policy makes of it is tested with the scheduler."""
+    """No worker offers a gpu, so no node runs; the graph without this wish runs beside it."""
     graph = {"a": (tasks.square, 2), "b": (tasks.square, "a")}
-    assert client.get(graph, ["b"], capabilities={"gpu": -1}, priority=5) == {"b": 16}
+    futures = client.get(graph, ["a", "b"], capabilities={"gpu": -1}, priority=5, block=False)
+    assert "gpu" in client.explain(futures["a"])
+    assert client.get(graph, ["b"]) == {"b": 16}
+    assert not futures["a"].done() and not futures["b"].done()
+    assert futures["b"].cancel() and futures["a"].cancelled()
 
 
 def test_large_results_between_nodes(client: Client) -> None:

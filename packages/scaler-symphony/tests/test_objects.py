@@ -20,8 +20,8 @@ FUNCTION = ObjectId(b"f" * 16)
 @pytest.mark.parametrize(
     "error, code, text",
     [
-        (StorageUnavailable("it is away"), STORAGE_UNREACHABLE, "it is away"),
-        (MemoryError(), FUNCTION_UNREADABLE, "MemoryError"),
+        (StorageUnavailable("it is away"), STORAGE_UNREACHABLE, "cannot be fetched on this worker: it is away"),
+        (MemoryError(), FUNCTION_UNREADABLE, "cannot be fetched: MemoryError"),
     ],
 )
 def test_whatever_a_fetch_raises_is_told(
@@ -38,4 +38,4 @@ def test_whatever_a_fetch_raises_is_told(
     failed = told.get(timeout=WAIT)
     fetcher.close()
     assert isinstance(failed, FetchFailed) and (failed.object_id, failed.code) == (FUNCTION, code)
-    assert failed.text.endswith(f"cannot be fetched: {text}")
+    assert failed.text.endswith(text)
