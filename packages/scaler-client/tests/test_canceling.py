@@ -65,13 +65,20 @@ def test_a_burst_of_cancels_leaves_at_once(
     client: Client, cluster: FakeCluster, cancel: Callable[[Futures], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the place that the first one frees is given to the second, which begins, and so on."""
-    monkeypatch.setattr(canceling, "QUIET_SECONDS", 0.3)
-    monkeypatch.setattr(canceling, "LONE_QUIET_SECONDS", 0.3)
+    quiet_seconds = ("LONE_QUIET_SECONDS", "QUIET_SECONDS", "LONGEST_SECONDS")
+    for name in quiet_seconds:
+        monkeypatch.setattr(canceling, name, 3 * WAIT)  # however slowly they are asked for, it is one burst
     cluster.hold()
     futures = [client.submit(abs, -number) for number in range(COUNT)]
     eventually(lambda: cluster.held_count() == COUNT, "the cluster has all of them")
     cancel(futures)
     assert all(future.cancelled() for future in futures)
+    connection = client._ready().connection
+    eventually(lambda: len(connection._core._cancels.waiting) == COUNT, "all are asked for")
+    assert not cluster.cancels
+    for name in quiet_seconds:
+        monkeypatch.setattr(canceling, name, 0.0)
+    connection.driver.watch.wake()
     eventually(lambda: cluster.held_count() == 0, "all are canceled")
     named = [task_id for one in cluster.cancels for task_id in columns.split_ids(one.ids)]
     assert len(named) == len(set(named)) == COUNT, "each is named once"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import sys
 import time
@@ -171,10 +172,40 @@ def test_streamed_output_is_bounded(cluster: Any, worker: Any) -> None:
 
 def test_profiles(cluster: Any, worker: Any) -> None:
     def work() -> None:
-        data = bytearray(50_000_000)
-        time.sleep(0.05)
-        del data
+        # Fresh pages of the system. The heap is inherited from this process, and may have a hole of this size.
+        with mmap.mmap(-1, 50_000_000) as data:
+            for page in range(0, len(data), mmap.PAGESIZE):
+                data[page] = 1
+            time.sleep(0.05)
 
     result = cluster.run(work, flags=FLAG_PROFILING)
     duration_ns, cpu_ns, peak_bytes = unpack("<QQQ", result.profile)
     assert duration_ns >= 50_000_000 and 0 < cpu_ns < duration_ns and 40_000_000 < peak_bytes < 80_000_000
+
+
+def test_memory_that_was_freed_before_a_task_hides_no_peak(cluster: Any, worker: Any) -> None:
+    """As after a large argument of another task: the peak of that stands when this one begins."""
+
+    def fill() -> Any:
+        memory = mmap.mmap(-1, 100_000_000)
+        for page in range(0, len(memory), mmap.PAGESIZE):
+            memory[page] = 1
+        return memory
+
+    def keep() -> None:
+        sys.kept = fill()  # type: ignore[attr-defined]
+
+    def free() -> None:
+        sys.kept.close()  # type: ignore[attr-defined]
+
+    def work() -> None:
+        fill().close()
+
+    def peak_bytes(function: Any) -> int:
+        return int(unpack("<QQQ", cluster.run(function, flags=FLAG_PROFILING).profile)[2])
+
+    assert peak_bytes(int) < 20_000_000
+    cluster.run(keep)
+    assert peak_bytes(int) < 20_000_000
+    cluster.run(free)
+    assert 80_000_000 < peak_bytes(work) < 140_000_000
