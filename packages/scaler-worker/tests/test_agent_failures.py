@@ -226,6 +226,28 @@ def test_a_running_task_is_canceled_even_against_its_will(
     assert cluster.run(double, 1).loaded == 2
 
 
+def test_canceled_tasks_behind_a_canceled_one_do_not_begin(cluster: Any, worker: Any, tmp_path: Any) -> None:
+    """They are in one slice with it, for tasks of this function were short so far."""
+    path = tmp_path / "begun"
+
+    def note(name: str, seconds: float) -> None:
+        with open(path, "a") as file:
+            file.write(f"{name}\n")
+        time.sleep(seconds)
+
+    for round_number in range(5):
+        cluster.wait_results(cluster.dispatch(note, *[("warm", 0.0)] * 20))
+        names = ["long", *["short"] * 6, "left"]
+        tasks = cluster.dispatch(note, *[(name, 300.0 if name == "long" else 0.002) for name in names])
+        cluster.wait_until(lambda n=round_number: path.read_text().count("long") > n, "the first task to begin")
+        cluster.cancel(*tasks[:-1], grace_seconds=20.0)
+        statuses = [result.status for result in cluster.wait_results(tasks)]
+        assert statuses == [STATUS_CANCELED] * 7 + [STATUS_SUCCESS]
+    assert path.read_text().split() == [*["warm"] * 20, "long", "left"] * 5
+    cluster.wait_until(lambda: len(cluster.cancel_replies) == 35, "all replies")
+    assert {outcome for _, outcome in cluster.cancel_replies} == {CANCEL_CANCELED}
+
+
 def test_cancel_of_what_has_ended_or_never_was(cluster: Any, worker: Any) -> None:
     (task,) = cluster.dispatch(double, (1,))
     cluster.wait_results([task])

@@ -49,7 +49,6 @@ from scaler_worker.core.events import (
     TaskBlocked,
     TasksEnded,
 )
-from scaler_worker.core.handing import STUCK_SECONDS
 
 
 @pytest.fixture
@@ -110,19 +109,53 @@ def test_every_cancel_is_answered_once_each(story: Story) -> None:
     assert reply == CancelReply(ids(1, 1))
 
 
-def test_a_task_deep_in_a_slice_is_interrupted_when_its_turn_comes(story: Story) -> None:
+def test_a_canceled_task_behind_another_of_its_slice_is_taken_back_at_once(story: Story) -> None:
     story.learn(seconds=0.001)
-    story.dispatch(1, 2)
+    story.dispatch(1, 2, 3)
+    assert story.receive(Cancel(ids(2))) == [Reclaim(1, 1)]
+    actions = story.step(GaveBack(1, 1, story.number()))
+    assert results(actions) == {2: STATUS_CANCELED}
+    assert sent(actions, CancelReply) == [CancelReply(ids(2))]
+    assert (story.held(1), handed(actions)) == ([1, 3], {1: [3]}), "what is not canceled goes on"
+
+
+def test_what_waits_behind_a_canceled_task_is_taken_back_before_that_is_interrupted(story: Story) -> None:
+    """In the other order the processor would begin the second as soon as the first makes way."""
+    story.learn(seconds=0.001)
+    story.dispatch(1, 2, 3)
+    assert story.receive(Cancel(ids(1, 2, 3))) == [Reclaim(1, 1), Interrupt(1, story.number())]
+    assert results(story.step(GaveBack(1, 1, story.number()))) == {2: STATUS_CANCELED, 3: STATUS_CANCELED}
+    assert results(story.end(1, 1, status=INTERRUPTED)) == {1: STATUS_CANCELED}
+
+
+def test_cancels_that_follow_one_another_take_a_slice_back_once(story: Story) -> None:
+    story.learn(seconds=0.001)
+    story.dispatch(1, 2, 3)
+    assert story.receive(Cancel(ids(3))) == [Reclaim(1, 1)]
     assert story.receive(Cancel(ids(2))) == []
-    assert Interrupt(1, story.number() + 1) in story.end(1, 1)
+    assert story.receive(Cancel(ids(3))) == []
+    actions = story.step(GaveBack(1, 1, story.number()))
+    assert results(actions) == {2: STATUS_CANCELED, 3: STATUS_CANCELED}
+    assert sorted(sent(actions, CancelReply)[0].ids) == sorted(ids(2, 3, 3))
 
 
-def test_a_canceled_task_that_comes_back_from_a_slice_ends(story: Story) -> None:
+def test_a_canceled_task_that_finds_its_processor_between_two_tasks_does_not_begin(story: Story) -> None:
     story.learn(seconds=0.001)
-    story.dispatch(1, 2)
+    story.dispatch(1, 2, 3)
     story.receive(Cancel(ids(2)))
-    story.step(after=STUCK_SECONDS)
-    assert results(story.step(GaveBack(1, 1, story.number()))) == {2: STATUS_CANCELED}
+    story.end(1, 1)
+    actions = story.step(GaveBack(1, 1, 0))
+    assert results(actions) == {2: STATUS_CANCELED}
+    assert handed(actions) == {1: [3]}
+
+
+def test_a_canceled_task_that_has_begun_before_it_is_taken_back_is_interrupted(story: Story) -> None:
+    story.learn(seconds=0.001)
+    story.dispatch(1, 2, 3)
+    story.receive(Cancel(ids(2)))
+    assert Interrupt(1, story.number() + 1) in story.end(1, 1)
+    assert results(story.step(GaveBack(1, 1, story.number()))) == {}
+    assert results(story.end(1, 2, status=INTERRUPTED)) == {2: STATUS_CANCELED}
 
 
 def test_a_task_that_runs_too_long_is_interrupted_then_killed(story: Story) -> None:

@@ -167,8 +167,8 @@ class AgentCore:
         self._send(Returned(join_ids(returned)))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
-        for task_id in dict.fromkeys(split_ids(cancel.ids)):  # each is answered once (CAN-1)
-            stopping.cancel(self.tables, TaskId(task_id), cancel.grace_seconds, now)
+        ids = [TaskId(task_id) for task_id in dict.fromkeys(split_ids(cancel.ids))]  # each is answered once (CAN-1)
+        stopping.cancel(self.tables, ids, cancel.grace_seconds, now)
 
     def _on_sample_tasks(self, message: SampleTasks, now: float) -> None:
         self.tables.sampler = Sampler(message.sample_limit) if message.sample_limit else None
@@ -180,8 +180,7 @@ class AgentCore:
         tables.drain_until = until if tables.drain_until is None else min(until, tables.drain_until)
         self._send_credit(now)
         for processor in tables.processors.values():
-            if handing.is_stuck(processor):
-                handing.reclaim(tables, processor)
+            tables.reclaim(processor)
         self._return_queue()
 
     def _return_queue(self) -> None:

@@ -21,7 +21,7 @@ def _deadlines(tables: Tables) -> Iterator[float]:
             yield processor.kill_at
         if processor.timeout_at is not None:
             yield processor.timeout_at
-        if handing.is_stuck(processor):
+        if processor.can_give_back:
             yield processor.first_since + handing.STUCK_SECONDS
     yield from suspension.changes_at(tables)
     if tables.drain_until is not None:

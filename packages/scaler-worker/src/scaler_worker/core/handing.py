@@ -15,7 +15,7 @@ from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_worker.core import nesting
-from scaler_worker.core.actions import NO_NUMBERS, HandOver, Reclaim, Resume, StartProcessor, StopProcessor
+from scaler_worker.core.actions import NO_NUMBERS, HandOver, Resume, StartProcessor, StopProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
@@ -296,19 +296,9 @@ def reclaim_stuck(tables: Tables, now: float) -> None:
     """Take back what waits behind tasks that turned out long; then others, or other workers, can run it."""
     for processor in tables.processors.values():
         is_slow = processor.slow_reports > 1 or now >= processor.first_since + STUCK_SECONDS
-        if is_slow and is_stuck(processor):
+        if is_slow and processor.can_give_back:
             processor.slow_reports = 0
-            reclaim(tables, processor)
-
-
-def is_stuck(processor: Processor) -> bool:
-    return processor.state is State.RUNNING and len(processor.slice) > 1 and not processor.is_reclaiming
-
-
-def reclaim(tables: Tables, processor: Processor) -> None:
-    processor.is_reclaiming = True
-    processor.reclaim_serial += 1
-    tables.actions.append(Reclaim(processor.number, processor.reclaim_serial))
+            tables.reclaim(processor)
 
 
 def stop_surplus(tables: Tables, now: float) -> None:

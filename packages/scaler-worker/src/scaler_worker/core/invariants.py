@@ -81,6 +81,8 @@ def _check_processor(processor: Processor) -> None:
         assert processor.slice
     if processor.is_waiting:
         assert len(processor.slice) == 1, "the rest of a blocked slice is in the queue"
+    if processor.state is State.RUNNING and any(task.stop is not None for task in list(processor.slice)[1:]):
+        assert processor.is_reclaiming, "a canceled task that has not begun is taken back"
     if processor.kill_at is not None:
         assert processor.slice and processor.slice[0].stop is not None, "only a stopped task's processor is killed"
     assert processor.state is not State.EXITED

@@ -110,5 +110,10 @@ class Processor:
         return self.slice[0] if self.slice else None
 
     @property
+    def can_give_back(self) -> bool:
+        """It holds tasks that may not have begun, and has not been asked for them."""
+        return self.state is State.RUNNING and len(self.slice) > 1 and not self.is_reclaiming
+
+    @property
     def is_waiting(self) -> bool:
         return self.state is State.BLOCKED or self.state is State.RESUMING

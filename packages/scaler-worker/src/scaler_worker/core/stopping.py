@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler_protocol.codes import (
     CANCEL_CANCELED,
     CANCEL_TOO_LATE,
@@ -20,18 +22,25 @@ from scaler_worker.core.tables import Tables
 TIMEOUT_GRACE_SECONDS = 1.0
 
 
-def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) -> None:
+def cancel(tables: Tables, ids: Iterable[TaskId], grace_seconds: float, now: float) -> None:
     """Every Cancel of a task is answered exactly once: at once when it waits, else when it has ended (CAN-1)."""
-    task = tables.cancel_replies.order(task_id, grace_seconds, tables.tasks, tables.results)
-    if task is None:
-        return
-    if task.processor is None:
-        tables.withdraw(task)
-        end_stopped(tables, task)
-        return
-    # Behind another task of its slice it cannot be interrupted yet: `begin_first` does that when its turn comes.
-    processor = tables.processors[task.processor]
-    if processor.first is task:
+    running: list[Processor] = []
+    for task_id in ids:
+        task = tables.cancel_replies.order(task_id, grace_seconds, tables.tasks, tables.results)
+        if task is None:
+            continue
+        if task.processor is None:
+            tables.withdraw(task)
+            end_stopped(tables, task)
+            continue
+        processor = tables.processors[task.processor]
+        if processor.first is task:
+            running.append(processor)
+        else:
+            # It must not begin. If the processor was faster, `begin_first` interrupts it.
+            tables.reclaim(processor)
+    # After the reclaims: an interrupted task makes way for the next of its slice, which may be canceled as well.
+    for processor in running:
         interrupt_first(tables, processor, now)
 
 

@@ -16,7 +16,7 @@ from scaler_protocol.holding.results import ResultCollector
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
-from scaler_worker.core.actions import Action
+from scaler_worker.core.actions import Action, Reclaim
 from scaler_worker.core.ahead import Ahead
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.sampling import Sampler
@@ -175,6 +175,13 @@ class Tables:
             if task.awaits:
                 self.ahead.waiting[task.id] = task
         self.queue.put_back([task for task in tasks if not task.awaits])
+
+    def reclaim(self, processor: Processor) -> None:
+        """Ask for what its slice has behind the first task. An unanswered reclaim covers all that it was handed."""
+        if processor.can_give_back:
+            processor.is_reclaiming = True
+            processor.reclaim_serial += 1
+            self.actions.append(Reclaim(processor.number, processor.reclaim_serial))
 
     def take_rest(self, processor: Processor) -> list[Task]:
         """Remove from the slice everything behind its first task."""
