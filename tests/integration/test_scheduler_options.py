@@ -144,12 +144,13 @@ def test_functions_that_no_task_uses_are_dropped(stage: Stage, tmp_path: Path) -
     function = option_tasks.Noted(str(log))
     with Client(cluster.address) as client:
         pause = threading.Event()
-        assert client.submit(function).result(WAIT) == 1
-        assert client.submit(function).result(WAIT) == 1, "a moment later it is still there"
+        assert client.submit(function).result(WAIT) == 1, "it travels with its first call"
+        assert client.submit(function).result(WAIT) == 2, "and is stored for the second"
+        assert client.submit(function).result(WAIT) == 2, "a moment later it is still there"
 
         def is_made_again() -> bool:
             pause.wait(1.0)
-            return client.submit(function).result(WAIT) > 1
+            return client.submit(function).result(WAIT) > 2
 
         until(is_made_again, "the function has been dropped and made again")
 

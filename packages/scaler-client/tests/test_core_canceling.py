@@ -87,7 +87,7 @@ def test_cancels_that_follow_one_another_leave_together() -> None:
     told.sent()
     for number in range(100):
         assert told(CancelRequested((task(number),))) == []
-        told.now += canceling.LONE_QUIET_SECONDS / 2
+        told.now += canceling.LONE_QUIET_SECONDS / 4
         assert told(TICKED) == [], "another one follows"
     assert told.gathered() == [Cancel(b"".join(task(number) for number in range(100)))]
 

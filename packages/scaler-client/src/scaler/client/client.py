@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.progress import of_map
@@ -21,7 +21,6 @@ from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
-from scaler.client.submitting.named import NamedCalls
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of, seconds_of
 from scaler.client.submitting.signatures import check_call
 from scaler.utility.exceptions import ClientQuitException
@@ -29,6 +28,9 @@ from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address
 from scaler_protocol.messages import NO_TASK
 from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
+
+if TYPE_CHECKING:
+    from scaler.client.submitting.named import NamedCalls
 
 _CLEAR_SECONDS = 60.0
 _UNSET: Any = object()
@@ -147,6 +149,8 @@ class Client(concurrent.futures.Executor):
         """
         calls = self._ready()
         if self._named is None or self._named.calls is not calls:
+            from scaler.client.submitting.named import NamedCalls  # few programs call by name
+
             self._named = NamedCalls(calls)
         return self._named.submit(name, args, options_of(capabilities, priority, retries, timeout), keeper=self)
 

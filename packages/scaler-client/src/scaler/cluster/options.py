@@ -24,9 +24,14 @@ from scaler_protocol.process import (
     whole_number,
 )
 from scaler_protocol.process.logs import LEVELS
-from scaler_protocol.process.worker_arguments import parse_capabilities
 
 Command = list[str]
+
+
+def _capabilities(text: str) -> object:
+    from scaler_protocol.process.worker_arguments import parse_capabilities  # a client alone needs none of it
+
+    return parse_capabilities(text)
 
 
 def one_of(*names: str) -> Callable[[str], object]:
@@ -52,7 +57,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "logging_level": one_of(*LEVELS),
     "max_number_of_tasks_waiting": whole_number,
     "object_retention_seconds": non_negative_seconds,
-    "per_worker_capabilities": parse_capabilities,
+    "per_worker_capabilities": _capabilities,
     "protected": boolean,
     "task_timeout_seconds": non_negative_seconds,
     "trim_memory_threshold_bytes": byte_count,

@@ -16,12 +16,12 @@ from scaler_protocol import columns
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Cancel
 
-LONE_QUIET_SECONDS = 0.02
+LONE_QUIET_SECONDS = 0.05
 """How long a single cancel waits for a second one."""
 
-QUIET_SECONDS = 0.05
-"""How long several cancels wait for another. A thread that loses its processor in the middle of a loop is away for some
-ten milliseconds, and the loop shall count as one burst."""
+QUIET_SECONDS = 0.25
+"""How long several cancels wait for another. On a busy machine a thread loses its processor in the middle of a loop for
+more than 50 ms, and the loop shall count as one burst."""
 
 LONGEST_SECONDS = 2.0
 """How long cancels wait at most when others follow without a pause: a running task must not live on for ever."""
