@@ -82,16 +82,20 @@ def test_opening_and_closing_is_quick_and_thread_safe(cluster: FakeCluster) -> N
             result: int = client.submit(abs, -number).result(WAIT)
             return result
 
+    others = set(threading.enumerate())
     session(0)
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         assert list(pool.map(session, range(60))) == list(range(60))
-    durations = []
-    for _ in range(10):
+
+    def is_quick() -> bool:
         begin = time.perf_counter()
         Client(cluster.address).disconnect()
-        durations.append(time.perf_counter() - begin)
-    assert min(durations) < 0.1
-    assert not [one for one in threading.enumerate() if one.name == "scaler-client"], "no thread is left"
+        return time.perf_counter() - begin < 0.1
+
+    # A wait inside would make each of them slow; a loaded machine makes only some of them slow.
+    eventually(is_quick, "a client opens and closes within a tenth of a second")
+    left = set(threading.enumerate()) - others
+    assert not [one for one in left if one.name == "scaler-client"], "no thread is left"
 
 
 # ---------------------------------------------------------------- not there, not wanted
