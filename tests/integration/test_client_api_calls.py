@@ -37,7 +37,7 @@ def test_a_task_waits_for_a_worker_with_its_capability(stage: Stage) -> None:
     with Client(cluster.address) as client:
         present = client.submit_verbose(round, args=(3.15,), kwargs={}, capabilities={"gpu": -1})
         two = client.submit_verbose(round, (2.7,), {}, capabilities={"gpu": 2})
-        assert client.submit(round, 1.1).result(WAIT) == 1, "it is in nobody's way"
+        assert client.submit(round, 1.1).result(WAIT) == 1, "the waiting tasks block no other task"
         assert not present.done() and not two.done()
         assert "none of 1 worker offers gpu=2" in client.explain(two)
         cluster.start_workers(1, "--per-worker-capabilities", "gpu=1")

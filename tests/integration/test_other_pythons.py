@@ -78,7 +78,7 @@ def test_a_task_with_bytecode_waits_for_its_version(cluster: RealCluster, tmp_pa
         future = client.submit(lambda x: x + 1, 1)
         told = client.explain(future)
         assert f"needs {called(CODE_TAG)}" in told and "Python 3.99" in told
-        assert client.submit(abs, -2).result(WAIT) == 2, "it is in nobody's way"
+        assert client.submit(abs, -2).result(WAIT) == 2, "the waiting task blocks no other task"
         cluster.start_workers(1)
         assert future.result(WAIT) == 2
 

@@ -113,7 +113,7 @@ def test_functions_by_name(client: Client, cluster: FakeCluster) -> None:
 
 
 def test_a_serializer_of_the_program(cluster: FakeCluster) -> None:
-    """What it writes for a function that nobody can import is taken for code; what it is itself is looked at."""
+    """What it writes for a function that cannot be imported counts as code. The serializer itself is examined."""
     with Client(cluster.address, serializer=ByValue()) as client:
         cluster.hold()
         client.submit(abs, -1)

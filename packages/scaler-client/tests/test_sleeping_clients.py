@@ -183,7 +183,7 @@ def test_references_come_back_or_say_so_at_once(client: Client, cluster: FakeClu
 
 
 def test_the_old_name_owns_nothing_afterwards(client: Client, cluster: FakeCluster) -> None:
-    """As after a restart of the scheduler, which releases nobody."""
+    """As after a restart of the scheduler, which releases no owner."""
     connection = client._ready().connection
     references = [client.send_object(bytes(100_000 + number)) for number in range(200)]
     old = connection.peer_id

@@ -19,7 +19,7 @@ from scaler_protocol.transport import watch
 
 
 class Lock:
-    """One that nobody releases; it notes how long each wait for it may take."""
+    """A lock that no thread releases. It notes how long each wait for it may take."""
 
     def __init__(self, free_after: int = 10) -> None:
         self.waits: list[float] = []

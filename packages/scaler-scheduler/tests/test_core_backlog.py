@@ -274,7 +274,7 @@ def test_the_end_of_a_client_whose_cancel_is_not_done(story: Story) -> None:
     story.cancel("c", ["a", "b", "d"])
     story.lost("c")
     lines = [line for _ in range(12) for line in story.settle()]
-    assert not [line for line in lines if line.startswith("c <-")], "nobody is there to be told"
+    assert not [line for line in lines if line.startswith("c <-")], "no client is there to be told"
     assert "w <- Cancel a" in lines
     story.canceled("w", ["a"])
     story.settle()

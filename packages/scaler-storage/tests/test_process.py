@@ -263,7 +263,7 @@ def test_no_storage_at_all(start: Callable[..., Server]) -> None:
 
 
 def test_the_keeper_outlives_a_dial_for_which_there_was_no_socket(monkeypatch):
-    """Or nobody would look after the session any more."""
+    """Or no thread would look after the session any more."""
     with contextlib.closing(ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_CLIENT, "test")) as client:
         client.release(OWNER, [new_object_id()], wait=False)
         link = client._link()

@@ -149,7 +149,7 @@ def test_only_what_is_deeper_than_all_that_waits_is_nested_too_deep() -> None:
 
 
 def test_a_function_whose_calls_wait_goes_alone(story: Story) -> None:
-    """Behind such a task a slice would be taken back, and nobody would look at its processor before it is half done."""
+    """A slice behind it would be taken back, but a processor is not looked at before half of its slice is done."""
     story.learn()
     story.dispatch(1)
     wait(story, 1)

@@ -97,7 +97,7 @@ _here = _Here()
 
 
 def keep(thing: object) -> None:
-    """For a `__reduce__`: whoever sends the bytes that are being made has to keep this as long as they are of use."""
+    """For a `__reduce__`: the sender of the bytes that are being made keeps this as long as the bytes are of use."""
     if _here.notes is not None:
         _here.notes.kept.append(thing)
 

@@ -27,8 +27,8 @@ def acquire(lock: threading.Lock, seconds: float) -> bool:
 
 
 class Event:
-    """As `threading.Event`, without a lock inside: the one in that can stay locked when a thread is interrupted as it
-    takes it, and then whoever sets the event stands still for ever."""
+    """As `threading.Event`, without a lock inside. The lock of a `threading.Event` can stay locked if a thread is
+    interrupted as it takes the lock. Then every thread that sets the event waits for ever."""
 
     __slots__ = ("_is_set", "_sleepers")
 

@@ -181,7 +181,7 @@ def a_task_goes_only_where_its_capabilities_are(scene: Scene) -> None:
 
 @case("SCH-39")
 def a_task_goes_only_where_its_code_can_be_read(scene: Scene) -> None:
-    """Without anybody naming a capability; and a worker that offers no codeTags is given any task."""
+    """No task names a capability for this. A worker that offers no codeTags is given any task."""
     new = scene.worker(credit=10, code_tags=("cpython-312", "cpython-313"))
     client = scene.client()
     client.submit(2, codeTag="cpython-311")
@@ -191,7 +191,7 @@ def a_task_goes_only_where_its_code_can_be_read(scene: Scene) -> None:
     given = {task.id for task in new.dispatched()}
     scene.check(given <= {readable.id, plain.id}, "a worker was given code that it does not read")
     scene.equal(given, {readable.id, plain.id}, "the tasks of a worker that reads the code of one", "SCH-25")
-    client.expect_nothing("a task whose code nobody reads waits", "SCH-25")
+    client.expect_nothing("a task whose code no worker reads waits", "SCH-25")
     old = scene.worker(credit=1, code_tags=("cpython-311",))
     silent = scene.worker(credit=1)
     scene.settle(old, silent)

@@ -177,7 +177,7 @@ class PendingPut:
         otherwise: Callable[[], Operation] | None = None,
         file: memory_files.OpenedFile | None = None,
     ) -> None:
-        #: has the bytes, where memory is shared, for as long as somebody refers to it
+        #: where memory is shared: has the bytes as long as a reference to it exists
         self.file = file
         self._link = link
         self._operation = operation

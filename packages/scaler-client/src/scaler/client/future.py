@@ -274,8 +274,8 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         self._tell(audience, outcomes)
 
     def complete_alone(self, outcomes: Outcomes) -> bool:
-        """The same if nobody has taken an interest yet; False when somebody has to be told. In whichever thread takes
-        a turn: if that is interrupted, this can be repeated."""
+        """The same if the future has no audience yet. If it has, nothing is done, and False is returned. Called in any
+        thread that takes a turn: if the thread is interrupted, this can be repeated."""
         with _guard:
             if self._audience is not None:
                 return False
@@ -315,7 +315,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         return True
 
     def _drop(self, outcomes: Outcomes) -> None:
-        """The program has canceled it, and the result was on its way: nobody will ever fetch it. (OWN-10)"""
+        """The program canceled the task while the result was on its way, so the result is never fetched. (OWN-10)"""
         if self._state == _CANCELLED and (objects := result_objects(outcomes)):
             assert self._connection is not None
             self._connection.garbage.add(objects)

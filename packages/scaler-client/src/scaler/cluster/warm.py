@@ -92,7 +92,7 @@ class ForkedProcess:
         return exit_code
 
     def close(self) -> None:
-        """When it has ended, and nobody waits for it."""
+        """Called when the process has ended, and no thread waits for it."""
         if self._exit_code is None:
             self._exit_code = UNKNOWN_EXIT_CODE
         self._link.close()

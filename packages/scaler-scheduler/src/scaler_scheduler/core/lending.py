@@ -5,7 +5,7 @@ that descend from it may take its amounts at its worker. Both count as takers of
 is negative meanwhile, and no task of another family is given it.
 
 Workers tell in each WorkerStatus which of their tasks are blocked. What they told may be a moment old: then a task and
-its own descendant take one unit together until one of them has ended, and nobody else is harmed.
+its own descendant take one unit together until one of them has ended. No task of another family is affected.
 """
 
 from __future__ import annotations

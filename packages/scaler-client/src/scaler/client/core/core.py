@@ -135,8 +135,8 @@ class ClientCore:
         return list(found.values())
 
     def inherit(self, broken: ClientCore, has_ended: Callable[[TaskId, Entry], bool], now: float) -> list[Action]:
-        """Begin with everything that `broken`, cut off by an interrupt in the middle of an event, has not told the end
-        of; as if it had lost its session, since nobody knows what of that event has left."""
+        """Begin with every task whose end `broken` has not told. An interrupt cut `broken` off in the middle of an
+        event. What was sent because of that event is unknown, so this begins as if its session was lost."""
         self._table.inherit(broken._table, has_ended)
         self._names = broken._names
         self._names.forget_session()
@@ -281,7 +281,7 @@ class ClientCore:
         self._is_dialing = False
         self._give_up_at = None
         self._bounds = bounds_of(event.welcome.limits)
-        # Inherited: nobody knows whether the one before has asked.
+        # Inherited: whether the core before this one has sent a Shutdown is unknown.
         return [Send(Shutdown())] if self._awaits_shutdown else []
 
     def _on_lost(self, event: Lost, now: float) -> list[Action]:

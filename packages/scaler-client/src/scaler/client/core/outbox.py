@@ -34,7 +34,7 @@ class Outbox:
     def __init__(self) -> None:
         self._groups: dict[TaskHeader, deque[Entry]] = {}
         self._graphs: deque[Graph] = deque()
-        #: what no message of this session can carry; whoever calls `take` empties it
+        #: what no message of this session can carry; the caller of `take` empties it
         self.unsendable: list[Entry] = []
         # Programs submit with the same header again and again: comparing identities spares hashing its twelve fields.
         self._last_header: TaskHeader | None = None

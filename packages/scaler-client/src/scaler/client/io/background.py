@@ -93,5 +93,5 @@ class Background:
         try:
             job()
         except BaseException:  # noqa: BLE001
-            # As concurrent.futures does, for SystemExit too: a broken callback is told of and harms nobody else.
+            # As concurrent.futures does, for SystemExit too: a broken callback is logged, the others are called.
             _log.exception("a callback failed")

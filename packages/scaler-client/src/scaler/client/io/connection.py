@@ -7,7 +7,7 @@ batching. A thread that is about to wait for a result sends what is left in the 
 only one, it waits at the socket in the IO thread's place.
 
 A guest can be interrupted anywhere. Then the session and the core are replaced, and the new core inherits every task
-whose end was not told (`recover`). The end of a task that nobody waits for yet is told by a guest at once; all other
+whose end was not told (`recover`). If no thread waits for a task yet, a guest tells its end at once. All other
 ends are kept in `_ends` for the IO thread, because what wakes the program's waiters cannot be repeated.
 """
 
@@ -126,7 +126,7 @@ class Connection:
             self._thread.start()
             has_settled = self._settled.wait(self._timeout_seconds)
         except BaseException:
-            self.close_later()  # or it would go on dialing, and become a client that nobody has
+            self.close_later()  # or it would go on dialing, as a client that no program holds
             raise
         if self._life is _OPEN:
             return self
@@ -259,7 +259,7 @@ class Connection:
         self.callbacks.finish()
 
     def abandon(self) -> None:
-        """In a forked child: what is pending ends, here and not for the parent, and nothing is sent to anybody."""
+        """In a forked child: what is pending ends here and not in the parent. Nothing is sent."""
         self._life = after(self._life, Move.FORK)
         self.driver.stop()
         posted = [one.collector for event in self.driver.inbox for one in events.submissions_of(event)]
@@ -439,7 +439,7 @@ class Connection:
     def _run(self) -> None:
         try:
             self.driver.run()
-        except Exception as error:  # noqa: BLE001 whatever it is, nobody may wait for ever
+        except Exception as error:  # noqa: BLE001 whatever it is, no thread may wait for ever
             _log.exception("the client's IO thread failed; its pending tasks are given up")
             self._failure = f"the client's IO thread failed: {error!r}"
         self._end()

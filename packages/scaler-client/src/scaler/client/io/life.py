@@ -23,7 +23,7 @@ class Life(enum.Enum):
 
 class Move(enum.Enum):
     WELCOME = enum.auto()  # of the first session, or a later one
-    LEAVE = enum.auto()  # the program wants no more of it, the opening failed, or nobody shares it any longer
+    LEAVE = enum.auto()  # the program wants no more of it, the opening failed, or no client shares it any longer
     END = enum.auto()  # the IO thread has ended
     FORK = enum.auto()  # this is a forked child: the session is the parent's
 

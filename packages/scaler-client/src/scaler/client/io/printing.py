@@ -41,7 +41,7 @@ class Printing:
         self._callbacks.run(lambda: _write(stream, action.text))
 
     def wait(self) -> None:
-        """What a task has printed is seen before its result, unless whoever reads it is stuck."""
+        """What a task has printed is seen before its result, unless the reader of the output is stuck."""
         if self._is_printing and not self._callbacks.is_this_thread:
             self._is_printing = False
             self._callbacks.wait(PRINT_SECONDS)

@@ -4,7 +4,7 @@ Theory of operation. A client that was silent for longer than its lease loses it
 restarted. Three kinds of objects come back: what the program gave as `bytes`, of which the client keeps a reference;
 what was shared with a storage on the same host, whose memory file the client keeps open; and results, of which the
 client keeps the call, to be made again (CLI-8). All of this is bounded. The memory of the program's own arrays is not
-kept: it may change. What cannot come back is *lost*, and whoever asks for it is told at once.
+kept: it may change. What cannot come back is *lost*, and a call that needs it fails at once.
 """
 
 from __future__ import annotations

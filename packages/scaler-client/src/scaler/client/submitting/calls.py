@@ -302,7 +302,7 @@ class Calls:
         size = values.size_of(pieces)
         if size >= LARGE_BYTES:
             self.warn_large(f"the function {_name_of(function)}", size)
-        # A serializer of the program's own does not tell what it writes for a function that nobody can import.
+        # A serializer of the program's own does not tell what it writes for a function that cannot be imported.
         has_code = values.has_code(pieces) or (self.serializer is not None and not travels_by_name(function))
         return bytes(values.join(pieces)), has_code
 

@@ -67,7 +67,7 @@ class Source:
 def wanted(
     scaling: Scaling, demands: Sequence[Demand], own: Iterable[Mapping[str, int]], sources: Sequence[Source]
 ) -> dict[PeerId, int]:
-    """The number of workers for each manager. `own` is what each worker offers that nobody manages."""
+    """The number of workers for each manager. `own` is what each worker without a manager offers."""
     if scaling.policy == NONE:
         return {source.peer_id: source.present for source in sources}
     asked = _in_turn(scaling, sources)
