@@ -22,7 +22,7 @@ from scaler.client.objects.functions import StoredFunction
 from scaler.client.objects.storage import StartedPut
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.along import Along
-from scaler.client.submitting.deferred import Deferred
+from scaler.client.submitting.deferred import Call, Deferred
 from scaler.client.submitting.functions import FunctionMemory, SentAlong, travels_by_name
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions
 from scaler.client.submitting.parts import Part, check_parts, deserialized
@@ -100,9 +100,9 @@ class Calls:
         header = self.header(options, () if self.serializer is None else tuple(keywords), has_code=function.has_code)
         if futures:
             own, objects = self._taken(parts)
-            Deferred(self, header, function, task_id, own, objects, futures, collector).start()
+            Deferred(self, Call(header, function, task_id, own, collector), objects, futures).start()
             return size
-        submission, puts = self._begin(header, function, task_id, parts, collector)
+        submission, puts = self._begin(Call(header, function, task_id, parts, collector))
         if pipeline is not None:
             pipeline.add(submission, puts)
         else:
@@ -126,30 +126,17 @@ class Calls:
             lambda ready: connection.post(*map(Submitted, ready), is_batch=True), connection.storage.release
         )
 
-    def submission(
-        self,
-        header: TaskHeader,
-        function: StoredFunction,
-        task_id: TaskId,
-        parts: Sequence[Part],
-        collector: Collector,
-    ) -> Submission:
+    def submission(self, call: Call) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
-        self._check(parts)
-        submission, puts = self._begin(header, function, task_id, parts, collector)
+        self._check(call.parts)
+        submission, puts = self._begin(call)
         for put in puts:
             put.finish()
         return submission
 
-    def _begin(
-        self,
-        header: TaskHeader,
-        function: StoredFunction,
-        task_id: TaskId,
-        parts: Sequence[Part],
-        collector: Collector,
-    ) -> tuple[Submission, list[StartedPut]]:
+    def _begin(self, call: Call) -> tuple[Submission, list[StartedPut]]:
         """The submission, and what has to be stored before it may leave."""
+        header, function, task_id, parts, collector = call
         kept = [one for part in parts for one in part.kept]
         if not header.code_tag and any(part.has_code for part in parts):
             header = replace(header, code_tag=CODE_TAG)

@@ -20,7 +20,7 @@ import concurrent.futures
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Outcomes, Submission, outcome_of
@@ -36,6 +36,16 @@ from scaler_protocol.raised import portable
 
 _background = Background("scaler-arguments")
 _endings = threading.local()
+
+
+class Call(NamedTuple):
+    """What one submission is made of."""
+
+    header: TaskHeader
+    function: StoredFunction
+    task_id: TaskId
+    parts: Sequence[Part]
+    collector: Collector
 
 
 class Sender(Protocol):
@@ -54,14 +64,7 @@ class Sender(Protocol):
 
     def has_to_store(self, parts: Sequence[Part]) -> bool: ...
 
-    def submission(
-        self,
-        header: TaskHeader,
-        function: StoredFunction,
-        task_id: TaskId,
-        parts: Sequence[Part],
-        collector: Collector,
-    ) -> Submission: ...
+    def submission(self, call: Call) -> Submission: ...
 
 
 class Deferred:
@@ -70,21 +73,18 @@ class Deferred:
     def __init__(
         self,
         calls: Sender,
-        header: TaskHeader,
-        function: StoredFunction,
-        task_id: TaskId,
-        parts: list[Part],
+        call: Call,
         objects: tuple[ObjectId, ...],
         futures: dict[int, concurrent.futures.Future[Any]],
-        collector: Collector,
     ) -> None:
-        self.collector = collector
+        self.collector = call.collector
         self.owner = calls.owner
         self._calls = calls
-        self._header = header
-        self._function: StoredFunction | None = function
-        self._task_id = task_id
-        self._parts = parts
+        #: None when the task has ended
+        self._call: Call | None = call
+        self._task_id = call.task_id
+        #: of the call; the values of the futures are put in their places
+        self._parts = list(call.parts)
         #: stored for this call alone
         self._objects = objects
         #: by position among the parts; kept until the task has ended, and with them what they lend
@@ -112,7 +112,7 @@ class Deferred:
 
     def complete(self, outcomes: Outcomes) -> None:
         self._calls.connection.deferred.pop(self._task_id, None)
-        self._parts, self._futures, self._function = [], {}, None
+        self._parts, self._futures, self._call = [], {}, None
         self.collector.complete(outcomes)
 
     # ------------------------------------------------------------ what comes
@@ -174,11 +174,11 @@ class Deferred:
     # ------------------------------------------------------------ how it goes on
 
     def _submit(self) -> None:
-        function = self._function
-        if function is None:
+        call = self._call
+        if call is None:
             return  # it has ended meanwhile
         try:
-            stored = self._calls.submission(self._header, function, self._task_id, self._parts, self)
+            stored = self._calls.submission(call._replace(parts=self._parts, collector=self))
         except Exception as error:  # noqa: BLE001 the storage may fail in many ways
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
             return

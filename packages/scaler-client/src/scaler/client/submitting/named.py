@@ -12,6 +12,7 @@ from scaler.client.core.events import Named, Submitted
 from scaler.client.future import ScalerFuture
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.deferred import Call
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import Part
 from scaler_protocol import codes
@@ -48,7 +49,7 @@ class NamedCalls:
         calls = self.calls
         connection = calls.connection
         future = ScalerFuture(connection.new_task_ids(1)[0], connection, Raw, keeper)
-        submission = calls.submission(self._header(options), self._function(name), future.task_id, parts, future)
+        submission = calls.submission(Call(self._header(options), self._function(name), future.task_id, parts, future))
         if not parts:
             submission = submission._replace(part_counts=(0,))
         connection.post(Submitted(submission))
