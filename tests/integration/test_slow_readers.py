@@ -27,6 +27,7 @@ address, log, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.
 with Client(address) as client:
     futures = [client.submit(tasks.noted_bytes, log, i, size) for i in range(count)]
     last = client.submit(tasks.square, 2)
+    client.explain(last)  # the scheduler has all of them
     print(last.task_id.hex(), flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
     print(sum(future.result(60) == bytes([i % 251]) * size for i, future in enumerate(futures)), last.result(60))
@@ -34,11 +35,12 @@ with Client(address) as client:
 
 
 def test_a_client_that_is_stopped_loses_nothing_and_hurts_nobody(stage: Stage, tmp_path: Path) -> None:
-    cluster = RealCluster(stage, 1, workers=("--per-worker-task-queue-size", "50"))
+    cluster = RealCluster(stage, 0)
     log = tmp_path / "log"
     program = stage.start_program(PROGRAM, cluster.address, str(log), str(COUNT), str(SIZE))
     program.wait_for("^[0-9a-f]{32}$")
     task_id = TaskId(bytes.fromhex(program.lines[0]))
+    cluster.start_workers(1, "--per-worker-task-queue-size", "50")  # not before: it shall have read no result
     with Subscription(cluster.address) as subscription, Client(cluster.address) as other:
         asked: list[Explanation] = []
 
