@@ -153,34 +153,28 @@ def a_second_result_is_dropped(scene: Scene) -> None:
 
 @case("SCH-15", "SCH-5")
 def a_failed_task_is_run_again_as_often_as_asked(scene: Scene) -> None:
-    client, worker, (task,) = begin(scene, retries=2)
-    worker.credit(1)
-    for attempt in (1, 2):
-        scene.equal(task.attempt, attempt, "the attempt", "SCH-5")
-        worker.finish(task, status=CODES.STATUS_FAILED)
-        scene.settle(worker, client)
-        client.expect_nothing("it has retries left", "SCH-15")
-        (task,) = worker.expect_dispatch(1, "SCH-15", "it has retries left")
-    worker.finish(task, status=CODES.STATUS_FAILED)
-    scene.settle(worker, client)
-    client.expect_status(task, CODES.STATUS_FAILED, clause="SCH-15")
-    worker.expect_nothing("no retry is left")
+    _use_up_retries(scene, CODES.STATUS_FAILED, CODES.STATUS_FAILED, last=CODES.STATUS_FAILED)
 
 
 @case("SCH-15", "SCH-5")
 def a_dead_processor_uses_up_a_retry(scene: Scene) -> None:
     """As an error of the task does: both count together."""
-    client, worker, (task,) = begin(scene, retries=2)
+    _use_up_retries(scene, CODES.STATUS_PROCESSOR_DIED, CODES.STATUS_FAILED, last=CODES.STATUS_PROCESSOR_DIED)
+
+
+def _use_up_retries(scene: Scene, *statuses: int, last: int) -> None:
+    """The attempts of one task end with these statuses, and there is a retry for each but the last."""
+    client, worker, (task,) = begin(scene, retries=len(statuses))
     worker.credit(1)
-    for attempt, status in ((1, CODES.STATUS_PROCESSOR_DIED), (2, CODES.STATUS_FAILED)):
+    for attempt, status in enumerate(statuses, start=1):
         scene.equal(task.attempt, attempt, "the attempt", "SCH-5")
         worker.finish(task, status=status)
         scene.settle(worker, client)
         client.expect_nothing("it has retries left", "SCH-15")
         (task,) = worker.expect_dispatch(1, "SCH-15", "it has retries left")
-    worker.finish(task, status=CODES.STATUS_PROCESSOR_DIED)
+    worker.finish(task, status=last)
     scene.settle(worker, client)
-    client.expect_status(task, CODES.STATUS_PROCESSOR_DIED, clause="SCH-15")
+    client.expect_status(task, last, clause="SCH-15")
     worker.expect_nothing("no retry is left")
 
 

@@ -1,9 +1,9 @@
 """One connection to the storage: a handler of the driver, whose guests are the threads that wait for an answer.
 
 Theory of operation. A thread that waits for its operation borrows the socket from the driver's host, the *keeper*, and
-drives it for everybody until its own operation is done; then another waiting thread goes on. So a lone thread pays for
-no thread switch at all. A thread that cannot borrow the socket sleeps until its operation is done, or until it is its
-turn to borrow. Meanwhile, and when no thread waits, the keeper serves the socket: nothing ever waits for a hand-over.
+drives it for all threads until its own operation is done; then another waiting thread goes on. So a lone thread pays
+for no thread switch at all. A thread that cannot borrow the socket sleeps until its operation is done, or until it
+can borrow. Meanwhile, and when no thread waits, the keeper serves the socket: nothing ever waits for a hand-over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Workers that do not reach the storage: others run what these could not, and these rest for a while (SCH-43, SCH-44).
 
-If no other worker is left the rest is over at once: then the storage may be gone for everybody, tasks without large
-values still run, and those with large values end with the reason, after as many attempts as a lost task has.
+If no other worker is left, the rest is over at once, because the storage may be gone for all of them. Then tasks
+without large values still run. Tasks with large values end with the reason, after as many attempts as a lost task has.
 """
 
 from __future__ import annotations
