@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from itertools import chain, repeat
 
-from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, Filling, has_room_for, pieces_of
+from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, has_room_for, pieces_of
 from scaler.client.core.cutting import cut, cut_batch, fits, narrowed
 from scaler.client.core.records import Entry, Graph, GraphBatch, Submission
 from scaler.client.core.states import Move, State, after
@@ -115,15 +115,20 @@ class Outbox:
     def _next_batch(self, entries: deque[Entry], bounds: Bounds, table: Table) -> list[Entry]:
         """The first of these entries, as many as fit into one message. One that is too large for any is cut."""
         batch: list[Entry] = []
-        filling = Filling(bounds)
+        queued = State.QUEUED
+        room_tasks, room_bytes, room_columns = bounds
         while entries:
             entry = entries[0]
+            if entry.state is not queued:
+                entries.popleft()  # canceled meanwhile
+                continue
             submission = entry.submission
             count = len(submission.ids)
-            width = TASK_BYTES * count + PART_BYTES * len(submission.part_sizes)
-            if entry.state is not State.QUEUED:
-                entries.popleft()  # canceled meanwhile
-            elif filling.takes(count, len(submission.payload), width):
+            # Counted here and not by Filling: this is done for each single call of a program.
+            room_tasks -= count
+            room_bytes -= len(submission.payload)
+            room_columns -= TASK_BYTES * count + PART_BYTES * len(submission.part_sizes)
+            if room_tasks >= 0 and room_bytes >= 0 and room_columns >= 0:
                 batch.append(entries.popleft())
             elif batch:
                 break
@@ -133,6 +138,7 @@ class Outbox:
                     entries.extendleft(reversed(table.split(entry, cut(submission, table.pending, bounds))))
                 else:
                     self.unsendable.append(entry)
+                room_tasks, room_bytes, room_columns = bounds
         return batch
 
     # ------------------------------------------------------------ graphs

@@ -93,8 +93,9 @@ class Submission(NamedTuple):
     part_kinds: bytes = b""
     #: argument objects that only these tasks use: released when all of them have ended (OWN-2)
     objects: tuple[ObjectId, ...] = ()
-    #: what must live until these tasks have ended: the function, references among the arguments (OWN-2)
-    kept: tuple[object, ...] = ()
+    #: what must live until these tasks have ended: the function, or a tuple of it and the references among the
+    #: arguments; never read (OWN-2)
+    kept: object = None
 
 
 class GraphBatch(NamedTuple):

@@ -284,7 +284,9 @@ class Connection:
         if self._life is not _OPEN and self._life is not _OPENING:
             self._refuse(wish)
             return
-        self._perform(self._core.handle(wish, now))
+        todo = self._core.handle(wish, now)
+        if todo:
+            self._perform(todo)
         if type(wish) is events.Left:
             self._life = after(self._life, Move.LEAVE)
             self.driver.stop()

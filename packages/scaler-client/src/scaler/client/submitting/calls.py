@@ -87,7 +87,7 @@ class Calls:
                 header = self.header(options, has_code=function.has_code or part.has_code)
                 plain = Submission(
                     header, function.object_id, (task_id,), payload, (part.size,), collector, self.owner,
-                    kept=(function, *part.kept),
+                    kept=(function, *part.kept) if part.kept else function,
                 )  # fmt: skip
                 self.connection.post(Submitted(plain))
                 return part.size

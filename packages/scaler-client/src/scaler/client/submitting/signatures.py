@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -26,7 +26,10 @@ _NOTHING: Mapping[str, Any] = {}
 
 def check_call(function: Callable[..., Any], count: int, keywords: Mapping[str, Any] = _NOTHING) -> None:
     """TypeError if `function` cannot be called with so many positional arguments and these keywords, or is async."""
-    if type(function) is FunctionType and not keywords:
+    kind = type(function)
+    if kind is BuiltinFunctionType:
+        return
+    if kind is FunctionType and not keywords:
         code = function.__code__
         if not (code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE):
             spare = code.co_argcount - count
