@@ -16,6 +16,7 @@ from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Outcomes
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.deferred import Call
 from scaler.client.submitting.mapping import Gathering, MapRun, _each
 from scaler.client.submitting.named import NamedCalls, Raw
 from scaler.client.submitting.options import CallOptions
@@ -65,7 +66,8 @@ class _RawCalls:
     ) -> int:  # fmt: skip
         """A call that cannot share a batch's columns."""
         parts = [self._named._part(index, argument) for index, argument in enumerate(arguments, start=1)]
-        submission = self._named.calls.submission(self._named._header(options), function, task_id, parts, collector)
+        call = Call(self._named._header(options), function, task_id, parts, collector)
+        submission = self._named.calls.submission(call)
         if not parts:
             submission = submission._replace(part_counts=(0,))
         self.connection.post(Submitted(submission), is_batch=True)
