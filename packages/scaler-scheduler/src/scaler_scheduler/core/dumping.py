@@ -172,7 +172,10 @@ def _header(header: TaskHeader) -> Json:
 
 
 def _kept(tables: Tables) -> Iterator[Json]:
+    """Results that unfinished tasks take, but not those of clients that have gone and are being forgotten."""
     for task_id, kept in list(tables.dependencies.kept.items())[:TASKS_LIMIT]:
+        if kept.chunk.client.is_gone:
+            continue
         yield {
             "kind": "kept",
             "id": task_id.hex(),
