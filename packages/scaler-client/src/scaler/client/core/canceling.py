@@ -19,7 +19,7 @@ from scaler_protocol.messages import Cancel
 LONE_QUIET_SECONDS = 0.05
 """How long a single cancel waits for a second one."""
 
-QUIET_SECONDS = 0.25
+QUIET_SECONDS = 0.2
 """How long several cancels wait for another. On a busy machine a thread loses its processor in the middle of a loop for
 more than 50 ms, and the loop shall count as one burst."""
 
