@@ -8,9 +8,9 @@ import pytest
 
 from scaler_protocol.codes import FUNCTION_UNREADABLE, STORAGE_UNREACHABLE
 from scaler_protocol.errors import StorageUnavailable
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, content_id
 from scaler_protocol.objects import ObjectClient
-from scaler_symphony.core.events import Event, FetchFailed
+from scaler_symphony.core.events import Event, Fetched, FetchFailed
 from scaler_symphony.objects import Fetcher
 
 WAIT = 10.0
@@ -39,3 +39,17 @@ def test_whatever_a_fetch_raises_is_told(
     fetcher.close()
     assert isinstance(failed, FetchFailed) and (failed.object_id, failed.code) == (FUNCTION, code)
     assert failed.text.endswith(text)
+
+
+def test_a_function_with_other_bytes_than_its_id_says_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ObjectClient, "get", lambda *_: b"name:other")
+    told: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    fetcher = Fetcher(told.put)
+    fetcher.use_storage("tcp://127.0.0.1:1")
+    fetcher.fetch(FUNCTION)
+    failed = told.get(timeout=WAIT)
+    fetcher.fetch(content_id(b"name:other"))
+    fetched = told.get(timeout=WAIT)
+    fetcher.close()
+    assert isinstance(failed, FetchFailed) and failed.code == FUNCTION_UNREADABLE and "other bytes" in failed.text
+    assert fetched == Fetched(content_id(b"name:other"), b"name:other")

@@ -95,7 +95,8 @@ def test_a_result_that_cannot_be_told() -> None:
 
 
 def test_a_function_that_is_not_here() -> None:
-    reply = run(divmod, 1, 2, function=b"f" * 16, brought={b"f" * 16: b"cno_such_module\nfunction\n."})
+    code = b"cno_such_module\nfunction\n."
+    reply = run(divmod, 1, 2, function=content_id(code), brought={content_id(code): code})
     assert reply.status == STATUS_REFUSED and error_of(reply).code == FUNCTION_UNREADABLE
     assert "no_such_module" in error_of(reply).message
 

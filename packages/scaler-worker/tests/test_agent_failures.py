@@ -117,6 +117,16 @@ def test_a_function_that_cannot_be_read_fails_its_task(cluster: Any, worker: Any
     assert "no_such_module" in result.error.message
 
 
+def test_a_function_is_run_only_if_its_id_is_the_hash_of_its_bytes(cluster: Any, worker: Any) -> None:
+    named, stored = (b"".join(values.dumps(function)) for function in (double, hold))
+    cluster.storage.objects[content_id(named)] = stored
+    result = cluster.wait_results(cluster.dispatch_parts(content_id(named), [dumped(((1,), {}))]))[0]
+    assert (result.status, result.error.code) == (STATUS_REFUSED, FUNCTION_UNREADABLE)  # STO-29
+    assert content_id(named).hex() in result.error.message and "other bytes" in result.error.message
+    cluster.storage.objects[content_id(named)] = named
+    assert cluster.run(double, 1).loaded == 2, "what was refused is not kept"
+
+
 def test_a_missing_function_fails_its_task(cluster: Any, start_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler_protocol.running.calls.OBJECT_WAIT_SECONDS", 0.1)
     start_worker()

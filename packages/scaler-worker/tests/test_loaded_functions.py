@@ -52,3 +52,25 @@ def test_what_came_with_tasks_that_went_elsewhere_does_not_pile_up() -> None:
     assert len(objects.brought) == BROUGHT_OBJECTS and objects.load_function(ids[-1])(2 * BROUGHT_OBJECTS - 1)
     with pytest.raises(TaskFailed, match="named no object storage"):
         objects.load_function(ids[0])
+
+
+def test_what_came_with_a_task_is_compared_with_its_id() -> None:
+    objects = Objects()
+    named, sent = (b"".join(values.dumps(function)) for function in (operator.add, operator.sub))
+    objects.bring(content_id(named), sent)
+    with pytest.raises(TaskFailed, match="named no object storage"):  # it is fetched instead (STO-29)
+        objects.load_function(content_id(named))
+    objects.bring(content_id(named), named)
+    assert objects.load_function(content_id(named)) is operator.add
+
+
+def test_what_the_storage_has_is_compared_with_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[ObjectId] = []
+    objects = Objects(fetched=lambda object_id, _content: told.append(object_id))
+    named, stored = (b"".join(values.dumps(function)) for function in (operator.add, operator.sub))
+    monkeypatch.setattr(objects, "fetch", lambda _object_id, _what: memoryview(stored))
+    for load in (objects.load_function, objects.serializer):
+        with pytest.raises(TaskFailed, match="other bytes"):
+            load(content_id(named))
+    assert not told and not objects.loaded, "neither kept here nor told to the agent"
+    assert objects.load_function(content_id(stored)) is operator.sub and told == [content_id(stored)]

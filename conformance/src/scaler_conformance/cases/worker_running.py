@@ -157,6 +157,17 @@ def a_function_that_nobody_knows_is_refused(scene: Scene) -> None:
     is_success(scene, known, b"known", "BAT-12")
 
 
+@case("STO-29")
+def a_function_with_other_bytes_than_its_id_says_is_refused(scene: Scene) -> None:
+    """The bytes are a function that every worker has: nothing but the hash tells that they are the wrong ones."""
+    worker = scene.worker_under_test()
+    identifier = content_id(new_id())
+    scene.storage.store(identifier, named_function("echo"), new_id())
+    (result,) = run(scene, worker, Task(id=new_id(), function=identifier, parts=((0, b"x"),)))
+    scene.equal(result.status, CODES.STATUS_REFUSED, "the status")
+    scene.equal(error_of(result)["code"], CODES.FUNCTION_UNREADABLE, "the code of its TaskError")
+
+
 @case("WRK-26")
 def code_that_it_does_not_offer_to_read_is_refused(scene: Scene) -> None:
     """Only of a worker that says what it reads. The function is one that it has: it does not come to that."""

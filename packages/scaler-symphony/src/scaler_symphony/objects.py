@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORKER, STORAGE_UNREACHABLE
 from scaler_protocol.errors import ObjectNotFound, StorageError
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, content_id
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.calls import OBJECT_WAIT_SECONDS
+from scaler_protocol.running.errors import TaskFailed, other_content
 from scaler_symphony.core.events import Event, Fetched, FetchFailed
 
 BROUGHT_BYTES = 1024 * 1024
@@ -44,6 +45,10 @@ class Fetcher:
     def _fetch(self, client: ObjectClient, object_id: ObjectId) -> None:
         try:
             content = bytes(client.get(object_id, OBJECT_WAIT_SECONDS))
+            if content_id(content) != object_id:  # it would be kept here, and sent with every task (STO-29)
+                raise other_content("the task's function or serializer", object_id)
+        except TaskFailed as error:
+            self._report(FetchFailed(object_id, error.code, str(error)))
         except ObjectNotFound:
             text = f"object {object_id.hex()} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             self._report(FetchFailed(object_id, NO_SUCH_OBJECT, f"the task's function or serializer, {text}"))

@@ -23,10 +23,10 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
 )
 from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, result_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
-from scaler_protocol.running.errors import TaskFailed, unreadable
+from scaler_protocol.running.errors import TaskFailed, other_content, unreadable
 from scaler_protocol.running.kept import KeptValues
 from scaler_protocol.running.named import PREFIX, NamedFunctions
 
@@ -156,10 +156,15 @@ class Objects:
         return loaded
 
     def _code(self, object_id: ObjectId, what: str) -> bytes:
+        """The bytes of a function or serializer, compared with its id. Every peer can compute such an id, so another
+        peer can have stored other bytes under it first, or sent them along. (STO-29)"""
         content = self.brought.pop(object_id, None)
-        if content is None:
-            content = bytes(self.fetch(object_id, f"the task's {what}"))
-            self._fetched(object_id, content)
+        if content is not None and content_id(content) == object_id:
+            return content
+        content = bytes(self.fetch(object_id, f"the task's {what}"))
+        if content_id(content) != object_id:
+            raise other_content(f"the task's {what}", object_id)
+        self._fetched(object_id, content)
         return content
 
     def _read(self, content: bytes) -> Any:

@@ -7,6 +7,7 @@ from types import TracebackType
 
 from scaler_protocol import codec, values
 from scaler_protocol.codes import BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE, TASK_RAISED
+from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
 from scaler_protocol.unreadable import reason_of
@@ -35,6 +36,16 @@ class TaskFailed(Exception):
 def unreadable(what: str, error: Exception) -> TaskFailed:
     """For what cannot be made of its bytes, with what to do where that is known (WRK-4)."""
     return TaskFailed(FUNCTION_UNREADABLE, f"{what} cannot be read on this worker: {reason_of(error)}")
+
+
+def other_content(what: str, object_id: ObjectId) -> TaskFailed:
+    """For a function or serializer that has not the bytes of which its id is the hash (STO-29)."""
+    text = (
+        f"{what} (object {object_id.hex()}) is not used: the storage has other bytes under this id than those whose "
+        "hash it is. A client or worker of this cluster has stored them: find out which program that was, and restart "
+        "the storage to be rid of them"
+    )
+    return TaskFailed(FUNCTION_UNREADABLE, text)
 
 
 def encode_exception(error: BaseException, inline_bytes: int) -> bytes:
