@@ -155,7 +155,10 @@ class ClientNode(Node):
             depends_on = tuple(others)
             line = program.line(rng, kind, self.world.new_name(), 0)
             calls.append(self._call(line, depends_on, graph_id, retries=retries))
-        wanted = {calls[-1], *rng.sample(calls, size // 3)}
+        # A node that no other node takes is wanted: a graph ends when its wanted nodes have, and the client submits no
+        # node that none of them needs.
+        taken = {taken for call in calls for taken in call.depends_on}
+        wanted = {*rng.sample(calls, size // 3), *(call for call in calls if call not in taken)}
         for call in calls:
             call.graph = calls
         for call in calls:
