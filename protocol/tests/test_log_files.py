@@ -16,7 +16,7 @@ import pytest
 
 from scaler_protocol.process import log_files
 from scaler_protocol.process.log_files import DailyFileHandler
-from scaler_protocol.process.logs import JsonFormatter
+from scaler_protocol.process.logs import JsonFormatter, LineFormatter
 
 SECONDS = 30.0
 DAY_SECONDS = 86_400
@@ -116,6 +116,44 @@ def test_an_object_a_line() -> None:
         "logger": "scaler.worker",
         "message": "w\u20ac left\n\x1b[2J",
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "w\n[CTIC]2026-11-22 09:00:00+0000: forged",
+        "w\r[CTIC]2026-11-22 09:00:00+0000: forged",
+        "w\x85forged",
+        "w\u2028forged",
+        "\x1b]0;owned\x07\x1b[2J",
+        "\x9b2J",
+        "\u202egnp.exe",
+        "\ud800",
+        "\x00\x7f",
+    ],
+)
+def test_names_of_strangers_forge_no_lines(name: str) -> None:
+    record = logging.LogRecord("scaler", logging.INFO, "", 0, "client %s joined", (name,), None)
+    line = LineFormatter().format(record)
+    assert line.splitlines() == [line] and line.isprintable()
+    assert line.endswith(" joined") and line.startswith("[INFO]")
+    assert record.getMessage() == f"client {name} joined", "other handlers have the message as it is"
+
+
+def test_a_traceback_forges_no_lines() -> None:
+    try:
+        raise ValueError("a\n[CTIC]2026-11-22: forged \x1b[2J")
+    except ValueError:
+        record = logging.LogRecord("scaler", logging.ERROR, "", 0, "it failed", (), sys.exc_info())
+    first, *further = LineFormatter().format(record).splitlines()
+    assert first.startswith("[EROR]") and all(line.startswith("  ") and line.isprintable() for line in further)
+    assert further[0] == "  Traceback (most recent call last):" and any("forged" in line for line in further)
+
+
+def test_what_people_write_is_left_alone() -> None:
+    text = "Größe\t日本語 🙂 — “x”"
+    record = logging.LogRecord("scaler", logging.INFO, "", 0, text, (), None)
+    assert LineFormatter().format(record).endswith(": " + text)
 
 
 class Disk:

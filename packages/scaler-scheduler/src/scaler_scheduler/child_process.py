@@ -7,16 +7,26 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from scaler_protocol.process import PARENT_VARIABLE, StartupError
+from scaler_protocol.process import PARENT_VARIABLE, StartupError, secrets_for
 
 
 class ChildProcess:
-    """`what` is what people call it; `remedy` says what to do where it is not installed."""
+    """`what` is what people call it; `remedy` says what to do where it is not installed. Of the secrets in our
+    environment it gets those under `secret_names`. `environment` has what must not stand on its command line, because
+    all users of the machine can see command lines."""
 
     def __init__(
-        self, what: str, module: str, arguments: Sequence[str], *, remedy: str, stop_seconds: float = 5.0
+        self,
+        what: str,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        remedy: str,
+        stop_seconds: float = 5.0,
+        secret_names: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         if importlib.util.find_spec(module.partition(".")[0]) is None:
             raise StartupError(remedy)
@@ -25,7 +35,12 @@ class ChildProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
-            env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+            env={
+                **os.environ,
+                **secrets_for(*secret_names),
+                **(environment or {}),
+                PARENT_VARIABLE: str(os.getpid()),
+            },
         )
 
     def exit_code(self) -> int | None:

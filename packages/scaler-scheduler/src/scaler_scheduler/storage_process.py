@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from scaler_protocol.process import StartupError
+from scaler_protocol.process import KEY_VARIABLE, StartupError
 from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
 
@@ -23,6 +23,7 @@ class StorageProcess(ChildProcess):
             arguments,
             remedy=f"no object storage answers at {config.storage_address} and none can be started here: "
             "run `pip install scaler-storage`, or name a running one with --object-storage-address",
+            secret_names=(KEY_VARIABLE,),
         )
 
     def check(self) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 
+from scaler_protocol.process import KEY_VARIABLE, shown_url
 from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
 
 
 class WebhookProcess(ChildProcess):
     def __init__(self, config: Config, address: str) -> None:
-        logging.info("Scheduler: workers come from the worker adapter at %s", config.adapter_webhook_url)
+        logging.info("Scheduler: workers come from the worker adapter at %s", shown_url(config.adapter_webhook_url))
         self._has_ended = False
         super().__init__(
             "the worker manager of the webhook",
             "scaler_worker.manager",
-            ["webhook", address, "--url", config.adapter_webhook_url, *config.logging.arguments()],
+            ["webhook", address, *config.logging.arguments()],
             remedy="--adapter-webhook-url needs the worker manager: run `pip install 'scaler-worker[webhook]'`",
             stop_seconds=30.0,  # it shuts the worker groups down first
+            secret_names=(KEY_VARIABLE, "SCALER_WORKER_MANAGER_AUTH_TOKEN", "SCALER_WORKER_MANAGER_AUTH_TOKEN_FILE"),
+            environment={"SCALER_WORKER_MANAGER_URL": config.adapter_webhook_url},
         )
 
     def check(self) -> None:

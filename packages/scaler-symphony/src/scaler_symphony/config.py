@@ -14,7 +14,9 @@ from scaler_protocol.process import (
     ArgumentParser,
     LoggingOptions,
     add_program_arguments,
+    add_secret,
     check_event_loop,
+    given_secret,
     logging_options,
     positive_int,
 )
@@ -32,6 +34,7 @@ from scaler_protocol.process.worker_arguments import (
 from scaler_symphony.grid import GridOptions
 
 PROGRAM = "scaler_symphony_cluster"
+SECTION = "symphony_worker_adapter"
 _DEFAULTS = GridOptions(application="")
 
 
@@ -61,7 +64,13 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
     check_event_loop(parsed.event_loop)
     return SymphonyConfig(
         address=checked_address(parsed.address),
-        grid=GridOptions(parsed.service_name, parsed.user, parsed.password, parsed.session_type, parsed.session_name),
+        grid=GridOptions(
+            parsed.service_name,
+            parsed.user,
+            given_secret(parsed, "password"),
+            parsed.session_type,
+            parsed.session_name,
+        ),
         base_concurrency=parsed.base_concurrency,
         worker_name=parsed.worker_name,
         capabilities=parsed.worker_capabilities,
@@ -83,7 +92,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
 def parser() -> ArgumentParser:
     parser = ArgumentParser(
         PROGRAM,
-        section="symphony_worker_adapter",
+        section=SECTION,
         key_aliases={"scheduler_address": "address", "storage_address": "object_storage_address"},
         description="A worker that runs tasks inside IBM Spectrum Symphony.",
         epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 ScalerService --base-concurrency 4",
@@ -124,10 +133,7 @@ def _add_symphony(group: argparse._ArgumentGroup) -> None:
         help="what operators see in Symphony's console (default: %(default)s)",
     )  # fmt: skip
     group.add_argument("--user", default=_DEFAULTS.user, metavar="NAME", help="(default: %(default)s)")
-    group.add_argument(
-        "--password", default=_DEFAULTS.password, metavar="TEXT",
-        help="better put into the environment: SCALER_SYMPHONY_WORKER_ADAPTER_PASSWORD (default: %(default)s)",
-    )  # fmt: skip
+    add_secret(group, "--password", SECTION, "of that user (default: %(default)s)", _DEFAULTS.password)
 
 
 def _add_connection(group: argparse._ArgumentGroup) -> None:

@@ -16,7 +16,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scaler_protocol.process import PARENT_VARIABLE, StartupError, die_with_parent
+from scaler_protocol.process import (
+    KEY_VARIABLE,
+    PARENT_VARIABLE,
+    StartupError,
+    die_with_parent,
+    forget_secrets,
+    take_secrets,
+)
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
@@ -63,6 +70,8 @@ class Cluster:
             "ClusterProcess: starting %d workers, heartbeat_interval_seconds=%g, object_retention_seconds=%g",
             len(self._workers), self._config.heartbeat_seconds, self._config.object_retention_seconds,
         )  # fmt: skip
+        take_secrets()
+        forget_secrets(except_for=(KEY_VARIABLE,))  # nested clients of tasks need it
         self._listen_to_signals()
         warm_up()
         # What was imported so far is never looked at by the workers' collectors, so it stays shared between them.

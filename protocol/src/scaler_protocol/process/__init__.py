@@ -8,6 +8,7 @@ from scaler_protocol.process.argument_types import (
     positive_int,
     positive_seconds,
     seconds,
+    shown_url,
     whole_number,
 )
 from scaler_protocol.process.arguments import ArgumentParser, flag
@@ -24,6 +25,15 @@ from scaler_protocol.process.options import (
 from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, follow_parent
 from scaler_protocol.process.posix import posix_command, require_posix, use_all_descriptors
 from scaler_protocol.process.preload import PreloadSpecError, execute_preload, parse_preload
+from scaler_protocol.process.secret_options import add_secret, given_secret
+from scaler_protocol.process.secrets import (
+    KEY_VARIABLE,
+    all_secrets,
+    forget_secrets,
+    secret,
+    secrets_for,
+    take_secrets,
+)
 from scaler_protocol.process.server import run_command, run_server
 
 __all__ = [
@@ -41,6 +51,7 @@ __all__ = [
     "positive_int",
     "positive_seconds",
     "seconds",
+    "shown_url",
     "whole_number",
     "memory_trim",
     "PreloadSpecError",
@@ -60,6 +71,14 @@ __all__ = [
     "posix_command",
     "require_posix",
     "use_all_descriptors",
+    "add_secret",
+    "given_secret",
+    "KEY_VARIABLE",
+    "all_secrets",
+    "forget_secrets",
+    "secret",
+    "secrets_for",
+    "take_secrets",
     "run_command",
     "run_server",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 _BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _BYTE_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -75,7 +75,31 @@ def non_negative_seconds(text: str) -> float:
 
 
 def http_url(text: str) -> str:
-    parts = urlsplit(text)
+    """No error repeats the text: a secret may stand in it."""
+    parts = _split(text)
+    if parts.username is not None or parts.password is not None:
+        raise argparse.ArgumentTypeError(
+            "a URL must not contain user:password@, because URLs are logged and shown: leave that part out, and give "
+            "the secret as a token, in a file or in the environment"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a URL: write it like http://127.0.0.1:8080")
+        raise argparse.ArgumentTypeError("this is not a URL: write it like http://127.0.0.1:8080")
+    if not text.isprintable() or " " in text:
+        raise argparse.ArgumentTypeError("a URL has no spaces and no control characters")
     return text
+
+
+def shown_url(text: str) -> str:
+    """What logs, names and errors may say of a URL: where it leads. Its path and its query may be secrets."""
+    parts = _split(text)
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port is not None else "")
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018 - read for its ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError("this is not a URL: write it like http://127.0.0.1:8080") from None
+    return parts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 from scaler_protocol.process import completion
 from scaler_protocol.process.argument_types import BOOLEANS, boolean
 from scaler_protocol.process.failures import EXIT_USAGE
+from scaler_protocol.process.secrets import settings_environment
 from scaler_protocol.process.settings import environment_prefix, named_file, use_settings
 
 
@@ -50,7 +50,7 @@ class ArgumentParser(argparse.ArgumentParser):
         given = explicit_flags(self, given)
         if not self.section:
             return self.parse_args(given)
-        use_settings(self, given, os.environ if environment is None else environment)
+        use_settings(self, given, settings_environment() if environment is None else environment)
         options = self.parse_args(given)
         if options.config != named_file(given)[0]:
             self.error(f"write --config {options.config}, in full and with a space")

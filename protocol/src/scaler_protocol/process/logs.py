@@ -9,6 +9,7 @@ import json
 import logging
 import logging.config
 import os
+import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,8 +60,26 @@ class LoggingOptions:
         return [*arguments, "--logging-paths", *self.paths]
 
 
+# Control characters (C0, DEL, C1), what ends a line elsewhere (U+2028 and U+2029), what turns the direction of writing
+# or is not seen at all, and halves of surrogate pairs. A tab is harmless.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_FURTHER_LINES = "  "
+"""Before each line of a traceback. Only the first line of a record can look like one."""
+
+
+def escaped(text: str) -> str:
+    """On one line, and without anything that a terminal obeys. Names and texts come from strangers."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
 class LineFormatter(logging.Formatter):
-    """Four letters for the level, so that messages line up."""
+    """Four letters for the level, so that messages line up. A message is one line, whatever is in it."""
 
     def __init__(self) -> None:
         super().__init__("[%(short_level)s]%(asctime)s: %(message)s", datefmt="%Y-%m-%d %H:%M:%S%z")
@@ -69,6 +88,20 @@ class LineFormatter(logging.Formatter):
         # On the record, not with logging.addLevelName: that would rename the levels of everybody in the process.
         record.short_level = _SHORT_NAMES.get(record.levelno, record.levelname)
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, exc_info: Any) -> str:  # noqa: N802 - the name is logging's
+        return _indented(super().formatException(exc_info))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the name is logging's
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(_FURTHER_LINES + escaped(line) for line in text.split("\n"))
 
 
 class JsonFormatter(logging.Formatter):

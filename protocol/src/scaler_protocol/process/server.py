@@ -14,6 +14,7 @@ from scaler_protocol.process.event_loop import new_event_loop
 from scaler_protocol.process.failures import EXIT_BROKEN, exit_code_of
 from scaler_protocol.process.logs import LoggingOptions, setup_logging
 from scaler_protocol.process.parent import follow_parent
+from scaler_protocol.process.secrets import take_secrets
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +24,9 @@ ServerMain = Callable[["asyncio.Event"], Awaitable[None]]
 
 
 def run_command(name: str, command: Callable[[], int]) -> int:
-    """Call `command`; an error that is the user's to mend becomes one line on stderr and an exit code."""
+    """Call `command`; an error that is the user's to mend becomes one line on stderr and an exit code. Before
+    that, secrets leave the environment: what the command starts does not inherit them."""
+    take_secrets()
     try:
         return command()
     except ScalerError as error:

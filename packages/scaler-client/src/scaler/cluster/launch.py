@@ -14,6 +14,7 @@ from types import FrameType
 
 from scaler.cluster.plan import NothingToStartError, Start, plan
 from scaler.cluster.process import CommandProcess, require
+from scaler_protocol.process import all_secrets
 from scaler_protocol.process.ports import answers
 
 READY_SECONDS = 30.0
@@ -34,7 +35,8 @@ def say(name: str, line: str) -> None:
 
 class Part(CommandProcess):
     def __init__(self, start: Start) -> None:
-        super().__init__(start.name, start.command, start.environment, lambda line: say(start.name, line))
+        environment = {**all_secrets(), **start.environment}
+        super().__init__(start.name, start.command, environment, lambda line: say(start.name, line))
         self.address = start.address
 
     def how_it_ended(self) -> str:

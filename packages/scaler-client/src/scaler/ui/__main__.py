@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -19,11 +18,14 @@ from scaler_protocol.process import (
     StartupError,
     UsageError,
     add_logging_arguments,
+    add_secret,
     flag,
+    given_secret,
     logging_options,
     non_negative_seconds,
     run_command,
     run_server,
+    secret,
     whole_number,
 )
 
@@ -52,9 +54,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
     parser.add_argument("--port", "-p", type=whole_number, default=8081, help="0: any (default: %(default)s)")
-    parser.add_argument(
-        "--token", help=f"ask for this secret; better in the environment: {TOKEN_VARIABLE}. Needed beyond this machine"
-    )
+    add_secret(parser, "--token", SECTION, "the secret of browsers and programs; needed beyond this machine")
     parser.add_argument(
         "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
     )
@@ -89,7 +89,7 @@ def _check_extra() -> None:
 
 
 def guard_of(options: argparse.Namespace) -> Guard:
-    token = options.token or os.environ.get(TOKEN_VARIABLE, "")
+    token = given_secret(options, "token") or secret(TOKEN_VARIABLE)
     names = {name.lower() for name in options.allowed_host}
     if is_loopback(options.host):
         return Guard(frozenset({*LOOPBACK_NAMES, options.host, *names}), token)

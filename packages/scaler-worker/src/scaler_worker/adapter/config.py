@@ -7,10 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaler_protocol.process import ArgumentParser, UsageError, flag, whole_number
+from scaler_protocol.process import ArgumentParser, UsageError, add_secret, flag, given_secret, whole_number
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 
 PROGRAM = "scaler_native_worker_adapter"
+SECTION = "native_worker_adapter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
     parsed = parser().parse_settings(arguments)
     if not 0 <= parsed.port <= 65535:
         raise UsageError(f"--port {parsed.port} is not a port, which is a number up to 65535")
-    token = parsed.auth_token or ""
+    token = given_secret(parsed, "auth_token")
     if not token and not _is_loopback(parsed.host) and not parsed.insecure:
         raise UsageError(
             f"{parsed.host} can be reached from other machines, and whoever reaches it can start workers here: set a "
@@ -38,7 +39,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
 def parser() -> ArgumentParser:
     parser = ArgumentParser(
         PROGRAM,
-        section="native_worker_adapter",
+        section=SECTION,
         key_aliases={"scheduler_address": "address", "storage_address": "object_storage_address"},
         description="Starts and shuts down workers on this machine when it is asked by HTTP.",
         epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 --host 127.0.0.1 --port 8080",
@@ -47,10 +48,7 @@ def parser() -> ArgumentParser:
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="localhost", help="where to listen (default: %(default)s)")
     server.add_argument("--port", "-p", type=whole_number, default=8080, help="(default: %(default)s)")
-    server.add_argument(
-        "--auth-token", metavar="TOKEN",
-        help="what callers have to say; better put into the environment: SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN",
-    )  # fmt: skip
+    add_secret(server, "--auth-token", SECTION, "the secret that callers must send")
     server.add_argument("--insecure", **flag(), help="listen on other addresses than loopback without a token")
     workers = parser.add_argument_group("workers")
     workers.add_argument(

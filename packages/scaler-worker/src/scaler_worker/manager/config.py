@@ -17,10 +17,13 @@ from scaler_protocol.process import (
     LoggingOptions,
     UsageError,
     add_program_arguments,
+    add_secret,
     check_event_loop,
+    given_secret,
     http_url,
     logging_options,
     positive_int,
+    shown_url,
 )
 from scaler_protocol.process.worker_arguments import add_scheduler, checked_address
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
@@ -153,7 +156,7 @@ def slurm_parser() -> ArgumentParser:
 
 @dataclass(frozen=True, slots=True)
 class WebhookConfig:
-    """`webhook`: workers that somebody else starts when he is asked."""
+    """`webhook`: workers that a worker adapter starts."""
 
     address: str
     name: str
@@ -168,9 +171,9 @@ def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
     check_event_loop(parsed.event_loop)
     return WebhookConfig(
         checked_address(parsed.address),
-        parsed.worker_manager_id or f"webhook {parsed.url}",
+        parsed.worker_manager_id or f"webhook {shown_url(parsed.url)}",
         parsed.url,
-        parsed.auth_token or "",
+        given_secret(parsed, "auth_token"),
         parsed.event_loop,
         logging_options(parsed),
     )
@@ -187,10 +190,7 @@ def webhook_parser() -> ArgumentParser:
     )
     add_scheduler(parser)
     parser.add_argument("--url", type=http_url, required=True, help="where the adapter listens")
-    parser.add_argument(
-        "--auth-token", metavar="TOKEN",
-        help="what the adapter wants to hear; better put into the environment: SCALER_WORKER_MANAGER_AUTH_TOKEN",
-    )  # fmt: skip
+    add_secret(parser, "--auth-token", SECTION, "the secret that the adapter asks for")
     add_manager_name(parser)
     add_program_arguments(parser)
     return parser
@@ -208,7 +208,7 @@ def add_manager_name(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--worker-manager-id", "-wmi", metavar="NAME",
         help="what this manager is called; no other manager of the scheduler may have the same name, and one that is "
-        "started again has to have the same (default: the name of the host, or the URL)",
+        "started again has to have the same (default: the name of the host, or the host and port of the URL)",
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from scaler_protocol.process import PARENT_VARIABLE
+from scaler_protocol.process import PARENT_VARIABLE, secrets_for
 from scaler_worker.core.deaths import describe_exit
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import Report
@@ -30,11 +30,15 @@ class NativeBackend:
         arguments_of: Callable[[str], Sequence[str]],
         stop_seconds: float,
         command: Sequence[str] = SCALER_CLUSTER,
+        secret_names: Sequence[str] = (),
     ) -> None:
+        """`secret_names`: the variables of the environment with secrets that the command needs itself. It gets no other
+        secret of ours, because what it starts are tasks of users."""
         self._report = report
         self._arguments_of = arguments_of
         self._stop_seconds = stop_seconds
         self._command = command
+        self._secret_names = secret_names
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[str] = set()
@@ -67,7 +71,7 @@ class NativeBackend:
                 *self._command, *self._arguments_of(unit_id),
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C is the manager's to handle: a second signal would end their grace
-                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+                env={**os.environ, **secrets_for(*self._secret_names), PARENT_VARIABLE: str(os.getpid())},
             )  # fmt: skip
         except OSError as error:
             text = f"cannot start a process: {error}"

@@ -26,6 +26,7 @@ from scaler_worker.manager.native import NativeBackend
 from scaler_worker.manager.service import ManagerConfig, NewBackend
 
 COMMAND = "scaler_symphony_cluster"
+PASSWORD_VARIABLE = "SCALER_SYMPHONY_WORKER_ADAPTER_PASSWORD"
 CLOSE_SECONDS = 30.0
 """Closing its Symphony session may take its time, besides the grace of its tasks."""
 
@@ -49,6 +50,7 @@ class SymphonyUnits:
             arguments_of=partial(_arguments, self),
             stop_seconds=self.manager.stop_seconds,
             command=(_command(),),
+            secret_names=(PASSWORD_VARIABLE,),
         )
 
 

@@ -18,7 +18,7 @@ import aiohttp
 
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import Capability
-from scaler_protocol.process import StartupError
+from scaler_protocol.process import StartupError, shown_url
 from scaler_worker.manager.config import WebhookConfig
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import ManagerConfig, ManagerService, Report, first_of
@@ -64,6 +64,7 @@ class Webhook:
 
     def __init__(self, url: str, token: str = "") -> None:
         self._url = url
+        self._shown = shown_url(url)
         self._token = token
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS))
 
@@ -85,7 +86,7 @@ class Webhook:
         answer = await self._ask("start_worker_group", request_id)
         group_id, worker_ids = answer.get("worker_group_id"), answer.get("worker_ids", [])
         if not isinstance(group_id, str) or not group_id or not isinstance(worker_ids, list):
-            raise WebhookError(f"{self._url} answered without a worker_group_id: {str(answer)[:200]}")
+            raise WebhookError(f"{self._shown} answered without a worker_group_id: {str(answer)[:200]}")
         return group_id, tuple(str(worker_id) for worker_id in worker_ids)
 
     async def shut_down_group(self, group_id: str) -> None:
@@ -107,10 +108,10 @@ class Webhook:
                 return answer
             if status != ACCEPTED:
                 reason = answer.get("error") or answer.get("status") or "it gives no reason"
-                text = f"{self._url} answered {action} with {status}: {str(reason)[:200]}"
+                text = f"{self._shown} answered {action} with {status}: {str(reason)[:200]}"
                 raise WebhookError(text, 0 if status in UNANSWERED else status)
             if asyncio.get_running_loop().time() > end_at:
-                raise WebhookError(f"{self._url} accepted {action} and has not done it within {ACCEPTED_SECONDS:g} s")
+                raise WebhookError(f"{self._shown} accepted {action} and has not done it within {ACCEPTED_SECONDS:g} s")
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _post(self, action: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -118,14 +119,16 @@ class Webhook:
             async with self._session.post(self._url, json=body, allow_redirects=False) as response:
                 answer = _decoded(response.status, await _read(response))
         except asyncio.TimeoutError:
-            raise WebhookError(f"{self._url} did not answer {action} within {ANSWER_SECONDS:g} s") from None
+            raise WebhookError(f"{self._shown} did not answer {action} within {ANSWER_SECONDS:g} s") from None
         except (aiohttp.ClientError, ValueError) as error:
-            raise WebhookError(
-                f"{self._url} cannot be asked for {action}: {str(error) or type(error).__name__}"
-            ) from None
+            raise WebhookError(f"{self._shown} cannot be asked for {action}: {self._reason(error)}") from None
         if not isinstance(answer, dict):
-            raise WebhookError(f"{self._url} answered {action} with {response.status} and no JSON object")
+            raise WebhookError(f"{self._shown} answered {action} with {response.status} and no JSON object")
         return response.status, answer
+
+    def _reason(self, error: Exception) -> str:
+        """Some errors of the HTTP library repeat the whole URL."""
+        return (str(error) or type(error).__name__).replace(self._url, self._shown)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytearray:
