@@ -46,6 +46,26 @@ ROLES = frozenset(
 KEYWORD = re.compile(
     r"\b(MUST NOT|SHALL NOT|SHOULD NOT|NOT RECOMMENDED|MUST|SHALL|SHOULD|MAY|REQUIRED|RECOMMENDED|OPTIONAL)\b"
 )
+#: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
+ALLOTTED = frozenset(
+    f"{prefix}-{number}"
+    for prefix, first, last in (
+        ("CLI", 17, 20),
+        ("ERR", 10, 10),
+        ("FRM", 14, 20),
+        ("HSK", 29, 34),
+        ("LAN", 9, 9),
+        ("LIM", 5, 12),
+        ("MON", 18, 24),
+        ("OWN", 14, 20),
+        ("SCH", 49, 57),
+        ("SEC", 7, 16),
+        ("SES", 25, 32),
+        ("STO", 29, 36),
+        ("WRK", 30, 31),
+    )
+    for number in range(first, last + 1)
+)
 LEVELS = frozenset({"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"})
 
 _START = re.compile(r"\*\*([A-Z]{3})-(\d+)\*\* ")
@@ -190,6 +210,6 @@ def check_numbers(clauses: Iterable[Clause]) -> Iterator[Problem]:
     for path, prefixes in PREFIXES.items():
         for prefix in prefixes:
             for number in range(1, highest.get(prefix, 0) + 1):
-                if f"{prefix}-{number}" not in seen:
+                if f"{prefix}-{number}" not in seen and f"{prefix}-{number}" not in ALLOTTED:
                     text = f"{prefix}-{number} is missing: numbers have no gaps, a fallen clause stays as retired"
                     yield Problem(path, 0, text)
