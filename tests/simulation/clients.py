@@ -14,7 +14,7 @@ from scaler.client.core.outbox import WINDOW_BYTES
 from scaler.client.core.records import Outcomes, Submission, stored_results
 from scaler_protocol.codes import KIND_OBJECT, KIND_TASK, ROLE_CLIENT, STATUS_CANCELED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages import (
     NO_GRAPH,
     Capability,
@@ -83,7 +83,9 @@ class ClientNode(Node):
     ) -> None:
         super().__init__(world, name)
         self.core = ClientCore(timeout_seconds=TIMEOUT_SECONDS)
-        self._header = TaskHeader(call_format=2, depth=depth, parent_task=parent)
+        self._header = TaskHeader(
+            call_format=2, depth=depth, parent_task=parent, result_salt=Salt(world.rng.randbytes(16))
+        )
         self._begin()
         hello = Hello(1, 1, ROLE_CLIENT, PeerId(world.rng.randbytes(16)), timers=TIMERS)
         self._storage = Port(self, world.storage, hello, "object storage server")
@@ -209,7 +211,13 @@ class ClientNode(Node):
     def _node(self, call: Call) -> Submission:
         others = _ids_of(call.depends_on)
         return Submission(
-            header=TaskHeader(call_format=2, depth=self._header.depth, graph_id=call.graph_id, retries=call.retries),
+            header=TaskHeader(
+                call_format=2,
+                depth=self._header.depth,
+                graph_id=call.graph_id,
+                retries=call.retries,
+                result_salt=self._header.result_salt,
+            ),
             function=program.function(call.line),
             ids=(call.task_id,),
             payload=call.line + b"".join(others),

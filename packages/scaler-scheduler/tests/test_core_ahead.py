@@ -10,7 +10,7 @@ from tests.support.scheduler_story import Story, names, peer, task
 from scaler_protocol.codes import KIND_OBJECT, STATUS_FAILED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import split_u16
 from scaler_protocol.ids import result_object_id
-from scaler_protocol.messages import Dispatch, Results
+from scaler_protocol.messages import NO_SALT, Dispatch, Results
 from scaler_scheduler.core import Send
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
@@ -151,7 +151,7 @@ def test_a_lost_worker_gives_back_the_chain_as_it_was(story: Story) -> None:
     chaining(story, "w1", 10)
     story.submit_graph("c1", CHAIN, unwanted=["a"])
     given(story, "w1")
-    story.results("w1", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1))
+    story.results("w1", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1, NO_SALT))
     story.lost("w1")
     assert story.core.tables.lost_workers.keys() == {task("b")}, "the others have not begun"
     chaining(story, "w2", 10)

@@ -13,8 +13,9 @@ from scaler_protocol.codes import (
     STATUS_PROCESSOR_DIED,
     STATUS_TIMED_OUT,
 )
-from scaler_protocol.ids import result_object_id
-from scaler_protocol.messages import CancelReply, Limits, TaskError, TaskHeader
+from scaler_protocol.ids import Salt, result_object_id
+from scaler_protocol.messages import NO_SALT, CancelReply, Limits, Release, TaskError, TaskHeader
+from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import LAST_ATTEMPT
@@ -40,11 +41,20 @@ def test_a_result_of_an_older_attempt_is_dropped_and_its_object_released(story: 
     story.worker("w0")
     story.settle()
     holder, other = ("w0", "w1") if task("t0") in story.core.tables.workers[peer("w0")].held else ("w1", "w0")
-    story.results(other, ["t0"], kind=KIND_OBJECT, value=result_object_id(task("t0"), 1))
+    story.results(other, ["t0"], kind=KIND_OBJECT, value=result_object_id(task("t0"), 1, NO_SALT))
     story.results(holder, ["t0"], attempt=1)
     assert story.settle() == ["storage <- Release of c 1 objects"]
     story.results(holder, ["t0"], attempt=2)
     assert story.settle() == ["c <- Results t0"]
+
+
+def test_a_salt_goes_into_the_ids_of_what_attempts_may_have_stored(story: Story) -> None:
+    salt = Salt(b"s" * 16)
+    story.worker("w0")
+    story.submit("c", ["t0"], result_salt=salt)
+    story.settle()
+    story.lost("w0")
+    assert SendToStorage(Release(0, peer("c"), result_object_id(task("t0"), 1, salt))) in story.actions()
 
 
 def test_a_task_that_loses_worker_after_worker_is_given_up(story: Story) -> None:

@@ -19,6 +19,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import result_object_id
 from scaler_protocol.messages import (
+    NO_SALT,
     Cancel,
     Dispatch,
     Limits,
@@ -93,11 +94,11 @@ def test_a_large_intermediate_is_released_with_its_last_user(story: Story) -> No
     story.worker("w")
     story.submit_graph("c", {"a": [], "b": ["a"]}, unwanted=["a"])
     story.settle()
-    story.results("w", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1))
+    story.results("w", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1, NO_SALT))
     story.settle()
     story.results("w", ["b"])
     actions = story.actions()
-    assert SendToStorage(Release(0, peer("c"), result_object_id(task("a"), 1))) in actions
+    assert SendToStorage(Release(0, peer("c"), result_object_id(task("a"), 1, NO_SALT))) in actions
 
 
 def test_very_many_intermediates_are_released_in_parts(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,7 @@ def test_very_many_intermediates_are_released_in_parts(story: Story, monkeypatch
     story.submit_graph("c", {"a": [], "b": [], "e": [], "sum": ["a", "b", "e"]}, unwanted=["a", "b", "e"])
     story.settle()
     for name in "abe":
-        story.results("w", [name], kind=KIND_OBJECT, value=result_object_id(task(name), 1))
+        story.results("w", [name], kind=KIND_OBJECT, value=result_object_id(task(name), 1, NO_SALT))
     story.settle()
     story.results("w", ["sum"])
     assert [line for line in story.settle() if line.startswith("storage")] == [

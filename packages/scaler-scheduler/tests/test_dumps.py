@@ -85,7 +85,8 @@ def test_no_value_is_in_it_and_very_many_tasks_are_left_out(monkeypatch: pytest.
     monkeypatch.setattr(dumping, "TASKS_LIMIT", 3)
     story = Story()
     story.client("c")
-    story.submit("c", ["a", "b", "c-with-a-value"])
+    salt = b"sixteen of a kind"[:16]
+    story.submit("c", ["a", "b", "c-with-a-value"], result_salt=salt)
     story.submit("c", "de")
     lines = list(story.core.dump(0.0))
     tables = next(line for line in lines if line["kind"] == "tables")
@@ -95,6 +96,7 @@ def test_no_value_is_in_it_and_very_many_tasks_are_left_out(monkeypatch: pytest.
     value = b"c-with-a-value"
     text = json.dumps(lines).replace(batch["ids"], "")
     assert value.decode() not in text and value.hex() not in text
+    assert salt.hex() not in text and repr(salt) not in text, "whoever knows it can forge results (OWN-15)"
 
 
 def test_a_watcher_may_ask_and_nobody_else() -> None:

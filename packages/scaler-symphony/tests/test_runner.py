@@ -47,6 +47,7 @@ def request(function: Callable[..., Any], /, *arguments: Any, **others: Any) -> 
         "depth": 2,
         "priority": 3,
         "flags": 0,
+        "result_salt": b"",
         "timeout_seconds": 0.0,
         "function": name,
         "parts": bytes(join(dumps_call(arguments, {}))),

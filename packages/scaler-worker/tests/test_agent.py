@@ -24,7 +24,7 @@ from scaler_protocol.codes import (
     KIND_TASK,
 )
 from scaler_protocol.columns import join_ids, join_u16, join_u32
-from scaler_protocol.ids import result_object_id
+from scaler_protocol.ids import Salt, result_object_id
 from scaler_protocol.messages import Dispatch, TaskHeader
 from scaler_protocol.running.output import CHARACTERS_PER_SECOND
 from scaler_protocol.values import PartReference
@@ -124,9 +124,10 @@ def test_a_custom_serializer_reads_and_writes(cluster: Any, worker: Any) -> None
 
 
 def test_a_large_result_becomes_an_object_of_the_client(cluster: Any, worker: Any) -> None:
-    (task,) = cluster.dispatch(double, (b"x" * 100_000,))
+    salt = Salt(b"s" * 16)
+    (task,) = cluster.dispatch(double, (b"x" * 100_000,), result_salt=salt)
     (result,) = cluster.wait_results([task])
-    object_id = result_object_id(task, 1)
+    object_id = result_object_id(task, 1, salt)
     assert (result.kind, result.value) == (KIND_OBJECT, object_id)
     assert values.loads(cluster.storage.objects[object_id]) == b"x" * 200_000
     assert cluster.storage.owners[object_id] == cluster.client_id

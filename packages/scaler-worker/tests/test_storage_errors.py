@@ -9,12 +9,12 @@ import pytest
 from scaler_protocol import codes, values
 from scaler_protocol.codec import decode_task_error
 from scaler_protocol.errors import ObjectNotFound, ScalerError, StorageUnavailable, storage_error
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
+from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, new_object_id
 from scaler_protocol.running import calls
 from scaler_protocol.running.calls import Context, Objects, result_of
 from scaler_protocol.running.ends import failed_end
 
-CONTEXT = Context(PeerId(bytes(16)), codes.CALL_PACKED, (), ObjectId(b""), 0, 0, 0)
+CONTEXT = Context(PeerId(bytes(16)), codes.CALL_PACKED, (), ObjectId(b""), 0, 0, 0, Salt(b""))
 INLINE_BYTES = 65_536
 
 

@@ -36,6 +36,10 @@ struct TaskHeader @0xe02cfde95cc5066e {
   # Which code a processor must be able to read, because functions or arguments of these tasks carry some: for Python's
   # bytecode the cache tag of the interpreter that made it, "cpython-311". Compared byte for byte with what workers
   # offer, and otherwise opaque. Empty: any worker can read it. (CLI-15, SCH-39, WRK-26)
+
+  resultSalt @13 :Data;
+  # 16 random bytes of the client, or empty. It goes into the ids of the objects in which these tasks leave their
+  # values, so that task ids, which watchers see, do not give away where a value will lie. (OWN-6, OWN-14)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {

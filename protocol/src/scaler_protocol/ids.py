@@ -15,6 +15,8 @@ RoutingId = NewType("RoutingId", bytes)
 TaskId = NewType("TaskId", bytes)
 ObjectId = NewType("ObjectId", bytes)
 GraphId = NewType("GraphId", bytes)
+Salt = NewType("Salt", bytes)
+"""What a client mixes into the ids of its tasks' results (OWN-6), so that nobody else can compute them."""
 
 ID_BYTES = 16
 
@@ -41,9 +43,13 @@ LAST_ATTEMPT = 65_535
 """Attempts are u16 on the wire."""
 
 
-def result_object_id(task_id: TaskId, attempt: int) -> ObjectId:
+def new_salt() -> Salt:
+    return Salt(secrets.token_bytes(ID_BYTES))
+
+
+def result_object_id(task_id: TaskId, attempt: int, salt: Salt) -> ObjectId:
     """Where that attempt of a task stores a large result: known before it exists, so it can be released (OWN-6)."""
-    return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little"), digest_size=ID_BYTES).digest())
+    return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little") + salt, digest_size=ID_BYTES).digest())
 
 
 def task_id_source() -> Callable[[int], list[TaskId]]:

@@ -320,6 +320,22 @@ def ids_do_not_come_again_with_the_next_connection(scene: Scene) -> None:
         scene.testee.ask("close")
 
 
+@case("OWN-14")
+def each_connection_has_a_salt_of_its_own(scene: Scene) -> None:
+    salts: list[bytes] = []
+    for _ in range(2):
+        client = scene.client_under_test()
+        for number in range(2):
+            scene.testee.submit("echo", b"%d" % number)
+            (sent,) = client.wait_for_tasks(1)
+            salts.append(sent.header["resultSalt"])
+        scene.testee.ask("close")
+    lengths = {len(salt) for salt in salts}
+    scene.equal(lengths, {16}, "the lengths of resultSalt")
+    first, _, second, _ = salts
+    scene.check(first != second, "two connections have one resultSalt")
+
+
 @case("HSK-18", fresh=True)
 def a_storage_without_an_address_is_at_the_next_port(scene: Scene) -> None:
     host, _, port = scene.scheduler.address.rpartition(":")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_conformance.case import cases_for
-from scaler_conformance.play.ids import result_id
+from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Result, write_results
 
@@ -107,6 +107,20 @@ def a_repeated_attempt_gives_up_what_it_may_have_stored(scene: Scene) -> None:
     storage.fence()
     own = result_id(task.id, 1)
     scene.equal(released(scene, own), [client.peer_id], "the owners in whose name a lost attempt's object was released")
+
+
+@case("OWN-15", "OWN-7")
+def a_salt_is_handed_on_and_goes_into_what_is_released(scene: Scene) -> None:
+    storage = scene.storage_session()
+    worker, client, salt = scene.worker(credit=1), scene.client(), new_id()
+    (task,) = client.submit(1, resultSalt=salt)
+    scene.settle(client, worker)
+    (given,) = worker.expect_dispatch(1)
+    scene.equal(given.header["resultSalt"], salt, "resultSalt of the Dispatch")
+    worker.leave()
+    storage.fence()
+    own = result_id(task.id, 1, salt)
+    scene.equal(released(scene, own), [client.peer_id], "the owners in whose name it was released", "OWN-7")
 
 
 @case("OWN-5", "SCH-14")

@@ -178,12 +178,12 @@ def a_monitor_may_ask_about_every_clients_task(scene: Scene) -> None:
     scene.equal((answer["requestId"], answer["state"]), (9, "queued"), "requestId and state")
 
 
-@case("MON-16", "MON-17")
+@case("MON-16", "MON-17", "OWN-15")
 def a_dump_comes_in_parts_and_has_no_values(scene: Scene) -> None:
     """Whoever can read the text finds other things in it; a value would be there as it is, or in hexadecimal digits."""
-    secret = b"an argument, and nobody's business"
+    secret, salt = b"an argument, and nobody's business", b"sixteen of a kind"[:16]
     watcher, client, worker = scene.peer("monitor"), scene.client(), scene.worker(credit=1)
-    client.submit(client.new_tasks(3, parts=((0, secret),)))
+    client.submit(client.new_tasks(3, parts=((0, secret),)), resultSalt=salt)
     scene.settle(client, worker)
 
     def part(request: int, number: int) -> Message:
@@ -196,6 +196,7 @@ def a_dump_comes_in_parts_and_has_no_values(scene: Scene) -> None:
     scene.check(first["partCount"] > 0, "partCount is 0 in the first part of a dump", "MON-16")
     data = first["data"] + b"".join(part(number, number)["data"] for number in range(1, first["partCount"]))
     scene.check(secret not in data and secret.hex().encode() not in data.lower(), "an argument is in it", "MON-17")
+    scene.check(salt not in data and salt.hex().encode() not in data.lower(), "a resultSalt is in it", "OWN-15")
     scene.equal(part(5, first["partCount"])["partCount"], 0, "partCount when there is no such part", "MON-16")
     other = scene.peer("monitor")
     other.send("dumpRequest", requestId=1, part=1)

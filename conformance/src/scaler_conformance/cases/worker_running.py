@@ -228,6 +228,18 @@ def a_large_value_travels_as_an_object(scene: Scene) -> None:
         scene.equal(owners, {client}, "the owners of the object", "OWN-11")
 
 
+@case("OWN-6")
+def a_salt_goes_into_the_id_of_a_value(scene: Scene) -> None:
+    """Two clients with tasks in one slice of work: each value lies where its own salt says."""
+    worker = scene.worker_under_test()
+    size = worker.limits_in_force["inlineBytes"] + 1
+    for salt in (new_id(), b"", new_id()):
+        task = call(scene, "bytes_n", b"%d" % size, attempt=2)
+        (result,) = run(scene, worker, task, client=new_id(), resultSalt=salt)
+        scene.equal(result.kind, CODES.KIND_OBJECT, f"the kind of a value of {size} bytes", "PAY-1")
+        scene.equal(result.value, result_id(task.id, 2, salt), f"the id of the object with the salt {salt.hex()!r}")
+
+
 @case("STO-5", "STO-6")
 def a_very_large_value_is_put_in_chunks(scene: Scene) -> None:
     worker, client = scene.worker_under_test(), new_id()

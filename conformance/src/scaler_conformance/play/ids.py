@@ -20,9 +20,9 @@ def content_id(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def result_id(task: bytes, attempt: int) -> bytes:
+def result_id(task: bytes, attempt: int, salt: bytes = b"") -> bytes:
     """OWN-6."""
-    return content_id(task + struct.pack("<H", attempt))
+    return content_id(task + struct.pack("<H", attempt) + salt)
 
 
 def named_function(name: str) -> bytes:

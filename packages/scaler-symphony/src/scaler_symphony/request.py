@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scaler_protocol.holding.tasks import Parts
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Request(NamedTuple):
@@ -22,6 +22,7 @@ class Request(NamedTuple):
     depth: int
     priority: int
     flags: int
+    result_salt: bytes
     timeout_seconds: float
     function: bytes
     parts: Parts

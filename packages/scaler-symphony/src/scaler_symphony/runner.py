@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler_protocol import codec, task_context
 from scaler_protocol.codes import BAD_BATCH, KIND_INLINE, STATUS_SUCCESS, STATUS_TIMED_OUT, TASK_TIMED_OUT
-from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages import Limits, TaskError
 from scaler_protocol.running.calls import Context, Objects, arguments_of, result_of
 from scaler_protocol.running.ends import call_with_flags, failed_end
@@ -87,7 +87,7 @@ class Runner:
         objects = self._prepared(request)
         context = Context(
             PeerId(request.client), request.call_format, request.keywords, ObjectId(request.serializer),
-            request.depth, request.priority, request.flags,
+            request.depth, request.priority, request.flags, Salt(request.result_salt),
         )  # fmt: skip
         function_id = ObjectId(request.function)
         function = objects.loaded.get(function_id) or objects.load_function(function_id)

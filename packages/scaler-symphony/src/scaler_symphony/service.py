@@ -226,6 +226,7 @@ class SymphonyService:
             header.depth,
             header.priority,
             header.flags,
+            header.result_salt,
             header.timeout_seconds,
             task.function,
             task.parts,

@@ -22,14 +22,14 @@ from typing import Any, Generic, TypeVar
 from scaler_protocol import codes
 from scaler_protocol.codec.access import Access, Builder, Reader
 from scaler_protocol.codec.errors import CodecError
-from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages import Hello, TaskHeader
 
 PAYLOAD = "payload"
 LIST_ITEMS_MAX = 65_536
 """No list is longer. A list of structs without content costs no bytes, so its length must not be believed."""
 
-_IDS = (PeerId, TaskId, ObjectId, GraphId)
+_IDS = (PeerId, TaskId, ObjectId, GraphId, Salt)
 _CHECKED_BY_THE_SESSION = (Hello, "peer_id")
 """A Hello with a bad peer id is answered by a Reject, so it has to be readable. (HSK-4)"""
 _WIDE_KINDS = frozenset(("uint64", "int64"))

@@ -5,7 +5,7 @@ turns these records into frames and back; nothing else in the project knows Cap'
 (`scaler_protocol.columns` cuts and joins them). `payload` is the bytes-like content of the one payload frame.
 """
 
-from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_TASK, Buffer
+from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_SALT, NO_TASK, Buffer
 from scaler_protocol.messages.every import Message
 from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget, Unit
 from scaler_protocol.messages.monitor import (
@@ -77,6 +77,7 @@ __all__ = [
     "NO_GRAPH",
     "NO_OBJECT",
     "NO_PEER",
+    "NO_SALT",
     "NO_TASK",
     "Acknowledge",
     "Buffer",

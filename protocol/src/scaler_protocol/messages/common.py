@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, Salt, TaskId
 
 Buffer = bytes | bytearray | memoryview
 
@@ -10,3 +10,4 @@ NO_PEER = PeerId(b"")
 NO_TASK = TaskId(b"")
 NO_OBJECT = ObjectId(b"")
 NO_GRAPH = GraphId(b"")
+NO_SALT = Salt(b"")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
-from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_TASK, Buffer
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, Salt, TaskId
+from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_SALT, NO_TASK, Buffer
 from scaler_protocol.messages.session import Capability
 from scaler_protocol.records import dataclass
 
@@ -25,6 +25,7 @@ class TaskHeader:
     retries: int = 0
     graph_id: GraphId = NO_GRAPH
     code_tag: str = ""
+    result_salt: Salt = NO_SALT
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
 )
 from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, result_object_id
+from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, content_id, result_object_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.errors import TaskFailed, other_content, unreadable
@@ -64,6 +64,7 @@ class Context:
     depth: int
     priority: int
     flags: int
+    result_salt: Salt
     is_plain: bool = field(init=False)  #: PACKED, and pickled by the default serializer: nearly every task
 
     def __post_init__(self) -> None:
@@ -274,7 +275,7 @@ def result_of(
     pieces = _serialized(value, context, objects)
     if values.size_of(pieces) <= inline_bytes:
         return KIND_INLINE, b"".join(pieces)
-    object_id = result_object_id(task_id, attempt)
+    object_id = result_object_id(task_id, attempt, context.result_salt)
     objects.store(object_id, context.client, pieces)
     return KIND_OBJECT, object_id
 

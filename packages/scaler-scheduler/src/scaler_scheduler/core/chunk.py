@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scaler_protocol.codes import KIND_TASK, TASK_UNWANTED
 from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
-from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer, Dispatch, Submit, TaskBatch, TaskHeader
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class Chunk:
         self.dropped: frozenset[int] | set[int] | range = NONE_DROPPED
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
+
+    def value_id(self, task_id: TaskId, attempt: int) -> ObjectId:
+        """Where this attempt of one of these tasks stores a large value. (OWN-6)"""
+        return result_object_id(task_id, attempt, self.header.result_salt)
 
     def drop(self, index: int) -> None:
         self.drop_all((index,))

@@ -12,7 +12,7 @@ from itertools import repeat
 
 from scaler_protocol.codes import STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import TaskId, result_object_id
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core import cut_off, endings, retrying, successes
 from scaler_scheduler.core.chunk import Chunk
@@ -117,7 +117,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
         return
     if row.status == STATUS_PROCESSOR_DIED:
         # It may have stored a large value and not reported it, as a worker that is lost may have (OWN-6, OWN-7).
-        tables.release([(chunk, result_object_id(row.task_id, row.attempt))])
+        tables.release([(chunk, chunk.value_id(row.task_id, row.attempt))])
     if cut_off.is_cut_off(row) and cut_off.run_elsewhere(tables, worker, chunk, row):
         return
     if retrying.may_retry(tables, chunk, row):

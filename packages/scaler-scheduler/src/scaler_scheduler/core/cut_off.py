@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_FAILED, STATUS_REFUSED, STORAGE_UNREACHABLE
-from scaler_protocol.ids import result_object_id
 from scaler_scheduler.core import endings
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row
@@ -38,7 +37,7 @@ def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> boo
     worker.is_cut_off = True
     task_id = row.task_id
     # It may have been stored though the answer did not come (OWN-7).
-    tables.release([(chunk, result_object_id(task_id, row.attempt))])
+    tables.release([(chunk, chunk.value_id(task_id, row.attempt))])
     if task_id in tables.canceling:
         return False
     lost = tables.lost_workers.setdefault(task_id, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, result_object_id
+from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
 from scaler_protocol.messages import Hello, Limits, Returned, TaskError
 from scaler_scheduler.core import endings, forgetting
 from scaler_scheduler.core.actions import SendToStorage
@@ -78,7 +78,7 @@ def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: s
 
 def _release_attempt(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     """The worker may have stored a large result that it never reported: its id is known all the same (OWN-6, OWN-7)."""
-    tables.release([(chunk, result_object_id(task_id, tables.attempt(task_id)))])
+    tables.release([(chunk, chunk.value_id(task_id, tables.attempt(task_id)))])
 
 
 def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:

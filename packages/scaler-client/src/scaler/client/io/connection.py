@@ -39,7 +39,7 @@ from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, task_id_source
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, new_salt, task_id_source
 from scaler_protocol.messages import NO_TASK, Buffer, Submit, Welcome
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
@@ -86,6 +86,8 @@ class Connection:
         self.identity = bytes(self.peer_id)
         self.callbacks = Background("scaler-callbacks")
         self.new_task_ids = task_id_source()
+        #: stays the same under each name: what is submitted again stores its values where it did before (OWN-14)
+        self.result_salt = new_salt()
         self.welcome: Welcome | None = None
         self._timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)

@@ -343,6 +343,7 @@ class Calls:
             timeout_seconds=options.timeout_seconds,
             retries=options.retries,
             code_tag=CODE_TAG if has_code else "",
+            result_salt=self.connection.result_salt,
         )
         if self.serializer is not None:
             serializer = self._stored_serializer()
