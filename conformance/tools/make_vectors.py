@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance.tools import key_vectors
 from conformance.tools.vector_cases import Case, all_cases
 
 from scaler_protocol import codes
@@ -36,8 +37,9 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="make vectors that are there already anew")
     arguments = parser.parse_args()
     made = [case for case in all_cases() if write(case, VECTORS, is_again=arguments.again)]
+    key_count = key_vectors.write(VECTORS, is_again=arguments.again)
     (VECTORS / HASHES).write_text(hashes(VECTORS), encoding="utf-8", newline="\n")
-    print(f"{len(made)} vectors written, {len(all_cases()) - len(made)} kept")
+    print(f"{len(made)} vectors written, {len(all_cases()) - len(made)} kept; {key_count} documents of keys written")
 
 
 def directory_of(case: Case, root: Path) -> Path:

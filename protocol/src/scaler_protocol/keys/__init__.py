@@ -1,0 +1,30 @@
+"""Keys, tickets and grants: who may talk to whom in a cluster (spec chapter 17)."""
+
+from scaler_protocol.keys.derivation import new_secret
+from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
+from scaler_protocol.keys.keyring import Keyring, Pass, local_identity, pass_of
+from scaler_protocol.keys.lookup import find_keyring, find_pass, read_named, renewed
+from scaler_protocol.keys.running import RuntimeFile
+from scaler_protocol.keys.tickets import ALL_ROLES, TICKET_BYTES_MAX, Identity, Refusal, TicketError
+from scaler_protocol.keys.watch import KeyWatch
+
+__all__ = [
+    "Identity",
+    "Refusal",
+    "Keyring",
+    "Pass",
+    "find_pass",
+    "find_keyring",
+    "renewed",
+    "read_named",
+    "pass_of",
+    "local_identity",
+    "new_secret",
+    "RuntimeFile",
+    "KeyWatch",
+    "KeyFileError",
+    "NoKeyFound",
+    "TicketError",
+    "ALL_ROLES",
+    "TICKET_BYTES_MAX",
+]

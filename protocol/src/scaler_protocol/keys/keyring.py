@@ -1,0 +1,130 @@
+"""What a server holds, and what a dialer shows.
+
+Neither shows secrets in its `repr`. Neither can be pickled, because pickled values are stored in the object storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from scaler_protocol.keys.account import account_name
+from scaler_protocol.keys.derivation import (
+    CURVE_LABEL,
+    GRANT_BYTES,
+    GRANT_LABEL,
+    TICKET_LABEL,
+    derived,
+    is_mac,
+    mac,
+    new_secret,
+    public_key,
+)
+from scaler_protocol.keys.roles import role_names
+from scaler_protocol.keys.texts import KEYS_MAX, TicketText
+from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketError, read, signed, split
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a dialer shows: to whom it talks, with which CURVE pair, and the ticket of its Hello."""
+
+    server_keys: tuple[bytes, ...]
+    """The public keys that the servers may have, in the order in which they are tried."""
+    public_key: bytes
+    secret_key: bytes = field(repr=False)
+    ticket: bytes = field(repr=False)
+    origin: str = ""
+    """Where it was found, for messages: a path, or "the variable SCALER_KEY"."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a pass holds a secret and is not pickled: find it again where it is needed")
+
+
+class Keyring:
+    """What a server holds: the keys of a key file, newest first, and all that is derived from them.
+
+    While there are several, servers listen with the CURVE pair of the oldest, and accept what any of them has signed.
+    (SEC-12)
+    """
+
+    __slots__ = ("_grant_keys", "_ticket_keys", "curve_public", "curve_secret", "keys", "origin", "server_keys")
+
+    def __init__(self, keys: Sequence[bytes], origin: str = "") -> None:
+        assert 1 <= len(keys) <= KEYS_MAX
+        self.keys = tuple(keys)
+        self.origin = origin
+        self._ticket_keys = [derived(key, TICKET_LABEL) for key in keys]
+        self._grant_keys = [derived(key, GRANT_LABEL) for key in keys]
+        self.curve_secret = derived(self.keys[-1], CURVE_LABEL)
+        #: of all keys, the oldest first: the order in which dialers try them
+        self.server_keys = tuple(public_key(derived(key, CURVE_LABEL)) for key in reversed(self.keys))
+        self.curve_public = self.server_keys[0]
+
+    def admit(self, ticket: bytes, holder: bytes, role: int, now: float) -> Identity | Refusal:
+        """Who shows this ticket over a connection of that public key, in a Hello with that role; or why not. `now` is
+        in seconds since 1970."""
+        if not ticket:
+            return Refusal("this cluster asks for a key and the Hello has no ticket")
+        try:
+            said = read(ticket)
+        except TicketError as error:
+            return Refusal(str(error))
+        content, found = split(ticket)
+        if not any(is_mac(found, key, content) for key in self._ticket_keys):
+            return Refusal("the ticket was not signed with this cluster's key, or with one that was taken out since")
+        if said.holder != holder:
+            return Refusal("the ticket belongs to another holder than this connection's")
+        if said.is_expired(now):
+            return Refusal(f"the ticket of {said.user} has expired: ask the operator for a new one (scaler_key derive)")
+        if role not in said.roles:
+            allowed = role_names(said.roles) or "nothing"
+            return Refusal(f"the ticket of {said.user} is for {allowed}, and not for {role_names([role])}")
+        return said
+
+    def ticket(self, identity: Identity) -> bytes:
+        """Signed with the newest key, so that its sessions stay when the older ones are taken out."""
+        return signed(identity, self._ticket_keys[0])
+
+    def derive(
+        self,
+        user: str,
+        roles: frozenset[int],
+        *,
+        is_operator: bool = False,
+        expires: float = 0.0,
+        secret_key: bytes = b"",
+    ) -> TicketText:
+        """A ticket for a CURVE pair, a new one unless its secret key is given, and all else that its holder needs.
+        TicketError for a name that cannot be."""
+        secret_key = secret_key or new_secret()
+        identity = Identity(user, roles, is_operator, public_key(secret_key), expires)
+        return TicketText(self.server_keys, secret_key, self.ticket(identity))
+
+    def own_pass(self, secret_key: bytes = b"") -> Pass:
+        """For those who hold the key: all roles, in the name of this process's account. A new CURVE pair each time,
+        unless the secret key of one is given."""
+        return pass_of(self.derive(account_name(), ALL_ROLES, is_operator=True, secret_key=secret_key), self.origin)
+
+    def grant(self, owner: bytes) -> bytes:
+        """What allows to name this owner towards the storage. (SEC-11)"""
+        return mac(self._grant_keys[0], owner, GRANT_BYTES)
+
+    def may_own(self, owner: bytes, grant: bytes) -> bool:
+        return any(is_mac(grant, key, owner, GRANT_BYTES) for key in self._grant_keys)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.keys)} from {self.origin or 'memory'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a keyring holds secrets and is not pickled")
+
+
+def pass_of(ticket: TicketText, origin: str = "") -> Pass:
+    return Pass(ticket.server_keys, public_key(ticket.secret_key), ticket.secret_key, ticket.ticket, origin)
+
+
+def local_identity() -> Identity:
+    """Of peers on the local lane: the kernel has proven that they are of this process's user. (SEC-14)"""
+    return Identity(account_name(), ALL_ROLES, is_operator=True, holder=b"")

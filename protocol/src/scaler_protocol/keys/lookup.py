@@ -1,0 +1,173 @@
+"""Finding the key: the first place that has one counts, and what is wrong there is an error, never a fallback. (SEC-13)
+
+1. an argument: `--key-file`, `Client(key_file=...)`
+2. the variable SCALER_KEY_FILE, a path
+3. the variable SCALER_KEY, the text of a key file or ticket file
+4. dialers on this host: the file that the server of that port wrote into the runtime directory
+5. `cluster.key` in the configuration directory; a server makes it if need be
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from scaler_protocol.addresses import parse_address
+from scaler_protocol.keys.derivation import check_curve, new_secret
+from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
+from scaler_protocol.keys.files import make_directory, make_file, read_file
+from scaler_protocol.keys.handed import is_handed, read_handed
+from scaler_protocol.keys.keyring import Keyring, Pass, pass_of
+from scaler_protocol.keys.places import (
+    FILE_VARIABLE,
+    TEXT_VARIABLE,
+    configured_key,
+    runtime_directories,
+    runtime_name,
+)
+from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed
+
+SEARCHES = False
+"""Whether peers that name no key search for one. Without, they are insecure."""
+
+_FINISH_SECONDS = 1.0
+"""How long a server that makes the key may take to finish the file, where the system has no hard links."""
+
+_Found = KeyText | TicketText
+
+
+def find_pass(
+    address: str,
+    key_file: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> Pass | None:
+    """What a dialer shows at this address; None for an insecure cluster. KeyFileError, with what to do, otherwise."""
+    _check_arguments(key_file, insecure)
+    if insecure:
+        return None
+    found = _named(key_file, environment)
+    if found is None and not SEARCHES:
+        return None
+    found = found or _of_running_server(address, environment) or _in_file(configured_key(environment))
+    if found is None:
+        raise NoKeyFound(
+            f"no key for {address} was found: copy {configured_key(environment)} from the machine of its scheduler, "
+            f"name another file (--key-file, key_file=, {FILE_VARIABLE}), or give --insecure (insecure=True) if the "
+            f"cluster was started so"
+        )
+    return _as_pass(*found)
+
+
+def find_keyring(
+    key_file: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> Keyring | None:
+    """What a server holds; None for an insecure one. Makes `cluster.key` in the configuration directory if nothing
+    else is there."""
+    _check_arguments(key_file, insecure)
+    if insecure:
+        return None
+    found = _named(key_file, environment)
+    if found is None and not SEARCHES:
+        return None
+    content, origin = found or _configured_or_made(configured_key(environment))
+    return _as_keyring(content, origin)
+
+
+def renewed(shown: Pass) -> Pass:
+    """This pass as its file says now: after a rotation it names other servers' keys and has another ticket. The holder
+    stays the same where the file holds a key, so that sessions can go on. The same pass if nothing is to be had."""
+    if not os.path.isabs(shown.origin):
+        return shown
+    try:
+        found = parsed(read_file(shown.origin), shown.origin)
+    except (KeyFileError, OSError):
+        return shown
+    if isinstance(found, TicketText):
+        return pass_of(found, shown.origin)
+    return Keyring(found.keys, shown.origin).own_pass(shown.secret_key)
+
+
+def read_named(name: str | os.PathLike[str]) -> tuple[_Found, str]:
+    """What a named file or inherited descriptor holds, and how to call it."""
+    path = os.fspath(name)
+    if is_handed(path):
+        return parsed(read_handed(path), f"descriptor {path}"), path
+    path = os.path.abspath(os.path.expanduser(path))
+    try:
+        return parsed(read_file(path), path), path
+    except FileNotFoundError:
+        raise KeyFileError(f"there is no key file {path}: check its name, or copy it there") from None
+
+
+def _check_arguments(key_file: object, insecure: bool) -> None:
+    if insecure and key_file is not None:
+        raise KeyFileError("a key file and --insecure exclude each other: leave one of them out")
+    if not insecure:
+        check_curve()
+
+
+def _named(key_file: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> tuple[_Found, str] | None:
+    if key_file is not None and not os.fspath(key_file):
+        raise KeyFileError("the name of the key file is empty: name one, or leave the option out")
+    if key_file is not None:
+        return read_named(key_file)
+    if environment.get(FILE_VARIABLE):
+        return read_named(environment[FILE_VARIABLE])
+    if environment.get(TEXT_VARIABLE):
+        origin = f"the variable {TEXT_VARIABLE}"
+        return parsed(environment[TEXT_VARIABLE].encode(errors="replace"), origin), origin
+    return None
+
+
+def _of_running_server(address: str, environment: Mapping[str, str]) -> tuple[_Found, str] | None:
+    place = parse_address(address)
+    if not place.is_loopback:
+        return None
+    paths = (os.path.join(directory, runtime_name(place)) for directory in runtime_directories(environment))
+    return next(filter(None, map(_in_file, paths)), None)
+
+
+def _in_file(path: str) -> tuple[_Found, str] | None:
+    try:
+        return parsed(read_file(path), path), path
+    except FileNotFoundError:
+        return None
+
+
+def _configured_or_made(path: str) -> tuple[_Found, str]:
+    try:
+        content = read_file(path)
+    except FileNotFoundError:
+        make_directory(os.path.dirname(path))
+        content = key_text([new_secret()], MADE_COMMENT).encode()
+        if not make_file(path, content):  # another server was faster
+            content = _finished(path)
+    return parsed(content, path), path
+
+
+def _finished(path: str) -> bytes:
+    end_at = time.monotonic() + _FINISH_SECONDS
+    while not (content := read_file(path)) and time.monotonic() < end_at:
+        time.sleep(0.01)
+    return content
+
+
+MADE_COMMENT = "The key of a Scaler cluster. A program that has it can do everything there: keep it secret."
+
+
+def _as_pass(found: _Found, origin: str) -> Pass:
+    if isinstance(found, TicketText):
+        return pass_of(found, origin)
+    return Keyring(found.keys, origin).own_pass()
+
+
+def _as_keyring(found: _Found, origin: str) -> Keyring:
+    if isinstance(found, TicketText):
+        raise KeyFileError(f"{origin} holds a ticket, which is for those who connect: a server needs the cluster's key")
+    return Keyring(found.keys, origin)
