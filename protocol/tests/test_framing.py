@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,3 +101,33 @@ def test_a_large_payload_stays_where_it_was_received() -> None:
     (payload,) = parts[1]
     assert frames_of(parts) == message
     assert isinstance(payload, memoryview) and payload.readonly and payload.obj is space.obj
+
+
+@pytest.mark.parametrize("connections", [1, 16])
+def test_memory_follows_what_has_arrived(connections: int) -> None:  # LIM-4
+    """A header of a dozen bytes claims 128 MiB."""
+    head = header([bytes(8), memoryview(bytearray(1)).cast("B")])
+    claim = head[:8] + (Assembler(Limits()).message_limit - 8).to_bytes(4, "little")
+    before = psutil.Process().memory_info().rss
+    assemblers = [Assembler(Limits()) for _ in range(connections)]
+    for assembler in assemblers:
+        assert assembler.feed(claim + b"begun") == []
+    grown = psutil.Process().memory_info().rss - before
+    assert grown < 8 << 20, f"{connections} claims have taken {grown} bytes"
+    assert [len(assembler.space or b"") for assembler in assemblers] == [(128 << 20) - 5] * connections
+
+
+def test_a_large_message_is_whole_again() -> None:
+    assembler = Assembler(Limits())
+    message = [b"envelope", bytes(range(256)) * 20_000]
+    stream = written(message)
+    assert assembler.feed(stream[:70_000]) == []
+    at, found = 70_000, []
+    while not found:
+        space = assembler.space
+        assert space is not None
+        count = min(len(space), 1_000_003)
+        space[:count] = stream[at : at + count]
+        at += count
+        found = assembler.filled(count)
+    assert at == len(stream) and frames_of(found[0]) == message

@@ -13,15 +13,16 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.support.endpoints import Bench, crash, make_dialer
+from tests.support.raw_lane import Raw, name_of, push
 
 from scaler_protocol import codes
 from scaler_protocol.addresses import parse_address
-from scaler_protocol.codec import decode, encode
+from scaler_protocol.codec import encode
 from scaler_protocol.ids import new_object_id, new_peer_id
-from scaler_protocol.messages import Cancel, Error, Hello, Limits, Message, Put, Value, Welcome
+from scaler_protocol.messages import Cancel, Error, Hello, Put, Value, Welcome
 from scaler_protocol.session import Opened, Received
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, lane, lane_server
-from scaler_protocol.transport.framing import Assembler, header
+from scaler_protocol.transport.framing import header
 from scaler_protocol.transport.lane_dealer import LaneDealer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local lane is Linux only")
@@ -37,46 +38,6 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 def is_on_lane(endpoint: DealerEndpoint) -> bool:
     return isinstance(endpoint._carrier, LaneDealer) and endpoint.is_open
-
-
-def name_of(address: str) -> str:
-    return f"\0scaler/1/{address.removeprefix('tcp://')}"
-
-
-class Raw:
-    """A connection that says what it likes."""
-
-    def __init__(self, address: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(name_of(address))
-        self.socket.setblocking(False)
-        self._assembler = Assembler(Limits())
-
-    def send(self, *frames: bytes) -> None:
-        self.socket.sendall(header(frames) + b"".join(frames))
-
-    def answer(self, bench: Bench) -> Message:
-        found: list[Message] = []
-
-        def is_answered() -> bool:
-            try:
-                parts = self._assembler.feed(self.socket.recv(65_536))
-            except BlockingIOError:
-                return False
-            assert parts, "an answer, and not the end"
-            found.extend(decode(envelope or b"", payload).message for envelope, payload, _, _ in parts)
-            return True
-
-        bench.until(is_answered, "an answer for the raw peer")
-        return found[0]
-
-    def is_closed(self) -> bool:
-        try:
-            return self.socket.recv(65_536) == b""
-        except BlockingIOError:
-            return False
-        except ConnectionResetError:
-            return True
 
 
 @pytest.fixture
@@ -182,7 +143,7 @@ def test_who_has_no_number_here_is_nobody(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("is_silent", [True, False])
-def test_a_name_that_another_process_has_taken(bench: Bench, is_silent: bool) -> None:
+def test_a_name_that_another_process_has_taken(bench: Bench, is_silent: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Of the same user, or it would not be dialed at all. The server goes without a lane, its dialers by ZeroMQ."""
     port = bench.server()
     bench.remove(port)
@@ -191,8 +152,11 @@ def test_a_name_that_another_process_has_taken(bench: Bench, is_silent: bool) ->
         squatter.listen()
         if not is_silent:
             squatter.shutdown(socket.SHUT_RDWR)
-        server = bench.successor(port.address)
+        with caplog.at_level(logging.INFO, "scaler.transport"):
+            server = bench.successor(port.address)
         assert server._lanes is None
+        (record,) = [record for record in caplog.records if record.levelno == logging.INFO]
+        assert "no local lane" in record.getMessage() and "another process" in record.getMessage()
         dialer = _opened(bench, bench.dialer(server.address))
         bench.ask(dialer, 1)
     assert not is_on_lane(dialer)
@@ -310,33 +274,18 @@ def test_noise_costs_its_sender_the_connection(
         ([b""], codes.BAD_ENVELOPE),
         ([*encode(Cancel(b"t" * 16), 1, 0), b"x"], codes.BAD_FRAMING),
         ([*encode(Cancel(b"t" * 16), 1, 0), b"x", b"y", b"z"], codes.BAD_FRAMING),
-        ([bytes(Limits().envelope_bytes + 8)], codes.TOO_LARGE),
         (list(encode(Cancel(b"t" * 16), 1, 0)), codes.NO_SESSION),
     ],
-    ids=["nothing", "a payload too many", "three too many", "an envelope beyond the limit", "no Hello"],
+    ids=["nothing", "a payload too many", "three too many", "no Hello"],
 )
 def test_bad_messages_are_answered(
     bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, raw: Raw, frames: Sequence[bytes], code: int
 ) -> None:
-    _push(bench, raw, header(frames) + b"".join(map(bytes, frames)))
+    push(bench, raw, header(frames) + b"".join(map(bytes, frames)))
     error = raw.answer(bench)
     assert isinstance(error, Error) and error.code == code and error.text
     assert server.rejected_count == 1
     bench.ask(bystander, 1)
-
-
-def _push(bench: Bench, raw: Raw, data: bytes) -> None:
-    left = memoryview(data)
-
-    def is_sent() -> bool:
-        nonlocal left
-        try:
-            left = left[raw.socket.send(left) :]
-        except BlockingIOError:
-            pass
-        return not left
-
-    bench.until(is_sent, "the raw peer to have sent everything")
 
 
 def test_who_says_no_hello_is_sent_away(

@@ -82,6 +82,12 @@ def test_welcome_carries_what_both_sides_can_do() -> None:  # HSK-6, HSK-15, LIV
     assert welcome.timers == Timers(0.5, 60.0)
 
 
+def test_a_limit_below_its_floor_is_agreed_as_the_floor() -> None:  # LIM-5
+    offered = Limits(inline_bytes=1, payload_frame_bytes=1, batch_tasks=1, envelope_bytes=1)
+    agreed = Server().opened(hello=replace(HELLO, limits=offered)).limits
+    assert agreed == Limits(1024, 8 << 20, 1, 64 << 10)
+
+
 def test_timers_are_never_so_short_that_a_healthy_peer_is_lost() -> None:  # LIV-1
     welcome = Server().opened(hello=replace(HELLO, timers=Timers(0.001, 0.001)))
     assert welcome.timers.heartbeat_seconds == 0.05

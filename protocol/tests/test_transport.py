@@ -17,12 +17,12 @@ import zmq
 from tests.support.endpoints import PATIENCE_SECONDS, Bench, crash, make_dialer, make_server
 
 from scaler_protocol import codes
-from scaler_protocol.addresses import AddressError
+from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_object_id, new_peer_id, new_routing_id
-from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject
+from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject, Timers
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionEvent
-from scaler_protocol.transport import AsyncioDriver, lane, sockets, zmq_context
+from scaler_protocol.transport import AsyncioDriver, RouterEndpoint, lane, router, sockets, zeromq, zmq_context
 from scaler_protocol.transport.lane import OFF_VARIABLE
 from scaler_protocol.transport.lane_dealer import LaneDealer
 
@@ -405,3 +405,55 @@ def test_a_context_is_not_inherited() -> None:
     assert os.read(reading, 16) == b"other"
     os.close(reading)
     os.close(writing)
+
+
+# ---------------------------------------------------------------- floods
+
+
+def test_what_is_not_read_stays_with_its_sender() -> None:  # FRM-12
+    """Nothing is lost: a ROUTER at its receiving mark stops reading, and the sender is held back."""
+    bound = sockets.bound_router(parse_address("tcp://127.0.0.1:*", is_bind=True), Limits())
+    dealer = zmq_context().socket(zmq.DEALER)
+    try:
+        dealer.setsockopt(zmq.SNDHWM, 1)
+        dealer.setsockopt(zmq.SNDTIMEO, 500)
+        dealer.connect(bound.get_string(zmq.LAST_ENDPOINT).rstrip("\0"))
+        taken = 0
+        with pytest.raises(zmq.Again):
+            while taken < 20_000:
+                dealer.send(taken.to_bytes(4, "little") + bytes(8_000))
+                taken += 1
+        assert 1_000 < taken < 10_000, "the mark, and what fits into the buffers of the kernel"
+        for number in range(taken):
+            assert bound.poll(5_000)
+            assert bound.recv_multipart()[1][:4] == number.to_bytes(4, "little")
+    finally:
+        dealer.close(0)
+        sockets.close(bound, 0)
+
+
+def test_a_flood_leaves_time_for_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a budget of no time a turn reads one message of one connection, and all have their turn."""
+    monkeypatch.setattr(zeromq, "BUDGET_SECONDS", -1.0)
+    server = bench.server()
+    floods = [bench.dialer(server.address) for _ in range(3)]
+    for flood in floods:
+        bench.open(flood)
+        for number in range(2_000):
+            flood.send(Cancel(number.to_bytes(16, "little")))
+    bystander = bench.dialer(server.address)
+    bench.open(bystander)
+    bench.ask(bystander, 1)
+    assert server.received_counts["Cancel"] < 6_000, "the bystander did not wait for the end of the flood"
+
+
+def test_a_peer_that_dies_in_a_flood_of_others_is_noticed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although there is something to read in every turn. (LIV-11)"""
+    monkeypatch.setattr(router, "_BUSY_SECONDS", 0.02)
+    server = bench.server(timers=Timers(0.05, 0.3), reconnect_grace_seconds=0.1)
+    mourned = bench.dialer(server.address)
+    bench.open(mourned)
+    bench.endpoints.remove(mourned)
+    crash(mourned)
+    monkeypatch.setattr(RouterEndpoint, "_drain", lambda endpoint, now: False)
+    bench.until(lambda: "Lost" in bench.kinds(server), "the end of its lease")

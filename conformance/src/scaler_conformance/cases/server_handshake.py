@@ -170,6 +170,15 @@ def limits_are_the_smaller_of_both_sides(scene: Scene) -> None:
             scene.equal(peer.welcome["limits"][name], expected, f"limits.{name}, offered {offered[name]}", "HSK-15")
 
 
+@case("LIM-5")
+def limits_below_the_floors_are_raised_to_them(scene: Scene) -> None:
+    for offered in (dict.fromkeys(DEFAULTS, 1), {name: floor - 1 or 1 for name, floor in FLOORS.items()}):
+        peer = scene.peer(limits=offered)
+        for name, floor in FLOORS.items():
+            agreed = peer.welcome["limits"][name]
+            scene.equal(agreed, floor, f"limits.{name}, offered {offered[name]}", "LIM-5")
+
+
 @case("HSK-17")
 def the_same_hello_again_gets_the_same_welcome(scene: Scene) -> None:
     peer = scene.peer()

@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import psutil
-
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, StorageStatusRequest, TaskLog
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
+from scaler_scheduler.host_figures import HostFigures
 from scaler_scheduler.monitor_socket import GRAPHS, LOGS, STATUS, TASKS, MonitorSocket
 
 COST_SHARE = 0.012
@@ -51,7 +50,7 @@ class Publisher:
         self._router = router
         self._storage = storage
         self._settle = settle
-        self._process = psutil.Process()
+        self._host = HostFigures()
         self._started_at = time.monotonic()
         self._sequences = dict.fromkeys((STATUS, TASKS, GRAPHS), 0)
         self._interval_seconds = identity.status_seconds
@@ -106,14 +105,15 @@ class Publisher:
         """All there is to see. Its sequence is that of the last publication. (MON-3)"""
         snapshot = self._core.snapshot(now)
         identity = self._identity
+        host = self._host.read()
         return replace(
             snapshot,
             sequence=self._sequences[STATUS],
             server_id=identity.server_id,
             uptime_seconds=now - self._started_at,
-            cpu=self._process.cpu_percent() / 100,
-            rss_bytes=self._process.memory_info().rss,
-            host_free_bytes=psutil.virtual_memory().available,
+            cpu=host.cpu,
+            rss_bytes=host.rss_bytes,
+            host_free_bytes=host.host_free_bytes,
             object_count=self.storage_status.object_count,
             sent_counts=_counts(self._router.sent_counts),
             received_counts=_counts(self._router.received_counts),

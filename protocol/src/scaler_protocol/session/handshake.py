@@ -20,6 +20,9 @@ ROLE_NAMES = {
     codes.ROLE_MANAGER: "worker manager",
 }
 
+#: A session never has less, whatever a peer offers: batches, and a Hello of its own, would not fit (LIM-2).
+FLOORS = Limits(inline_bytes=1024, payload_frame_bytes=8 * 1024 * 1024, batch_tasks=1, envelope_bytes=64 * 1024)
+
 #: Below this a loaded machine would lose peers that are well (LIV-1).
 SHORTEST_HEARTBEAT_SECONDS = 0.05
 
@@ -146,13 +149,16 @@ def _is_unused(channel: Channel) -> bool:
 
 
 def agree_limits(ours: Limits, theirs: Limits) -> Limits:
-    """The smaller of both; zero means the default."""
+    """The smaller of both. Zero means the default, and an offer below the floor counts as the floor (LIM-5)."""
     default = Limits()
+    payload_frame_bytes = max(FLOORS.payload_frame_bytes, theirs.payload_frame_bytes or default.payload_frame_bytes)
     return Limits(
-        inline_bytes=min(ours.inline_bytes, theirs.inline_bytes or default.inline_bytes),
-        payload_frame_bytes=min(ours.payload_frame_bytes, theirs.payload_frame_bytes or default.payload_frame_bytes),
+        inline_bytes=min(ours.inline_bytes, max(FLOORS.inline_bytes, theirs.inline_bytes or default.inline_bytes)),
+        payload_frame_bytes=min(ours.payload_frame_bytes, payload_frame_bytes),
         batch_tasks=min(ours.batch_tasks, theirs.batch_tasks or default.batch_tasks),
-        envelope_bytes=min(ours.envelope_bytes, theirs.envelope_bytes or default.envelope_bytes),
+        envelope_bytes=min(
+            ours.envelope_bytes, max(FLOORS.envelope_bytes, theirs.envelope_bytes or default.envelope_bytes)
+        ),
     )
 
 

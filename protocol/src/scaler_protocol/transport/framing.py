@@ -4,11 +4,15 @@
 
 Theory of operation. Bytes come in portions that know nothing of messages. What is whole is cut out of a portion as it
 comes. The one message that is begun and not whole gets memory of its own, `space`, into which the rest is received
-directly, so that a large payload is copied by the kernel only.
+directly, so that a large payload is copied by the kernel only. A header only claims how long its message is: beyond
+`_PLAIN_BYTES` the space is mapped, and the system gives memory to those of its pages only into which bytes have been
+received (LIM-4, LAN-9).
 """
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Sequence
 from struct import Struct
 
@@ -24,6 +28,10 @@ MOST_FRAMES = 5
 
 #: From here on a payload stays where it was received.
 _VIEW_BYTES = 65_536
+
+#: A message up to this size, one with a value of 1 MiB among them, gets its memory when it begins: memory that malloc
+#: has used before costs less than pages that are new to the process.
+_PLAIN_BYTES = (1 << 20) + 65_536
 
 _COUNT = Struct("<I")
 _LENGTHS = [Struct(f"<{count}I") for count in range(MOST_FRAMES + 1)]
@@ -41,17 +49,28 @@ def header(frames: Frames) -> bytes:
     return _HEADERS[count].pack(count, *map(len, frames))
 
 
+def largest_message(limits: Limits) -> int:
+    """Above our own limits, because those are answered with TOO_LARGE (as FRM-13)."""
+    return 2 * max(limits.payload_frame_bytes, limits.envelope_bytes)
+
+
+def _new_body(size: int) -> bytearray | mmap.mmap:
+    if size <= _PLAIN_BYTES or sys.platform == "win32":
+        return bytearray(size)
+    return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class Assembler:
-    __slots__ = ("_begun", "_body", "_envelope_limit", "_filled", "_lengths", "_message_limit")
+    __slots__ = ("_begun", "_body", "_envelope_limit", "_filled", "_lengths", "message_limit")
 
     def __init__(self, limits: Limits) -> None:
         self._envelope_limit = limits.envelope_bytes
-        #: above our own limits: those are answered with TOO_LARGE, this one ends the connection (as FRM-13)
-        self._message_limit = 2 * max(limits.payload_frame_bytes, limits.envelope_bytes)
+        #: of the bytes of one message; a larger one ends the connection
+        self.message_limit = largest_message(limits)
         #: of a message whose header is not whole
         self._begun = b""
         #: of a message that is not whole, the lengths of its frames, and how much of it is here
-        self._body: bytearray | None = None
+        self._body: bytearray | mmap.mmap | None = None
         self._lengths: tuple[int, ...] = ()
         self._filled = 0
 
@@ -86,7 +105,7 @@ class Assembler:
                 break
             lengths = _LENGTHS[count].unpack_from(data, at + _COUNT.size)
             size = sum(lengths)
-            if size > self._message_limit:
+            if size > self.message_limit:
                 raise FramingError(f"a message of {size} bytes")
             at = body_at + size
             if at > end:
@@ -98,7 +117,7 @@ class Assembler:
 
     def _only(self, data: bytes) -> Parts | None:
         """What nearly all portions are: one whole message with a payload, and of no size that is worth a word."""
-        if self._begun or not _TWO.size < len(data) < self._message_limit:
+        if self._begun or not _TWO.size < len(data) < self.message_limit:
             return None
         count, envelope_bytes, payload_bytes = _TWO.unpack_from(data)
         size = envelope_bytes + payload_bytes
@@ -110,7 +129,7 @@ class Assembler:
     def _begin(self, lengths: tuple[int, ...], data: bytes) -> None:
         self._lengths = lengths
         self._filled = len(data)
-        self._body = bytearray(sum(lengths))
+        self._body = _new_body(sum(lengths))
         self._body[: len(data)] = data
 
     def _cut(self, data: bytes | memoryview, at: int, lengths: tuple[int, ...]) -> Parts:

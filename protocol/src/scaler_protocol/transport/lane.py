@@ -25,13 +25,16 @@ from itertools import islice
 from scaler_protocol.addresses import Address
 from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.session.channel import Frames
-from scaler_protocol.transport.framing import Assembler, FramingError, Parts, header
+from scaler_protocol.transport.framing import Assembler, FramingError, Parts, header, largest_message
 
 #: Set in a process, it neither offers the lane nor dials it: for tests of ZeroMQ, and to compare.
 OFF_VARIABLE = "SCALER_NO_LANE"
 
 #: How long what a closing connection has not sent is waited for: enough for a goodbye.
 LINGER_SECONDS = 1.0
+
+#: The most that a peer without a session may say in one message (LAN-9).
+HELLO_BYTES = 65_536
 
 _BACKLOG = 1024
 _PORTION_BYTES = 65_536
@@ -55,7 +58,12 @@ def listen(address: Address) -> socket.socket | None:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        _logger.debug("no local lane beside %s: %s", address, error.strerror)
+        if error.errno == errno.EADDRINUSE:
+            _logger.info(
+                "no local lane beside %s: %s. Peers of this host come over ZeroMQ", address, _taken_by(address)
+            )
+        else:
+            _logger.debug("no local lane beside %s: %s", address, error.strerror)
         return None
     return listener
 
@@ -98,6 +106,18 @@ def _name(address: Address) -> str:
     return f"\0scaler/1/{address.host}:{address.port}"
 
 
+def _taken_by(address: Address) -> str:
+    """Of which user the process is that listens under the name of this address."""
+    with _new_socket() as connection:
+        try:
+            connection.connect(_name(address))
+            if is_of_this_user(connection):
+                return "another process of this user listens under its name"
+            return f"a process of user {user_of(connection)} listens under its name"
+        except OSError:
+            return "another process has taken its name"
+
+
 if sys.platform == "linux":
 
     def _new_socket() -> socket.socket:
@@ -105,10 +125,14 @@ if sys.platform == "linux":
         new.setblocking(False)
         return new
 
+    def user_of(connection: socket.socket) -> int:
+        """The number of the user of the process at the other end, from the kernel."""
+        data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(data)[1])
+
     def is_of_this_user(connection: socket.socket) -> bool:
         """As the kernel knows whoever is at the other end. (LAN-4)"""
-        data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        return bool(_CREDENTIALS.unpack(data)[1] == os.geteuid() != _NOBODY)
+        return user_of(connection) == os.geteuid() != _NOBODY
 
 
 class Connection:
@@ -125,6 +149,7 @@ class Connection:
         "has_more",
         "is_blocked",
         "is_closed",
+        "is_stranger",
     )
 
     def __init__(self, connection: socket.socket, epoll: select.epoll, limits: Limits) -> None:
@@ -142,7 +167,17 @@ class Connection:
         self.has_more = False
         #: the other side is gone, or has said what is no message; closed here as well
         self.is_closed = False
+        #: of a server's connections: there is no session, so there is room for one Hello and nothing larger (LAN-9)
+        self.is_stranger = False
         epoll.register(self.descriptor, select.EPOLLIN)
+
+    def estrange(self) -> None:
+        self.is_stranger = True
+        self._assembler.message_limit = HELLO_BYTES
+
+    def befriend(self, limits: Limits) -> None:
+        self.is_stranger = False
+        self._assembler.message_limit = largest_message(limits)
 
     def read(self) -> list[Parts]:
         """The messages of one portion of what is there."""

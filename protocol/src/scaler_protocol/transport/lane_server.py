@@ -2,7 +2,8 @@
 
 Theory of operation. One epoll holds the ZeroMQ socket, the listener and every connection, and is the descriptor by
 which the server's loop is woken. It is level-triggered: a turn takes one portion from each of some connections, the
-kernel hands out the others next time, and nobody is left out however much the others say.
+kernel hands out the others next time. A turn ends early when it has taken `BUDGET_SECONDS`: the connections that it did
+not come to are the first of the next one, so that no peer is left out however much the others send.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import select
 import socket
 import time
 from collections.abc import Iterator
+from itertools import islice
 
 from scaler_protocol.ids import RoutingId, new_routing_id
 from scaler_protocol.messages import Limits
@@ -19,6 +21,7 @@ from scaler_protocol.session import SessionServer
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import lane
 from scaler_protocol.transport.framing import Parts
+from scaler_protocol.transport.zeromq import BUDGET_SECONDS
 
 #: How long a connection may be without a session, and how many may be (LAN-8).
 STRANGER_SECONDS = 10.0
@@ -58,20 +61,31 @@ class LaneServer:
         self.is_drained = False
 
     def wait(self) -> bool:
-        """Find out who has something, without waiting; whether the ZeroMQ socket has."""
-        self._ready = dict(self._epoll.poll(0, _READY_MOST))
-        return self._zeromq_descriptor in self._ready
+        """Find out which connections have something, without waiting; whether the ZeroMQ socket has."""
+        ready = dict(self._epoll.poll(0, _READY_MOST))
+        if self._ready:  # left from the last turn
+            ready = {descriptor: ready.get(descriptor, events) for descriptor, events in self._ready.items()} | ready
+        self._ready = ready
+        return self._zeromq_descriptor in ready
 
     def messages(self, now: float) -> Iterator[tuple[RoutingId, Parts]]:
-        """A portion from each that has something."""
-        self.is_drained = len(self._ready) < _READY_MOST
-        for descriptor, events in self._ready.items():
+        """A portion from each that has something, within a budget of time."""
+        ready, self._ready = self._ready, {}
+        self.is_drained = len(ready) < _READY_MOST
+        ends_at = time.monotonic() + BUDGET_SECONDS
+        for number, (descriptor, events) in enumerate(ready.items()):
+            if number and time.monotonic() > ends_at:
+                self._ready = dict(islice(ready.items(), number, None))
+                self.is_drained = False
+                return
             routing_id = self._by_descriptor.get(descriptor)
             if routing_id is None:  # the ZeroMQ socket, the listener, or one that was closed in this turn
                 if descriptor == self._listener.fileno():
                     self._accept(now)
                 continue
             connection = self._by_routing[routing_id]
+            if connection.is_stranger and self._server.carries(routing_id):
+                connection.befriend(self._limits)
             if events & select.EPOLLOUT:
                 connection.flush()
             for parts in connection.read():
@@ -111,7 +125,9 @@ class LaneServer:
         for routing_id, connection in list(self._by_routing.items()):
             if self._server.carries(routing_id):
                 self._strangers.pop(routing_id, None)
-            elif now - self._strangers.setdefault(routing_id, now) >= STRANGER_SECONDS:
+                continue
+            connection.estrange()
+            if now - self._strangers.setdefault(routing_id, now) >= STRANGER_SECONDS:
                 connection.close()
                 self._forget(routing_id)
         if not self._is_listening:
@@ -149,6 +165,7 @@ class LaneServer:
         # It never leaves this process, so nobody can choose the same for a ZeroMQ socket.
         routing_id = new_routing_id()
         connection = lane.Connection(accepted, self._epoll, self._limits)
+        connection.estrange()
         self._by_routing[routing_id] = connection
         self._by_descriptor[connection.descriptor] = routing_id
         self._strangers[routing_id] = now

@@ -25,6 +25,12 @@ from scaler_protocol.transport.framing import Parts
 from scaler_protocol.transport.lane_server import LaneServer
 from scaler_protocol.transport.zeromq import ZeroMqRouter
 
+#: For so long a server may have something to read in every round before it looks for silent peers nevertheless.
+#: Connections are read in turn, so by then each that has sent anything was heard. A round counts for no more than the
+#: second number: what arrived while the process was stopped is still to be read.
+_BUSY_SECONDS = 0.25
+_ROUND_SECONDS = 0.05
+
 
 class RouterEndpoint:
     def __init__(self, address: str, server: SessionServer) -> None:
@@ -40,19 +46,22 @@ class RouterEndpoint:
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._now = 0.0  # of the round we are in
+        self._busy_seconds = 0.0  # for which every round has left something to read
 
     def fileno(self) -> int:
         return self._descriptor
 
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, and let time pass."""
+        self._busy_seconds += min(now - self._now, _ROUND_SECONDS)
         self._now = now
         self._is_in_turn = True
         if now >= self._descriptors.look_at:
             self._descriptors.look(now)
         server = self._server
         server.begin(now)
-        if self._drain(now):
+        if self._drain(now) or self._busy_seconds > _BUSY_SECONDS:
+            self._busy_seconds = 0.0
             server.expire(now)
         if server.transmissions:
             self._flush()

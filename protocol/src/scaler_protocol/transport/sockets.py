@@ -42,6 +42,8 @@ _KEEPALIVE_COUNT = 3
 _ZMTP_HEARTBEAT_MILLISECONDS = 30_000
 _ZMTP_TIMEOUT_MILLISECONDS = 120_000
 _HANDSHAKE_MILLISECONDS = 10_000
+#: Messages of one connection that libzmq may hold before they are read.
+_RECEIVE_MARK = 1_000
 #: Doubling up to the second number, as long as a dial lasts. What starts together, such as a local cluster, finds its
 #: scheduler within the second number of its listening; from 100 to 1,000, which is usual, it was found at 700.
 _RECONNECT_MILLISECONDS = 20
@@ -145,9 +147,10 @@ def write(send: Callable[..., object], frames: Frames) -> None:
 
 
 def _set_common_options(socket: Socket, address: Address, limits: Limits) -> None:
-    # A full queue would drop silently (ROUTER) or block (DEALER): queues are bounded by the session instead.
+    # A full queue of messages to send would drop silently (ROUTER) or block (DEALER): the session bounds those queues.
     socket.setsockopt(zmq.SNDHWM, 0)
-    socket.setsockopt(zmq.RCVHWM, 0)
+    # A full queue of received messages loses nothing: libzmq stops reading, and TCP holds the sender back (FRM-12).
+    socket.setsockopt(zmq.RCVHWM, _RECEIVE_MARK)
     socket.setsockopt(zmq.LINGER, LINGER_MILLISECONDS)
     # Above our own limits: those are answered with TOO_LARGE, this one cuts the connection without a word (FRM-13).
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * max(limits.payload_frame_bytes, limits.envelope_bytes))

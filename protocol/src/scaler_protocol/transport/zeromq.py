@@ -6,6 +6,7 @@ that this is so, and that there was none.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
@@ -18,9 +19,11 @@ from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.framing import Parts
 
-#: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role.
+#: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role. The
+#: time counts what is done with each message before the next is read.
 _BUDGET_MESSAGES = 512
 _BUDGET_BYTES = 64 * 1024 * 1024
+BUDGET_SECONDS = 0.005
 _SKIP_FRAMES = 4096
 
 _NOBODY = RoutingId(b"")
@@ -41,7 +44,8 @@ class _ZeroMq:
     def _received(self, *, is_routed: bool) -> Iterator[tuple[RoutingId, Parts]]:
         """What is there, within a budget: behind the routing id of its sender, or nothing in its place."""
         recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
-        budget_bytes = _BUDGET_BYTES
+        clock = time.monotonic
+        budget_bytes, ends_at = _BUDGET_BYTES, clock() + BUDGET_SECONDS
         self.is_drained = self.is_quiet = False
         if self._is_skipping and not self._skip():
             return
@@ -54,7 +58,7 @@ class _ZeroMq:
             parts = read(recv, self._envelope_limit)
             yield routing_id, parts
             budget_bytes -= parts[2]
-            if (parts[3] and not self._skip()) or budget_bytes < 0:
+            if (parts[3] and not self._skip()) or budget_bytes < 0 or clock() > ends_at:
                 return
 
     def has_input(self) -> bool:
