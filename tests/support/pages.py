@@ -13,7 +13,6 @@ from aiohttp import web
 
 from scaler.monitoring import ClusterState, Condition, Heard
 from scaler.ui.feed import Feed
-from scaler.ui.guards import Guard
 from scaler.ui.model import Model
 from scaler.ui.server import application
 from scaler_protocol.columns import join_u16
@@ -38,6 +37,7 @@ from scaler_protocol.messages import (
     WorkerEntry,
     WorkerStatus,
 )
+from scaler_protocol.web.guards import Guard
 from tests.support.waiting import WAIT
 
 MIB = 1 << 20

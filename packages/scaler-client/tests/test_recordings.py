@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
 import struct
 import time
 from contextlib import closing
@@ -53,6 +55,8 @@ def test_a_recording_is_what_was_heard(tmp_path: Path, publisher: zmq.Socket[byt
         publisher.send_multipart([b"status", *encode(STATUS)])
         subscription.first(10)
     recorder.close()
+    if os.name == "posix":
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, "it has names and ids of others' tasks"
     before = time.time()
     playback = Playback(tmp_path / name, speed=0)
     (heard,) = playback.poll(5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scaler.ui import __main__ as ui
-from scaler.ui.guards import COOKIE, Guard, cookie_name, host_name
 from scaler_protocol.process import UsageError
+from scaler_protocol.web.guards import COOKIE, Guard, cookie_name, host_name
 
 OURS = Guard(frozenset({"localhost", "127.0.0.1", "::1"}))
 SECRET = Guard(frozenset({"board.example"}), "s3cret")
@@ -18,7 +18,29 @@ def test_our_names(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8081", "127.0.0.1.evil.example", "", "[", "localhost@evil", "::1"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8081",
+        "127.0.0.1.evil.example",
+        "",
+        "[",
+        "localhost@evil",
+        "::1",
+        "[::1].evil",
+        "evil@localhost",
+        "localhost/evil",
+        "localhost\\evil",
+        "localhost?evil",
+        "evil#@localhost",
+        "127.0.0.1:80:evil",
+        "localhost:",
+        "localhost:x",
+        "localhost:123456",
+        " localhost",
+        "localhost\n",
+        "ⅼocalhost",
+    ],
 )
 def test_other_names_are_refused(host: str) -> None:
     """Such as the one of a stranger's domain that resolves to this machine."""

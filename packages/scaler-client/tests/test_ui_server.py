@@ -19,10 +19,10 @@ from scaler.monitoring.watcher import Watcher
 from scaler.ui import feed as feeds
 from scaler.ui import server
 from scaler.ui.feed import QUEUED_EVENTS, Feed
-from scaler.ui.guards import HEADERS, Guard
 from scaler.ui.model import Model
 from scaler_protocol.messages import Explain, Explanation, Message
 from scaler_protocol.process import StartupError
+from scaler_protocol.web.guards import HEADERS, Guard
 
 Client = TestClient[web.Request, web.Application]
 Visit = Callable[[Client, Feed], Awaitable[None]]
@@ -196,6 +196,46 @@ def test_pages_that_are_closed_are_forgotten_and_too_many_are_refused(monkeypatc
         two.close()
 
     visited(visit)
+
+
+def test_pages_that_hold_all_places_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as streams that somebody opens and never reads."""
+    monkeypatch.setattr(feeds, "PAGES_LIMIT", 3)
+    monkeypatch.setattr(feeds, "STEADY_SECONDS", 0.0)
+
+    async def visit(client: Client, feed: Feed) -> None:
+        held = [await client.get("/events") for _ in range(3)]
+        newcomer = await client.get("/events")
+        assert newcomer.status == 200 and len(feed._pages) == 3
+        await events_of(newcomer, 1)
+        await events_of(held[0], 1)
+        assert await held[0].content.read() == b"", "the oldest has ended, and its browser comes again"
+        for answer in (newcomer, *held):
+            answer.close()
+
+    visited(visit)
+
+
+def test_one_address_holds_half_of_the_places_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "PAGES_PER_ADDRESS", 2)
+
+    async def run() -> None:
+        feed = Feed(Model("here"))
+        assert feed.open("a") and feed.open("a") and feed.open("b")
+        assert feed.open("a") is None and feed.open("b")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("proto", "is_secure"), [("https", True), ("HTTPS, http", True), ("http", False), ("", False)])
+def test_behind_an_encrypting_proxy_the_cookie_is_never_sent_in_the_clear(proto: str, is_secure: bool) -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        answer = await client.get("/?token=s3cret", headers={"X-Forwarded-Proto": proto}, allow_redirects=False)
+        assert answer.status == 303
+        (cookie,) = answer.cookies.values()
+        assert bool(cookie["secure"]) == is_secure and cookie["httponly"]
+
+    visited(visit, Guard(LOOPBACK.hosts, "s3cret"))
 
 
 def test_a_page_that_does_not_read_misses_some_and_is_told_how_many() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -13,12 +13,14 @@ from aiohttp import web
 from tests.support.fake_units import FakeBackend
 
 from scaler_protocol.messages import Capability
+from scaler_protocol.web.guards import LOOPBACK_NAMES
 from scaler_worker.adapter.config import parse_arguments
 from scaler_worker.adapter.groups import Groups
 from scaler_worker.adapter.server import AdapterServer
 from scaler_worker.manager.service import Report
 
 WAIT = 10.0
+JSON = {"Content-Type": "application/json"}
 
 
 class Caller:
@@ -27,9 +29,11 @@ class Caller:
         self._session = session
         self.backend = backend
 
-    async def post(self, body: Any, **options: Any) -> tuple[int, dict[str, Any]]:
+    async def post(
+        self, body: Any, headers: Mapping[str, str] | None = None, **options: Any
+    ) -> tuple[int, dict[str, Any]]:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with self._session.post(self._url, data=data, **options) as response:
+        async with self._session.post(self._url, data=data, headers=headers, **options) as response:
             assert response.content_type == "application/json"
             answer = await response.json()
             assert isinstance(answer, dict) and ("error" in answer) == (response.status != 200)
@@ -40,7 +44,7 @@ class Caller:
             return response.status, await response.json()
 
 
-def play(scene: Callable[[Caller], Awaitable[None]], *, token: str = "") -> None:
+def play(scene: Callable[[Caller], Awaitable[None]], *, token: str = "", hosts: frozenset[str] = frozenset()) -> None:
     async def run() -> None:
         backends: list[FakeBackend] = []
 
@@ -48,7 +52,7 @@ def play(scene: Callable[[Caller], Awaitable[None]], *, token: str = "") -> None
             backends.append(FakeBackend(report))
             return backends[0]
 
-        server = AdapterServer(Groups(new_backend, 2), (Capability("gpu", 2),), token)
+        server = AdapterServer(Groups(new_backend, 2), (Capability("gpu", 2),), token, hosts)
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -127,6 +131,11 @@ def test_what_it_can_have() -> None:
         ({"action": "shutdown_worker_group", "worker_group_id": {}}, "worker_group_id must be a text"),
         ({**START, "metadata": "x"}, "metadata is not an object"),
         ({**START, "metadata": {"request_id": 7}}, "request_id must be a text"),
+        (b'{"action": "start_worker_group", "metadata": {"a": NaN}}', "not JSON"),
+        (b'{"action": "start_worker_group", "metadata": {"a": -Infinity}}', "not JSON"),
+        (b'{"action": "start_worker_group", "metadata": {"a": 1e999}}', "not JSON"),
+        (b'{"action": "get_worker_adapter_info", "action": "start_worker_group"}', "not JSON"),
+        (b'{"action": "start_worker_group", "metadata": {"n": ' + b"9" * 5000 + b"}}", "not JSON"),
         (b" " * 70_000, "more than 65536 bytes"),
     ],
     ids=lambda value: str(value)[:30],
@@ -150,6 +159,47 @@ def test_tokens() -> None:
         assert (await caller.post(START, headers={"Authorization": "Bearer sesame"}))[0] == 200
 
     play(scene, token="sesame")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "words"),
+    [
+        ({"Content-Type": "text/plain"}, 415, "must be application/json"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "must be application/json"),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415, "must be application/json"),
+        ({"Content-Type": "application/json2"}, 415, "must be application/json"),
+        ({"Content-Type": ""}, 415, "must be application/json"),
+        ({**JSON, "Origin": "http://evil.example"}, 403, "requests of web pages"),
+        ({**JSON, "Origin": "null"}, 403, "requests of web pages"),
+        ({**JSON, "Origin": "http://localhost:8080", "Host": "localhost:8080"}, 403, "requests of web pages"),
+        ({**JSON, "Sec-Fetch-Site": "none"}, 403, "requests of web pages"),
+        ({**JSON, "Host": "evil.example"}, 403, "not reached under that name"),
+        ({**JSON, "Host": "127.0.0.1.evil.example"}, 403, "not reached under that name"),
+        ({**JSON, "Host": "evil@localhost"}, 403, "not reached under that name"),
+        ({**JSON, "Host": "localhost/evil"}, 403, "not reached under that name"),
+        ({**JSON, "Host": ""}, 403, "not reached under that name"),
+        ({**JSON, "Host": "LOCALHOST:8080"}, 200, ""),
+        ({**JSON, "Host": "[::1]:8080"}, 200, ""),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200, ""),
+    ],
+)
+def test_pages_of_other_sites_start_no_workers(headers: dict[str, str], status: int, words: str) -> None:
+    """Neither from a browser of this machine nor by a domain that resolves to it."""
+
+    async def scene(caller: Caller) -> None:
+        answered, answer = await caller.post(START, headers=headers)
+        assert answered == status and words in answer.get("error", "")
+        assert bool(caller.backend.started) == (status == 200)
+
+    play(scene, hosts=frozenset(LOOPBACK_NAMES))
+
+
+def test_where_the_names_are_known() -> None:
+    def hosts(*options: str) -> frozenset[str]:
+        return parse_arguments(["tcp://127.0.0.1:2345", *options]).hosts
+
+    assert hosts() == hosts("--host", "127.0.0.1") == frozenset(LOOPBACK_NAMES)
+    assert hosts("--auth-token", "x") == hosts("--host", "0.0.0.0", "--insecure") == frozenset()
 
 
 def test_its_description() -> None:

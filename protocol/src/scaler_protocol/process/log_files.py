@@ -22,6 +22,9 @@ import time
 TELL_SECONDS = 60.0
 """Standard error is told at most this often that a file cannot be written: a disk may be full and not, in turns."""
 
+_MODE = 0o644
+"""Whatever the umask: nobody but the owner of the process may write lines into its log."""
+
 _FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
 
 
@@ -88,7 +91,7 @@ class DailyFileHandler(logging.Handler):
 
     def _open(self) -> None:
         self._close_file()
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
         found = os.fstat(self._descriptor)
         self._place = (found.st_dev, found.st_ino)
         self._day = _day(found.st_mtime)

@@ -13,6 +13,7 @@ from scaler_protocol import __version__
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import DumpPart, DumpRequest
 from scaler_protocol.process import ArgumentParser, positive_seconds, run_command
+from scaler_protocol.process.private_files import open_private
 
 PROGRAM = "scaler_dump"
 
@@ -54,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
         sys.stdout.buffer.flush()
         return 0
     try:
-        with open(options.file, "wb") as file:
+        with open_private(options.file) as file:
             file.write(text)
     except OSError as error:
         raise DumpError(f"{options.file} cannot be written: {error.strerror or error}") from None

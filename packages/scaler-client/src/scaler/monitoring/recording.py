@@ -22,6 +22,7 @@ from scaler_protocol.codec import CodecError, decode
 from scaler_protocol.codes import UNKNOWN_MESSAGE
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import ClusterStatus, Limits, Message
+from scaler_protocol.process.private_files import open_private
 
 FIRST_LINE = b"scaler-recording 1\n"
 _BEGUN = struct.Struct("<d")
@@ -35,9 +36,26 @@ class RecordingError(ScalerError):
     """A recording that cannot be written or read."""
 
 
+class _PrivateGzip(gzip.GzipFile):
+    """Closes the file that it was given, too."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="wb")
+        self._given = file
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._given.close()
+
+
 def _open(path: str | Path, mode: str) -> IO[bytes]:
     try:
-        return cast("IO[bytes]", gzip.open(path, mode) if str(path).endswith(".gz") else open(path, mode))
+        if mode == "rb":
+            return cast("IO[bytes]", gzip.open(path, mode) if str(path).endswith(".gz") else open(path, mode))
+        file = open_private(path)
+        return cast("IO[bytes]", _PrivateGzip(file) if str(path).endswith(".gz") else file)
     except OSError as error:
         raise RecordingError(f"the recording {path} cannot be opened: {error.strerror or error}") from None
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from scaler.ui.trace import trace_events
 from scaler_protocol import __version__
 from scaler_protocol.messages import TaskSamples
 from scaler_protocol.process import ArgumentParser, run_command
+from scaler_protocol.process.private_files import open_private
 
 PROGRAM = "scaler_trace"
 
@@ -58,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     with closing(Recording(options.recording)) as recording:
         found = Runs(recording)
         try:
-            with open(options.trace, "w", encoding="utf-8") as file:
+            with io.TextIOWrapper(open_private(options.trace), encoding="utf-8") as file:
                 write(file, found)
         except OSError as error:
             raise RecordingError(f"{options.trace} cannot be written: {error.strerror or error}") from None

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from scaler.monitoring import Playback, Subscription
 from scaler.monitoring.places import watchable
 from scaler.monitoring.watcher import Source, Watcher
-from scaler.ui.guards import Guard, is_loopback
 from scaler_protocol import __version__
 from scaler_protocol.process import (
     ArgumentParser,
@@ -28,12 +27,12 @@ from scaler_protocol.process import (
     secret,
     whole_number,
 )
+from scaler_protocol.web.guards import LOOPBACK_NAMES, Guard, is_loopback
 
 PROGRAM = "scaler_ui"
 SECTION = "ui"
 TOPICS = ("status", "tasks", "graphs", "logs")
 TOKEN_VARIABLE = "SCALER_UI_TOKEN"
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 WILDCARDS = ("0.0.0.0", "::")
 
 

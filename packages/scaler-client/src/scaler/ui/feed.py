@@ -19,15 +19,26 @@ QUEUED_EVENTS = 64
 """A page that reads slower than this misses some, and is told how many."""
 ANSWER_SECONDS = 5.0
 PAGES_LIMIT = 100
+PAGES_PER_ADDRESS = 50
+STEADY_SECONDS = 10.0
+"""A page that is open for so long may lose its place to another one."""
 QUESTIONS_LIMIT = 100
 
 
 class Page:
     """One browser tab that listens."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "") -> None:
+        self.address = address
+        self.opened_at = time.monotonic()
         self._events: asyncio.Queue[bytes] = asyncio.Queue(QUEUED_EVENTS)
         self._dropped = 0
+        self._listening = asyncio.current_task()
+
+    def dismiss(self) -> None:
+        """Its place is needed for another page. A browser that still shows it comes again by itself."""
+        if self._listening is not None:
+            self._listening.cancel()
 
     def tell(self, event: bytes) -> None:
         try:
@@ -53,7 +64,8 @@ class Feed:
         self.model = model
         self.watcher: Watcher | None = None
         self._loop = asyncio.get_running_loop()
-        self._pages: set[Page] = set()
+        #: in the order in which they were opened
+        self._pages: dict[Page, None] = {}
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Explanation]] = {}
 
@@ -77,17 +89,28 @@ class Feed:
                 for page in self._pages:
                     page.tell(event)
 
-    def open(self) -> Page | None:
-        """None: there are too many already."""
-        if len(self._pages) >= PAGES_LIMIT:
+    def open(self, address: str = "") -> Page | None:
+        """Where there are too many, a page that is open for a while makes room, so that pages which never read cannot
+        hold all places. None: all of them are new."""
+        of_address = [page for page in self._pages if page.address == address]
+        is_room = len(of_address) < PAGES_PER_ADDRESS or self._dismiss_one(of_address)
+        if not is_room or (len(self._pages) >= PAGES_LIMIT and not self._dismiss_one(list(self._pages))):
             return None
-        page = Page()
+        page = Page(address)
         page.tell(packed("beginning", self.model.beginning()))
-        self._pages.add(page)
+        self._pages[page] = None
         return page
 
     def close(self, page: Page) -> None:
-        self._pages.discard(page)
+        self._pages.pop(page, None)
+
+    def _dismiss_one(self, pages: list[Page]) -> bool:
+        """The oldest, if it is open for long enough."""
+        if not pages or time.monotonic() - pages[0].opened_at < STEADY_SECONDS:
+            return False
+        self.close(pages[0])
+        pages[0].dismiss()
+        return True
 
     async def explain(self, task_id: TaskId) -> dict[str, Any]:
         """Why this task waits; without one, which task can nobody run."""

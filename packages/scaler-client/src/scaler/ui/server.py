@@ -11,10 +11,11 @@ from aiohttp import web
 
 from scaler.ui import metrics
 from scaler.ui.feed import Feed
-from scaler.ui.guards import HEADERS, Guard, cookie_name
 from scaler.ui.trace import chrome_trace
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.process import StartupError
+from scaler_protocol.web import Bounds, listen
+from scaler_protocol.web.guards import HEADERS, Guard, cookie_name
 
 STATIC = os.path.join(os.path.dirname(__file__), "static")
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -23,13 +24,17 @@ CLOSE_SECONDS = 2.0
 
 FEED = web.AppKey("feed", Feed)
 GUARD = web.AppKey("guard", Guard)
+BOUNDS = web.AppKey("bounds", Bounds)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+logger = logging.getLogger("scaler.ui")
+
+
 def application(feed: Feed, guard: Guard) -> web.Application:
-    app = web.Application(middlewares=[_guarded], client_max_size=1024)
-    app[FEED], app[GUARD] = feed, guard
+    app = web.Application(middlewares=[_bounded, _guarded], client_max_size=1024)
+    app[FEED], app[GUARD], app[BOUNDS] = feed, guard, Bounds()
     app.router.add_get("/", _page)
     app.router.add_get("/static/{name}", _static)
     app.router.add_get("/events", _events, allow_head=False)  # it never ends
@@ -38,6 +43,21 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app.router.add_get("/trace.json", _trace)
     app.router.add_get("/metrics", _metrics)
     return app
+
+
+@web.middleware
+async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    bounds = request.app[BOUNDS]
+    bounds.begun(request.protocol)
+    try:
+        return await handler(request)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception:
+        logger.exception("a request failed")
+        return web.Response(status=500, text="internal error; the log of scaler_ui says more\n", headers=HEADERS)
+    finally:
+        bounds.ended(request.protocol)
 
 
 @web.middleware
@@ -68,9 +88,21 @@ async def _page(request: web.Request) -> web.StreamResponse:
         # Out of the address, so that it is in no history and no picture of the screen.
         response = web.Response(status=303, headers={"Location": "/"})
         # Lax, not Strict: the link may have been followed from a page of elsewhere, and then it would not come back.
-        response.set_cookie(cookie_name(request.host), request.query["token"], httponly=True, samesite="Lax")
+        response.set_cookie(
+            cookie_name(request.host),
+            request.query["token"],
+            httponly=True,
+            samesite="Lax",
+            secure=_is_encrypted(request),
+        )
         return response
     return _file("index.html")
+
+
+def _is_encrypted(request: web.Request) -> bool:
+    """As the browser sees it. A proxy says so in a header. A caller that lies there gets a cookie that its own browser
+    does not send back."""
+    return request.secure or request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower() == "https"
 
 
 async def _static(request: web.Request) -> web.StreamResponse:
@@ -88,7 +120,7 @@ def _file(name: str) -> web.Response:
 
 async def _events(request: web.Request) -> web.StreamResponse:
     feed = request.app[FEED]
-    page = feed.open()
+    page = feed.open(request.remote or "")
     if page is None:
         return web.Response(status=503, text="too many pages are open\n")
     response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
@@ -130,18 +162,23 @@ async def _metrics(request: web.Request) -> web.StreamResponse:
 
 async def serve(feed: Feed, guard: Guard, host: str, port: int, shown: str, stop: asyncio.Event) -> None:
     """Until `stop`. Port 0 is one that the system chooses."""
-    runner = web.AppRunner(application(feed, guard), access_log=None, shutdown_timeout=CLOSE_SECONDS)
+    app = application(feed, guard)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS)
     await runner.setup()
+    listener: asyncio.Server | None = None
     try:
         try:
-            await web.TCPSite(runner, host, port).start()
+            assert runner.server is not None
+            listener = await listen(runner.server, host, port, app[BOUNDS])
         except OSError as error:
             # What asyncio says of it repeats the address.
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else error.strerror or error
             raise StartupError(f"cannot listen on {host}, port {port}: {reason}: choose another") from None
-        bound = runner.addresses[0][1]
+        bound = listener.sockets[0].getsockname()[1]
         logging.info("scaler_ui: %s is shown at http://%s:%d/", shown, f"[{host}]" if ":" in host else host, bound)
         await stop.wait()
     finally:
+        if listener is not None:
+            listener.close()
         await runner.cleanup()

@@ -35,6 +35,7 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
         from aiohttp import web
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed: run `pip install 'scaler-worker[webhook]'`") from None
+    from scaler_protocol.web import listen
     from scaler_worker.adapter.groups import Groups
     from scaler_worker.adapter.server import AdapterServer
 
@@ -44,21 +45,23 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
         stop_seconds=config.cluster.grace_seconds + STOP_MARGIN_SECONDS,
     )
     groups = Groups(new_backend, config.max_groups)
-    server = AdapterServer(groups, config.cluster.capabilities, config.token)
+    server = AdapterServer(groups, config.cluster.capabilities, config.token, config.hosts)
     runner = web.AppRunner(server.application(), access_log=None, handle_signals=False)
     await runner.setup()
+    assert runner.server is not None
     try:
-        await web.TCPSite(runner, config.host, config.port).start()
+        listener = await listen(runner.server, config.host, config.port, server.bounds)
     except OSError as error:
         await runner.cleanup()
         raise StartupError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from None
-    host, port = runner.addresses[0][:2]
+    host, port = listener.sockets[0].getsockname()[:2]
     logger.info(
         "NativeWorkerAdapter: listen to http://%s:%d for the scheduler at %s", host, port, config.cluster.address
     )
     try:
         await stop.wait()
     finally:
+        listener.close()
         await groups.close()
         await runner.cleanup()
 

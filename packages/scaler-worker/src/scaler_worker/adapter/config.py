@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaler_protocol.process import ArgumentParser, UsageError, add_secret, flag, given_secret, whole_number
+from scaler_protocol.web.guards import LOOPBACK_NAMES, is_loopback
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 
 PROGRAM = "scaler_native_worker_adapter"
@@ -21,6 +21,7 @@ class AdapterConfig:
     port: int
     max_groups: int  #: below zero: any number
     token: str
+    hosts: frozenset[str] = frozenset()  #: the names under which it is reached; empty: any
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
@@ -28,12 +29,14 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
     if not 0 <= parsed.port <= 65535:
         raise UsageError(f"--port {parsed.port} is not a port, which is a number up to 65535")
     token = given_secret(parsed, "auth_token")
-    if not token and not _is_loopback(parsed.host) and not parsed.insecure:
+    if not token and not is_loopback(parsed.host) and not parsed.insecure:
         raise UsageError(
             f"{parsed.host} can be reached from other machines, and whoever reaches it can start workers here: set a "
             "token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on 127.0.0.1, or add --insecure"
         )
-    return AdapterConfig(cluster_config(parsed), parsed.host, parsed.port, parsed.max_workers, token)
+    # Beyond loopback the names are not known here. There the token decides.
+    hosts = frozenset(LOOPBACK_NAMES) if is_loopback(parsed.host) and not token else frozenset()
+    return AdapterConfig(cluster_config(parsed), parsed.host, parsed.port, parsed.max_workers, token, hosts)
 
 
 def parser() -> ArgumentParser:
@@ -57,10 +60,3 @@ def parser() -> ArgumentParser:
     )  # fmt: skip
     add_worker_options(parser, workers)
     return parser
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 from aiohttp import web
 
 from scaler_protocol.messages import Capability
+from scaler_protocol.web import Bounds, comes_from_a_page, host_name
+from scaler_protocol.web.bounds import REQUEST_SECONDS
 from scaler_worker.adapter.groups import AtCapacity, CannotStart, Groups, NoSuchGroup
 
 logger = logging.getLogger("scaler.adapter")
@@ -20,7 +24,11 @@ BODY_BYTES = 64 * 1024
 TEXT_CHARACTERS = 256
 """No id or token is longer."""
 
+TYPES = ("application/json", "application/octet-stream")
+"""A browser lets a page send requests of other types, or of none, to any site without asking that site first."""
+
 Fields = dict[str, Any]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Refusal(Exception):
@@ -30,7 +38,13 @@ class Refusal(Exception):
 
 
 class AdapterServer:
-    def __init__(self, groups: Groups, capabilities: tuple[Capability, ...], token: str) -> None:
+    """`hosts`: the names under which it is reached; empty: any. With a token they need not be known."""
+
+    def __init__(
+        self, groups: Groups, capabilities: tuple[Capability, ...], token: str, hosts: frozenset[str] = frozenset()
+    ) -> None:
+        self.bounds = Bounds()
+        self._hosts = hosts
         self._groups = groups
         self._capabilities = {capability.name: capability.amount for capability in capabilities}
         self._token = token
@@ -41,10 +55,29 @@ class AdapterServer:
         }
 
     def application(self) -> web.Application:
-        application = web.Application(client_max_size=BODY_BYTES, middlewares=[_answer_in_json])
+        application = web.Application(
+            client_max_size=BODY_BYTES, middlewares=[self._bounded, _answer_in_json, self._guarded]
+        )
         application.router.add_post("/", self._on_post)
         application.router.add_get("/openapi.json", _on_description)
         return application
+
+    @web.middleware
+    async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self.bounds.begun(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self.bounds.ended(request.protocol)
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Any page that somebody on this machine opens can make the browser send requests here."""
+        if comes_from_a_page(request.headers):
+            raise Refusal(403, "requests of web pages are refused: only programs may start workers")
+        if self._hosts and host_name(request.headers.get("Host", "")) not in self._hosts:
+            raise Refusal(403, f"this adapter is not reached under that name; one of: {', '.join(sorted(self._hosts))}")
+        return await handler(request)
 
     async def _on_post(self, request: web.Request) -> web.Response:
         fields = await _fields(request)
@@ -93,8 +126,13 @@ async def _on_description(request: web.Request) -> web.Response:
 
 
 async def _fields(request: web.Request) -> Fields:
+    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in TYPES:
+        raise Refusal(415, "the Content-Type of a request must be application/json")
     try:
-        fields = json.loads(await request.read())
+        body = await asyncio.wait_for(request.read(), REQUEST_SECONDS)
+        fields = json.loads(body, parse_constant=_no_number, parse_float=_number, object_pairs_hook=_object)
+    except asyncio.TimeoutError:
+        raise Refusal(408, f"the body did not come within {REQUEST_SECONDS:g} s") from None
     except (ValueError, RecursionError):
         raise Refusal(400, "the body is not JSON") from None
     if not isinstance(fields, dict):
@@ -110,6 +148,25 @@ async def _fields(request: web.Request) -> Fields:
     return fields
 
 
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("JSON has no infinite numbers")
+    return value
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"JSON has no {text}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Fields:
+    """A key that comes twice means one thing to us, and another to a proxy that has let it pass."""
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key comes twice")
+    return fields
+
+
 def _text(fields: Fields, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= TEXT_CHARACTERS:
@@ -121,9 +178,7 @@ def _text(fields: Fields, name: str) -> str:
 
 
 @web.middleware
-async def _answer_in_json(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _answer_in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Whatever is wrong is said in the same form, and nothing a caller does is a traceback in the log."""
     try:
         return await handler(request)

@@ -1,18 +1,21 @@
-"""Who may read the page. Pure decisions over a request's headers.
+"""Which requests are answered. Pure decisions over a request's headers.
 
-A browser can be made to ask any address by any page its user opens. So the name that is asked for must be ours (or the
-page of a stranger's domain, that resolves to this machine, reads all), and who asks from a page must ask from ours.
+Any page that a user opens can make the browser send requests to any address, also to loopback. So the name in `Host`
+must be ours: else the page of a foreign domain that resolves to this machine could read everything. And a request that
+a page makes must come from our own page.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 COOKIE = "scaler_ui_token"
+_HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 #: The page needs nothing from elsewhere, so nothing from elsewhere is let in.
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -70,11 +73,15 @@ def cookie_name(host: str) -> str:
 
 
 def host_name(host: str) -> str:
-    """Without the port and brackets, in lower case."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """Without the port and brackets, in lower case; empty for what is no `host[:port]`. A parser of URLs would be too
+    lenient here: it finds a name after an `@` or before a `/`."""
+    match = _HOST.fullmatch(host.lower())
+    return (match["ip6"] or match["name"]) if match else ""
+
+
+def comes_from_a_page(headers: Mapping[str, str]) -> bool:
+    """A browser sends one of these with each POST that a page makes. Programs send none."""
+    return "Origin" in headers or "Sec-Fetch-Site" in headers
 
 
 def is_loopback(host: str) -> bool:
