@@ -13,10 +13,27 @@ from hypothesis import strategies as st
 from protocol.tests import strategies
 
 from scaler_protocol import codec, codes
+from scaler_protocol.codec.bounds import LIST_ITEMS_MAX, most_items
 from scaler_protocol.codec.framing import SEGMENTS_MAX
-from scaler_protocol.codec.plans import LIST_ITEMS_MAX
 from scaler_protocol.codec.registry import registry
-from scaler_protocol.messages import Cancel, Error, Hello, Limits, Ping, Put, Shutdown, TaskError, TaskLog, WorkerStatus
+from scaler_protocol.ids import ID_BYTES
+from scaler_protocol.messages import (
+    Cancel,
+    Error,
+    Hello,
+    Limits,
+    ManagerStatus,
+    ManagerTarget,
+    NameFunctions,
+    Ping,
+    ProcessorStatus,
+    Put,
+    Shutdown,
+    TaskError,
+    TaskLog,
+    Unit,
+    WorkerStatus,
+)
 
 SEQ_AT = 16
 """Where `seq` lies in an envelope as our encoder writes it: after the segment table and the root pointer."""
@@ -178,25 +195,43 @@ def test_lists_that_claim_more_than_they_have_cost_nothing() -> None:
 
 
 def test_lists_are_bounded_even_when_their_bytes_are_there() -> None:
-    message = Hello(1, 1, 1, b"p" * 16, features=("",) * LIST_ITEMS_MAX)
+    message = ManagerTarget(1, 1, stop=("",) * LIST_ITEMS_MAX)
     assert codec.decode(bytes(frame(message)), []).message == message
-    error = refusal(bytes(frame(replace(message, features=("",) * (LIST_ITEMS_MAX + 1)))))
+    error = refusal(bytes(frame(replace(message, stop=("",) * (LIST_ITEMS_MAX + 1)))))
     assert (error.code, error.clause, error.seq) == (codes.BAD_ENVELOPE, "FRM-8", 9)
     assert "a list has 65537 items" in error.text
 
 
+@pytest.mark.parametrize(
+    ("message", "field", "item"),
+    [
+        (Hello(1, 1, 1, b"p" * 16), "features", ""),
+        (WorkerStatus(), "processors", ProcessorStatus(1, 1)),
+        (ManagerStatus(), "units", Unit("u")),
+        (NameFunctions(b"", ()), "names", "f"),
+    ],
+)
+def test_lists_that_servers_read_are_shorter(message: Any, field: str, item: Any) -> None:
+    most = most_items(type(message), field)
+    ids = {"ids": b"i" * (ID_BYTES * most)} if field == "names" else {}
+    longest = replace(message, **{field: (item,) * most}, **ids)
+    assert codec.decode(bytes(frame(longest)), []).message == longest
+    error = refusal(bytes(frame(replace(longest, **{field: (item,) * (most + 1)}))))
+    assert (error.code, error.clause, error.seq) == (codes.BAD_ENVELOPE, "LIM-9", 9)
+
+
 def test_pointers_to_the_same_bytes_cannot_multiply_them() -> None:
-    """Three hundred Texts that are all one long Text would be far more than the envelope holds."""
+    """Two hundred Texts that are all one long Text would be far more than the envelope holds."""
     length = 8000
     builder = registry().envelope.new_message(5000)
     builder.seq = 9
-    features = builder.message.init("hello").init("features", 301)
+    features = builder.message.init("hello").init("features", 201)
     features[0] = "x" * length
     data = bytearray(builder.to_bytes())
     size = struct.pack("<I", (length + 1) << 3 | 2)
     at = data.index(size) - 4
     (offset,) = struct.unpack_from("<i", data, at)
-    for i in range(1, 301):
+    for i in range(1, 201):
         data[at + 8 * i : at + 8 * (i + 1)] = struct.pack("<i", offset - 4 * i) + size
     error = refusal(bytes(data))
     assert (error.code, error.seq) == (codes.BAD_ENVELOPE, 9)

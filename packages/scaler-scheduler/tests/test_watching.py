@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import psutil
@@ -181,6 +182,16 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known = naming.FunctionNames()
     known.learn(NameFunctions(ids("abc"), ("a", "b", "x" * 500)))
     assert [known.of(task(one)) for one in "abc"] == ["", "b", "x" * naming.NAME_CHARACTERS]
+
+
+def test_forgetting_names_takes_as_long_as_learning_them() -> None:
+    """Seconds of processor time if each name that is forgotten is looked for behind all that were forgotten before."""
+    known = naming.FunctionNames()
+    column = b"".join(number.to_bytes(16, "little") for number in range(100_000))
+    begun = time.process_time()
+    known.learn(NameFunctions(column, ("f",) * 100_000))
+    assert time.process_time() - begun < 1.0
+    assert len(known._names) == naming.NAMES_LIMIT
 
 
 def test_balancing_is_counted() -> None:

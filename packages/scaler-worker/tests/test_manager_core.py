@@ -12,6 +12,7 @@ from hypothesis import given
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget, Welcome
 from scaler_protocol.session import Lost, Opened, Received
+from scaler_worker.manager import core
 from scaler_worker.manager.core import (
     Action,
     Event,
@@ -92,6 +93,17 @@ def test_units_of_several_workers() -> None:
     assert len(story.core.units) == 2
     story.target(10)
     assert len(story.core.units) == 2, "a third would make twelve workers of ten"
+
+
+def test_no_more_than_a_status_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units that are stopping are listed as well. (LIM-9)"""
+    monkeypatch.setattr(core, "UNITS_MAX", 3)
+    story = Story(max_workers=100)
+    story.handle(OPENED)
+    assert story.target(100) == ["start u1", "start u2", "start u3", "tell 1/3 u1:starting u2:starting u3:starting"]
+    story.runs("u1", "u2", "u3")
+    told = story.target(3, "u1")
+    assert told[-1] == "tell 2/3 u1:stopping u2:running u3:running", "the place of u1 is taken while it is stopping"
 
 
 def test_what_runs_ends_only_when_it_is_named(story: Story) -> None:

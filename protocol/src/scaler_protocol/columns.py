@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from struct import Struct
 
 from scaler_protocol.ids import ID_BYTES
@@ -25,15 +25,25 @@ def _struct(item_format: str, count: int) -> Struct:
     return Struct(f"<{count}{item_format}")
 
 
+#: So many ids are cut at once. A Struct takes 32 bytes for each: those of all sizes that columns may have would be half
+#: a gigabyte.
+_IDS_AT_ONCE = 1024
+
+
 @lru_cache(maxsize=64)
 def _id_struct(count: int) -> Struct:
-    """It takes 32 bytes for each id: for all the sizes that batches may have that would be many megabytes."""
     return Struct("16s" * count)
 
 
 def split_ids(column: bytes) -> tuple[bytes, ...]:
     """Sixteen-byte ids, in order."""
-    return _id_struct(len(column) // ID_BYTES).unpack(column)
+    count = len(column) // ID_BYTES
+    if count <= _IDS_AT_ONCE:
+        return _id_struct(count).unpack(column)
+    rest = count % _IDS_AT_ONCE * ID_BYTES
+    whole = memoryview(column)[: len(column) - rest]
+    cut = chain.from_iterable(_id_struct(_IDS_AT_ONCE).iter_unpack(whole))
+    return (*cut, *_id_struct(rest // ID_BYTES).unpack(column[len(column) - rest :]))
 
 
 def join_ids(ids: Iterable[bytes]) -> bytes:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play import deviations
 from scaler_conformance.play.bystander import Bystander
+from scaler_conformance.play.samples import forbidden_kinds, rights, samples
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import CODES, Message, encode
 
 case = cases_for("scheduler", "storage", layer="hostile")
 
@@ -47,6 +50,36 @@ NOISES = (
     Noise("64 KiB of noise", lambda: bytes((index * 167 + 13) % 256 for index in range(65_536))),
     Noise("nothing", lambda: b""),
 )
+
+
+def _broken(kind: str, seq: int, ack: int) -> bytes:
+    """A message of this kind whose fields cannot be read, as its struct lies far beyond the envelope."""
+    sample = samples()[kind]
+    (envelope, *_) = encode(Message(kind, sample.body, seq, ack, tuple(sample.payload)))
+    at = 8 + 8 + 24  # the segment table, the root pointer, the words of the envelope
+    pointer = struct.unpack_from("<Q", envelope, at)[0] & ~0xFFFFFFFC | (1 << 24) << 2
+    return envelope[:at] + struct.pack("<Q", pointer) + envelope[at + 8 :]
+
+
+@case("FRM-20", "HSK-13")
+def what_a_role_may_not_send_is_not_read(scene: Scene) -> None:
+    """Were it read, it would be a bad envelope."""
+    for role in rights()[scene.role]:
+        peer = scene.peer(role)
+        for kind in forbidden_kinds(scene.role, role):
+            seq = peer.next_seq()
+            frames = [_broken(kind, seq, peer.received_seq), *samples()[kind].payload]
+            what = f"#{seq}   {kind} that cannot be read"
+            peer.refused(frames, what, CODES.NOT_ALLOWED, ref_seq=seq, clause="FRM-20")
+
+
+@case("FRM-20", "HSK-9")
+def what_a_stranger_sends_is_not_read(scene: Scene) -> None:
+    for kind in ("ping", "workerStatus", "managerStatus", "clusterStatus"):
+        peer = scene.peer(is_open=False)
+        peer.connect()
+        peer.raw([_broken(kind, 1, 0)], f"#1   {kind} that cannot be read")
+        peer.expect_error(CODES.NO_SESSION, fatal=True, ref_seq=1, clause="FRM-20")
 
 
 @case("FRM-9", "SEC-4", seconds=40.0)

@@ -17,6 +17,18 @@ def with_tag(frames: Sequence[bytes], tag: int) -> list[bytes]:
     return [bytes(envelope), *frames[1:]]
 
 
+def emptied(frames: Sequence[bytes], count: int) -> list[bytes]:
+    """The same message, whose list of one struct claims so many of them, which have no words."""
+    words = [int.from_bytes(frames[0][at : at + 8], "little") for at in range(_HEAD, len(frames[0]), 8)]
+    tags = {
+        at: at + 1 + (word >> 2 & 0x3FFFFFFF) for at, word in enumerate(words) if word & (7 << 32 | 3) == 7 << 32 | 1
+    }
+    at, tag = next((at, tag) for at, tag in tags.items() if tag < len(words) and words[tag] & 0xFFFFFFFF == 1 << 2)
+    words[at] &= (1 << 35) - 1
+    words[tag] = count << 2
+    return [frames[0][:_HEAD] + b"".join(word.to_bytes(8, "little") for word in words), *frames[1:]]
+
+
 def grown(frames: Sequence[bytes]) -> list[bytes]:
     """As a newer peer encodes it: the envelope and its member have one data word and one pointer more.
 

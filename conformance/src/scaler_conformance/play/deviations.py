@@ -151,6 +151,30 @@ def lists_that_claim_more_than_is_there(scene: Scene) -> None:
         peer.close()
 
 
+@deviation("LIM-10")
+def a_list_of_structs_without_words(scene: Scene) -> None:
+    """Eight bytes that claim two hundred capabilities, for which two hundred words would have to be there."""
+    peer = scene.peer(is_open=False)
+    peer.connect()
+    hello = peer.hello(worker={"name": "w", "capabilities": [{}]})
+    peer.raw(damage.emptied(encode(Message("hello", hello)), 200), "a Hello with 200 capabilities that have no words")
+    is_told(peer, "LIM-10", CODES.BAD_ENVELOPE)
+
+
+@deviation("LIM-9", "scheduler")
+def lists_that_are_longer_than_any_that_is_needed(scene: Scene) -> None:
+    manager = scene.peer("manager")
+    seq = manager.next_seq()
+    units = [{"unitId": f"u{number}", "state": 1} for number in range(4_097)]
+    frames = encode(Message("managerStatus", {"maxWorkers": 1, "units": units}, seq, manager.received_seq))
+    manager.refused(frames, f"#{seq}   4,097 units", CODES.BAD_ENVELOPE, ref_seq=seq, clause="LIM-9")
+    client = scene.client()
+    seq = client.next_seq()
+    names = {"ids": secrets.token_bytes(16 * 10_001), "names": ["f"] * 10_001}
+    frames = encode(Message("nameFunctions", names, seq, client.received_seq))
+    client.refused(frames, f"#{seq}   10,001 names", CODES.BAD_ENVELOPE, ref_seq=seq, clause="LIM-9")
+
+
 # ---------------------------------------------------------------- sessions
 
 

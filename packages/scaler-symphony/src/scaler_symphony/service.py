@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import psutil
@@ -17,6 +18,7 @@ import psutil
 from scaler_protocol import codec
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.code_tag import CODE_TAG
+from scaler_protocol.codec.bounds import PROCESSORS_MAX
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
 from scaler_protocol.holding.credit import nested_reserve
 from scaler_protocol.ids import new_peer_id
@@ -258,7 +260,7 @@ class SymphonyService:
         tables = self._core.tables
         processors = tuple(
             ProcessorStatus(state=RUNNING, task_id=run.task.id, running_seconds=now - run.begun_at)
-            for run in tables.runs.values()
+            for run in islice(tables.runs.values(), PROCESSORS_MAX)
         )
         with self._process.oneshot():
             cpu, rss_bytes = self._process.cpu_percent(None) / 100, self._process.memory_info().rss

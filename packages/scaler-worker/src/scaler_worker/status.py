@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 
 import psutil
 
+from scaler_protocol.codec.bounds import PROCESSORS_MAX
 from scaler_protocol.messages import NO_TASK, ProcessorStatus, WorkerStatus
 from scaler_worker.core import AgentCore
 from scaler_worker.core.processors import Processor, State
@@ -19,7 +21,8 @@ class StatusReader:
         self._processors: dict[int, psutil.Process] = {}
 
     def read(self, core: AgentCore, lag_seconds: float, now: float) -> WorkerStatus:
-        processors = tuple(self._processor(p) for p in core.tables.processors.values() if p.process_id)
+        begun = (processor for processor in core.tables.processors.values() if processor.process_id)
+        processors = tuple(map(self._processor, islice(begun, PROCESSORS_MAX)))
         alive = {processor.process_id for processor in processors}
         self._processors = {pid: handle for pid, handle in self._processors.items() if pid in alive}
         cpu, rss_bytes = _usage(self._agent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from scaler_protocol import codes
@@ -42,10 +42,17 @@ def encode(message: Message, seq: int = 0, ack: int = 0) -> list[Buffer]:
     return [envelope, payload]
 
 
-def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelope:
+def decode(
+    envelope: bytes,
+    payload_frames: Sequence[Buffer],
+    limits: Limits = DEFAULT_LIMITS,
+    readable: Container[type] | None = None,
+) -> Envelope:
     """The message that these frames hold, checked in full: role code trusts its columns. Raises only CodecError.
 
-    The payload is handed on as it came: a memoryview over a received frame stays one.
+    The payload is handed on as it came: a memoryview over a received frame stays one. With `readable`, a message of
+    any other kind is not read (FRM-20): the record has that type and no field may be looked at. It is for the session
+    layer to refuse.
     """
     seq = 0
     try:
@@ -67,6 +74,8 @@ def decode(envelope: bytes, payload_frames: Sequence[Buffer], limits: Limits = D
         seq, ack = get(known.seq), get(known.ack)
         member = _member(known, get(known.message))
         _check_payload_frames(member, get(known.payload_frames), payload_frames, limits)
+        if readable is not None and member.record not in readable:
+            return Envelope(seq, ack, object.__new__(member.record))
         message = _read(known, member, get(known.message), payload_frames)
         check(message, limits)
         known.templates.learn(envelope, message)

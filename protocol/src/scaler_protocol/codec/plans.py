@@ -21,14 +21,12 @@ from typing import Any, Generic, TypeVar
 
 from scaler_protocol import codes
 from scaler_protocol.codec.access import Access, Builder, Reader
+from scaler_protocol.codec.bounds import LIST_ITEMS_MAX, most_items
 from scaler_protocol.codec.errors import CodecError
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages import Hello, TaskHeader
 
 PAYLOAD = "payload"
-LIST_ITEMS_MAX = 65_536
-"""No list is longer. A list of structs without content costs no bytes, so its length must not be believed."""
-
 _IDS = (PeerId, TaskId, ObjectId, GraphId, Salt)
 _CHECKED_BY_THE_SESSION = (Hello, "peer_id")
 """A Hello with a bad peer id is answered by a Reject, so it has to be readable. (HSK-4)"""
@@ -114,9 +112,11 @@ class RecordPlan(Generic[Record]):
         slots = dataclasses.fields(self.record)  # type: ignore[arg-type]
         self._slots = [getattr(self.record, slot.name).__set__ for slot in slots]
         self._plain = [(i, self._handles[i], f.default) for i, f in numbered if f.plan is None and f.default != ()]
-        self._texts = [i for i, f in numbered if f.kind == "list of text"]
+        self._texts = [(i, most_items(self.record, f.name)) for i, f in numbered if f.kind == "list of text"]
         self._structs = [(i, f.plan) for i, f in numbered if f.plan and f.kind == "struct"]
-        self._lists = [(i, f.plan) for i, f in numbered if f.plan and f.kind == "list of struct"]
+        self._lists = [
+            (i, f.plan, most_items(self.record, f.name)) for i, f in numbered if f.plan and f.kind == "list of struct"
+        ]
         self._ids = [(i, f) for i, f in numbered if f.is_checked_id]
         self._floats = [(i, f) for i, f in numbered if f.kind in _FLOAT_KINDS]
 
@@ -138,12 +138,12 @@ class RecordPlan(Generic[Record]):
     def read_values(self, reader: Reader) -> list[Any]:
         get = self._access.getter(reader)
         values = [get(handle) for handle in self._handles]
-        for i in self._texts:
-            values[i] = tuple(_bounded(values[i])) if len(values[i]) else ()
+        for i, most in self._texts:
+            values[i] = tuple(_bounded(values[i], most)) if len(values[i]) else ()
         for i, plan in self._structs:
             values[i] = plan.read(values[i])
-        for i, plan in self._lists:
-            values[i] = tuple(map(plan.read, _bounded(values[i]))) if len(values[i]) else ()
+        for i, plan, most in self._lists:
+            values[i] = tuple(map(plan.read, _bounded(values[i], most))) if len(values[i]) else ()
         for i, field in self._ids:
             if len(values[i]) != ID_BYTES and (values[i] or field.is_required_id):
                 raise _bad_id(self.record, field, values[i])
@@ -167,12 +167,12 @@ class RecordPlan(Generic[Record]):
                     put(handle, value)
                 except UnicodeEncodeError:
                     put(handle, printable(value))
-        for i in self._texts:
+        for i, _ in self._texts:
             if values[i]:
                 _fill_texts(self._open(builder, i, len(values[i])), values[i])
         for i, plan in self._structs:
             plan.write(self._open(builder, i), values[i])
-        for i, plan in self._lists:
+        for i, plan, _ in self._lists:
             if values[i]:
                 items = self._open(builder, i, len(values[i]))
                 for position, item in enumerate(values[i]):
@@ -230,9 +230,10 @@ def _tuple_getter(names: list[str]) -> Any:
     return lambda record: tuple(getattr(record, name) for name in names)
 
 
-def _bounded(items: Any) -> Any:
-    if len(items) > LIST_ITEMS_MAX:
-        raise CodecError(codes.BAD_ENVELOPE, f"a list has {len(items)} items, more than {LIST_ITEMS_MAX}", "FRM-8")
+def _bounded(items: Any, most: int) -> Any:
+    if len(items) > most:
+        clause = "FRM-8" if most == LIST_ITEMS_MAX else "LIM-9"
+        raise CodecError(codes.BAD_ENVELOPE, f"a list has {len(items)} items, more than {most}", clause)
     return items
 
 

@@ -35,7 +35,6 @@ from scaler_protocol.messages import (
     Reject,
     Software,
     Timers,
-    Welcome,
 )
 from scaler_protocol.session import handshake
 from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames, counted
@@ -43,14 +42,9 @@ from scaler_protocol.session.deadlines import Deadlines
 from scaler_protocol.session.events import Complained, Lost, Opened, Received, SessionEvent
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
 from scaler_protocol.session.limiter import Limiter
-from scaler_protocol.session.server_session import ServerSession
+from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
 
 Transmission = tuple[RoutingId, Frames]
-
-#: Outside the sequence by rule, as is an Error that is fatal; every other message has a place in it (SES-1).
-UNSEQUENCED = frozenset({Hello, Welcome, Reject, Acknowledge})
-#: Messages of the session layer itself; all others are the role's.
-_CONTROL = UNSEQUENCED | {Ping, Pong, Bye, Error}
 
 #: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
 _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
@@ -136,10 +130,11 @@ class SessionServer:
         self.transmissions = []
         return transmissions
 
-    def limits_of(self, routing_id: bytes) -> Limits:
-        """What this socket may send: as its session has agreed, which may be less than we would take. (FRM-4, FRM-5)"""
+    def reads_of(self, routing_id: bytes) -> tuple[Limits, frozenset[type] | None]:
+        """What this socket may send: within limits that may be less than we would take, as its session has agreed
+        (FRM-4, FRM-5), and of these kinds (FRM-20)."""
         session = self._by_routing.get(routing_id)  # type: ignore[call-overload]
-        return self.terms.limits if session is None else session.welcome.limits
+        return (self.terms.limits, FROM_STRANGERS) if session is None else session.reads
 
     def carries(self, routing_id: RoutingId) -> bool:
         """Whether there is a session on this socket."""
@@ -181,7 +176,7 @@ class SessionServer:
                 self._report_gap(session, seq, now)
             return
         self._unsettled[session] = None
-        if kind in _CONTROL:
+        if kind in CONTROL:
             self._receive_control(session, seq, message, now)
         elif session.allowed is None or kind in session.allowed:
             self._events.append(Received(session.hello.peer_id, seq, message))

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import PeerId, RoutingId
-from scaler_protocol.messages import Hello, Welcome
+from scaler_protocol.messages import Acknowledge, Bye, Error, Hello, Ping, Pong, Reject, Welcome
 from scaler_protocol.session.channel import Channel
+
+#: Messages of the session layer itself; all others are the role's. The first four are outside the sequence by rule, as
+#: is an Error that is fatal; every other message has a place in it (SES-1).
+CONTROL: frozenset[type] = frozenset({Hello, Welcome, Reject, Acknowledge, Ping, Pong, Bye, Error})
+#: What is read of a socket without a session: no other message would be taken (HSK-9, FRM-20).
+FROM_STRANGERS: frozenset[type] = frozenset({Hello, Bye, Error})
 
 #: A dialer that is well says something every heartbeat; at half a heartbeat more its socket is worth a question.
 _PROBE_HEARTBEATS = 1.5
@@ -24,6 +30,7 @@ class ServerSession:
         "patience_seconds",
         "pings",
         "probed_at",
+        "reads",
         "routing_id",
         "session_id",
         "welcome",
@@ -43,6 +50,8 @@ class ServerSession:
         self.session_id = welcome.session_id
         self.channel = channel
         self.allowed = allowed  # what a peer of this role may send; None: anything
+        # What the socket's messages are read by: the limits agreed, and the kinds that are read at all. (FRM-20)
+        self.reads = (welcome.limits, None if allowed is None else allowed | CONTROL)
         self.routing_id: RoutingId | None = routing_id  # where to send
         self.carrier: RoutingId | None = routing_id  # where messages of this session come from
         self.heard_at = now

@@ -145,13 +145,13 @@ class RouterEndpoint:
 
     def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float) -> None:
         server = self._server
-        receive, limits_of = server.receive, server.limits_of
+        receive, reads_of = server.receive, server.reads_of
         for routing_id, (envelope, payload, size, has_more) in messages:
             if envelope is None or has_more:
                 self._refuse_frames(routing_id, envelope, size, has_more, now)
                 continue
             try:
-                received = decode(envelope, payload, limits_of(routing_id))
+                received = decode(envelope, payload, *reads_of(routing_id))
             except CodecError as error:
                 server.reject(routing_id, error.code, error.text, error.clause, error.seq, now)
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from scaler_protocol.columns import split_ids
@@ -16,7 +17,7 @@ class FunctionNames:
     """The oldest are forgotten: a program with a closure in a loop names one for each turn."""
 
     def __init__(self) -> None:
-        self._names: dict[bytes, str] = {}
+        self._names: OrderedDict[bytes, str] = OrderedDict()
 
     def learn(self, message: NameFunctions) -> None:
         names = self._names
@@ -24,7 +25,7 @@ class FunctionNames:
             names.pop(function_id, None)
             names[function_id] = name[:NAME_CHARACTERS]
         while len(names) > NAMES_LIMIT:
-            del names[next(iter(names))]
+            names.popitem(last=False)  # a dict would pass over all that were deleted before, each time
 
     def of(self, function_id: bytes) -> str:
         return self._names.get(function_id, "")

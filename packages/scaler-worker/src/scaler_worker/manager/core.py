@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scaler_protocol.codec.bounds import UNITS_MAX
 from scaler_protocol.messages import ManagerStatus, ManagerTarget
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_worker.manager.units import Move, State, Unit
@@ -85,7 +86,7 @@ Action = StartUnit | StopUnit | Tell
 
 class ManagerCore:
     def __init__(self, *, max_workers: int, workers_per_unit: int, new_unit_id: Callable[[], str]) -> None:
-        self._max_workers = max_workers
+        self._max_workers = min(max_workers, UNITS_MAX * workers_per_unit)
         self._workers_per_unit = workers_per_unit
         self._new_unit_id = new_unit_id
         #: all and only the units that have not ended, oldest first
@@ -196,7 +197,9 @@ class ManagerCore:
         wanted = min(units_wanted, self._max_workers // self._workers_per_unit)
         live = [unit for unit in self.units.values() if unit.state is not State.STOPPING]
         if len(live) < wanted:
-            return [] if self._paused_until is not None else [self._start() for _ in range(wanted - len(live))]
+            # Those that are stopping are listed too, and a list has no more than so many. (LIM-9)
+            count = 0 if self._paused_until is not None else min(wanted - len(live), UNITS_MAX - len(self.units))
+            return [self._start() for _ in range(count)]
         starting = [unit for unit in live if unit.state is State.STARTING]
         given_up = starting[::-1][: len(live) - wanted]
         return [action for unit in given_up for action in self._stop(unit)]
