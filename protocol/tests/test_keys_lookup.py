@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from scaler_protocol import secrets
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.keys import (
     ALL_ROLES,
@@ -174,6 +175,15 @@ def test_a_text_that_is_no_key_is_never_passed_over(home: Path, monkeypatch: pyt
     with pytest.raises(KeyFileError, match="the variable SCALER_KEY") as caught:
         find_pass(ADDRESS)
     assert secret not in str(caught.value)
+
+
+def test_a_text_that_a_command_has_taken_out_of_its_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_taken", {})
+    monkeypatch.setenv(places.TEXT_VARIABLE, key_text([KEYS["text"]]))
+    secrets.take_secrets()
+    assert places.TEXT_VARIABLE not in os.environ
+    assert which(find_pass(ADDRESS)) == "text"
+    assert find_keyring(environment={"XDG_CONFIG_HOME": str(home / "config")}) != find_keyring()
 
 
 def test_an_empty_name_is_a_mistake(home: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from scaler_protocol import secrets as taken
 from scaler_protocol.process import ArgumentParser, UsageError, add_secret, given_secret, http_url, shown_url
-from scaler_protocol.process import secrets as taken
 
 NAMES = ("SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN", "SCALER_KEY", "SCALER_UI_TOKEN", "SCALER_SYMPHONY_PASSWORD")
 

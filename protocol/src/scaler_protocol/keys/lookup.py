@@ -27,6 +27,7 @@ from scaler_protocol.keys.places import (
     runtime_name,
 )
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed
+from scaler_protocol.secrets import secret
 
 SEARCHES = False
 """Whether peers that name no key search for one. Without, they are insecure."""
@@ -119,9 +120,11 @@ def _named(key_file: str | os.PathLike[str] | None, environment: Mapping[str, st
         return read_named(key_file)
     if environment.get(FILE_VARIABLE):
         return read_named(environment[FILE_VARIABLE])
-    if environment.get(TEXT_VARIABLE):
+    # A command has taken it out of its environment, so that what it starts does not inherit it.
+    text = environment.get(TEXT_VARIABLE) or (secret(TEXT_VARIABLE) if environment is os.environ else "")
+    if text:
         origin = f"the variable {TEXT_VARIABLE}"
-        return parsed(environment[TEXT_VARIABLE].encode(errors="replace"), origin), origin
+        return parsed(text.encode(errors="replace"), origin), origin
     return None
 
 

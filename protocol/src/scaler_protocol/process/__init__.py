@@ -26,7 +26,8 @@ from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, fol
 from scaler_protocol.process.posix import posix_command, require_posix, use_all_descriptors
 from scaler_protocol.process.preload import PreloadSpecError, execute_preload, parse_preload
 from scaler_protocol.process.secret_options import add_secret, given_secret
-from scaler_protocol.process.secrets import (
+from scaler_protocol.process.server import run_command, run_server
+from scaler_protocol.secrets import (
     KEY_VARIABLE,
     all_secrets,
     forget_secrets,
@@ -34,7 +35,6 @@ from scaler_protocol.process.secrets import (
     secrets_for,
     take_secrets,
 )
-from scaler_protocol.process.server import run_command, run_server
 
 __all__ = [
     "EXIT_BROKEN",

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from scaler_protocol.process import completion
 from scaler_protocol.process.argument_types import BOOLEANS, boolean
 from scaler_protocol.process.failures import EXIT_USAGE
-from scaler_protocol.process.secrets import settings_environment
 from scaler_protocol.process.settings import environment_prefix, named_file, use_settings
+from scaler_protocol.secrets import settings_environment
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -14,7 +14,7 @@ from scaler_protocol.process.event_loop import new_event_loop
 from scaler_protocol.process.failures import EXIT_BROKEN, exit_code_of
 from scaler_protocol.process.logs import LoggingOptions, setup_logging
 from scaler_protocol.process.parent import follow_parent
-from scaler_protocol.process.secrets import take_secrets
+from scaler_protocol.secrets import take_secrets
 
 if TYPE_CHECKING:
     import asyncio

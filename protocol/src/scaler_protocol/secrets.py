@@ -7,7 +7,6 @@ From then on a secret is in this module only. A child process gets the secrets t
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import sys
@@ -66,6 +65,8 @@ def _overwrite(name: str) -> None:
     """`unsetenv` forgets where the text lies, and leaves it there for /proc/PID/environ to show."""
     if not sys.platform.startswith("linux"):
         return
+    import ctypes  # only here: each program with a client imports this module
+
     getenv = ctypes.CDLL(None).getenv
     getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
     place = getenv(os.fsencode(name))
