@@ -356,6 +356,22 @@ def test_a_pass_is_renewed_after_a_rotation(home: Path) -> None:
     assert renewed(after).ticket == made.ticket
 
 
+def test_a_pass_that_was_searched_for_is_searched_for_again(home: Path) -> None:
+    """A worker that was started before its scheduler found the key of the configuration directory."""
+    write(config(home), KEYS["config"])
+    before = find_pass(ADDRESS)
+    assert which(before) == "config"
+    assert before is not None
+    file = RuntimeFile(ADDRESS)
+    file.write(Keyring([KEYS["running"]]))
+    after = renewed(before)
+    assert which(after) == "running"
+    assert after.public_key == before.public_key
+    file.remove()
+    config(home).unlink()
+    assert renewed(after) is after
+
+
 def test_a_pass_from_no_file_stays_as_it_is(home: Path) -> None:
     shown = Keyring([KEYS["text"]], "the variable SCALER_KEY").own_pass()
     assert renewed(shown) is shown

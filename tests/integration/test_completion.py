@@ -22,6 +22,7 @@ COMMANDS = {
     "scaler_object_storage_server": ("scaler_storage", "--memory-", {"--memory-limit"}),
     "scaler_top": ("scaler.top", "--rec", {"--record"}),
     "scaler_health": ("scaler_protocol.health", "--wor", {"--worker"}),
+    "scaler_key": ("scaler_protocol.keys", "derive --oper", {"--operator"}),
     "scaler_dump": ("scaler.dump", "--time", {"--timeout"}),
     "scaler_trace": ("scaler.trace", "--ver", {"--version"}),
 }

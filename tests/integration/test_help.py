@@ -28,7 +28,10 @@ def commands() -> list[str]:
 NO_HELP = {"scaler_symphony_service"}
 """Started by Symphony only, without arguments."""
 
-KINDS = {"scaler_worker_manager": ("baremetal_native", "slurm", "symphony", "webhook")}
+KINDS = {
+    "scaler_worker_manager": ("baremetal_native", "slurm", "symphony", "webhook"),
+    "scaler_key": ("make", "show", "derive", "rotate", "check"),
+}
 
 
 @pytest.mark.parametrize("name", commands())
@@ -42,4 +45,6 @@ def test_help_is_ascii(name: str) -> None:
 
 
 def test_all_commands_are_asked() -> None:
-    assert {"scaler", "scaler_scheduler", "scaler_cluster", "scaler_ui", "scaler_health"} <= set(commands())
+    assert {"scaler", "scaler_scheduler", "scaler_cluster", "scaler_ui", "scaler_health", "scaler_key"} <= set(
+        commands()
+    )

@@ -37,6 +37,8 @@ class Pass:
     ticket: bytes = field(repr=False)
     origin: str = ""
     """Where it was found, for messages: a path, or "the variable SCALER_KEY"."""
+    searched_for: str = ""
+    """The address that it was searched for, when none was named: another search may find another."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a pass holds a secret and is not pickled: find it again where it is needed")

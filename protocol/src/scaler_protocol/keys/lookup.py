@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.keys.derivation import check_curve, new_secret
@@ -27,7 +28,7 @@ from scaler_protocol.keys.places import (
     runtime_name,
 )
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed
-from scaler_protocol.secrets import secret
+from scaler_protocol.secrets import settings_environment
 
 SEARCHES = False
 """Whether peers that name no key search for one. Without, they are insecure."""
@@ -43,36 +44,60 @@ def find_pass(
     key_file: str | os.PathLike[str] | None = None,
     insecure: bool = False,
     *,
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
 ) -> Pass | None:
     """What a dialer shows at this address; None for an insecure cluster. KeyFileError, with what to do, otherwise."""
     _check_arguments(key_file, insecure)
     if insecure:
         return None
-    found = _named(key_file, environment)
-    if found is None and not SEARCHES:
+    environment = settings_environment() if environment is None else environment
+    if not SEARCHES and _named(key_file, environment) is None:
         return None
-    found = found or _of_running_server(address, environment) or _in_file(configured_key(environment))
+    return searched_pass(address, key_file, environment=environment)
+
+
+def searched_pass(
+    address: str,
+    key_file: str | os.PathLike[str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    holder: bytes = b"",
+) -> Pass:
+    """What a dialer shows at this address, wherever it is found. NoKeyFound if it is nowhere. `holder` is the secret
+    key of the CURVE pair to use with a cluster's key; without it a new pair is made."""
+    environment = settings_environment() if environment is None else environment
+    named = _named(key_file, environment)
+    found = named or _of_running_server(address, environment) or _in_file(configured_key(environment))
     if found is None:
         raise NoKeyFound(
             f"no key for {address} was found: copy {configured_key(environment)} from the machine of its scheduler, "
             f"name another file (--key-file, key_file=, {FILE_VARIABLE}), or give --insecure (insecure=True) if the "
             f"cluster was started so"
         )
-    return _as_pass(*found)
+    shown = _as_pass(*found, holder)
+    return shown if named else replace(shown, searched_for=address)
+
+
+def named_or_configured(
+    key_file: str | os.PathLike[str] | None = None, *, environment: Mapping[str, str] | None = None
+) -> tuple[KeyText | TicketText, str] | None:
+    """What a server would use, or None if it would make a new key."""
+    environment = settings_environment() if environment is None else environment
+    return _named(key_file, environment) or _in_file(configured_key(environment))
 
 
 def find_keyring(
     key_file: str | os.PathLike[str] | None = None,
     insecure: bool = False,
     *,
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
 ) -> Keyring | None:
     """What a server holds; None for an insecure one. Makes `cluster.key` in the configuration directory if nothing
     else is there."""
     _check_arguments(key_file, insecure)
     if insecure:
         return None
+    environment = settings_environment() if environment is None else environment
     found = _named(key_file, environment)
     if found is None and not SEARCHES:
         return None
@@ -83,15 +108,15 @@ def find_keyring(
 def renewed(shown: Pass) -> Pass:
     """This pass as its file says now: after a rotation it names other servers' keys and has another ticket. The holder
     stays the same where the file holds a key, so that sessions can go on. The same pass if nothing is to be had."""
-    if not os.path.isabs(shown.origin):
-        return shown
     try:
-        found = parsed(read_file(shown.origin), shown.origin)
-    except (KeyFileError, OSError):
-        return shown
-    if isinstance(found, TicketText):
-        return pass_of(found, shown.origin)
-    return Keyring(found.keys, shown.origin).own_pass(shown.secret_key)
+        if shown.searched_for:
+            # By now the server may run, and have written its file.
+            return searched_pass(shown.searched_for, holder=shown.secret_key)
+        if os.path.isabs(shown.origin):
+            return _as_pass(*read_named(shown.origin), shown.secret_key)
+    except KeyFileError:
+        pass
+    return shown
 
 
 def read_named(name: str | os.PathLike[str]) -> tuple[_Found, str]:
@@ -120,11 +145,9 @@ def _named(key_file: str | os.PathLike[str] | None, environment: Mapping[str, st
         return read_named(key_file)
     if environment.get(FILE_VARIABLE):
         return read_named(environment[FILE_VARIABLE])
-    # A command has taken it out of its environment, so that what it starts does not inherit it.
-    text = environment.get(TEXT_VARIABLE) or (secret(TEXT_VARIABLE) if environment is os.environ else "")
-    if text:
+    if environment.get(TEXT_VARIABLE):
         origin = f"the variable {TEXT_VARIABLE}"
-        return parsed(text.encode(errors="replace"), origin), origin
+        return parsed(environment[TEXT_VARIABLE].encode(errors="replace"), origin), origin
     return None
 
 
@@ -164,10 +187,10 @@ def _finished(path: str) -> bytes:
 MADE_COMMENT = "The key of a Scaler cluster. A program that has it can do everything there: keep it secret."
 
 
-def _as_pass(found: _Found, origin: str) -> Pass:
+def _as_pass(found: _Found, origin: str, holder: bytes) -> Pass:
     if isinstance(found, TicketText):
         return pass_of(found, origin)
-    return Keyring(found.keys, origin).own_pass()
+    return Keyring(found.keys, origin).own_pass(holder)
 
 
 def _as_keyring(found: _Found, origin: str) -> Keyring:
