@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scaler_protocol.keys import KeyFileError, Keyring, KeyWatch, TicketError, files, pass_of
@@ -36,11 +36,13 @@ def sentence(content: bytes) -> str:
 # ------------------------------------------------------------ texts
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(KEYS, COMMENTS)
 def test_keys_are_read_as_they_were_written(keys: list[bytes], comment: str) -> None:
     assert parsed(key_text(keys, comment).encode(), "it") == KeyText(tuple(keys))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(KEYS, COMMENTS)
 def test_tickets_are_read_as_they_were_written(keys: list[bytes], comment: str) -> None:
     made = Keyring(keys).derive("ana", ALL_ROLES, expires=5.0)
@@ -48,6 +50,7 @@ def test_tickets_are_read_as_they_were_written(keys: list[bytes], comment: str) 
     assert len(ticket_text(made)) <= TEXT_BYTES_MAX
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(KEYS, st.data())
 def test_a_truncated_key_file_is_a_sentence_or_has_fewer_keys(keys: list[bytes], data: st.DataObject) -> None:
     text = key_text(keys).encode()
@@ -62,6 +65,7 @@ def test_a_truncated_key_file_is_a_sentence_or_has_fewer_keys(keys: list[bytes],
         assert len(found.keys) < len(keys)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(KEYS, st.data())
 def test_a_truncated_ticket_file_is_a_sentence(keys: list[bytes], data: st.DataObject) -> None:
     text = ticket_text(Keyring(keys).derive("ana", ALL_ROLES)).encode()
@@ -69,6 +73,7 @@ def test_a_truncated_ticket_file_is_a_sentence(keys: list[bytes], data: st.DataO
     sentence(part)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_flipped_bit_is_never_another_holder_or_ticket(data: st.DataObject) -> None:
     """Only the servers' public keys can be damaged unseen: then no server has them."""
@@ -87,6 +92,7 @@ def test_a_flipped_bit_is_never_another_holder_or_ticket(data: st.DataObject) ->
     assert is_admitted or found.ticket != made.ticket
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_sentence(garbage: bytes) -> None:
     text = sentence(garbage)
@@ -94,6 +100,7 @@ def test_any_bytes_are_a_sentence(garbage: bytes) -> None:
     assert text.isprintable()
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text("0123456789abcdefABCDEF:-scalerkyti\n #\r", max_size=200))
 def test_any_text_is_a_sentence_or_keys(text: str) -> None:
     for prefix in ("", "scaler-key-1:", "scaler-ticket-1:"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scaler_protocol import codes
@@ -19,7 +20,9 @@ KEYRING = Keyring([KEY])
 HOLDER = public_key(b"\x07" * 32)
 NOW = 1_800_000_000.0
 
-USERS = st.text(min_size=1, max_size=USER_BYTES_MAX).filter(lambda user: _is_user(user))
+USERS = st.text(st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp")), min_size=1, max_size=16).filter(
+    lambda user: _is_user(user)
+)
 IDENTITIES = st.builds(
     Identity,
     user=USERS,
@@ -45,6 +48,7 @@ def ticket(user: str = "ana", roles: frozenset[int] = ALL_ROLES, expires: float 
 # ------------------------------------------------------------ laws
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(IDENTITIES)
 def test_a_ticket_says_what_was_written_into_it(identity: Identity) -> None:
     written = signed(identity, KEY)
@@ -52,9 +56,10 @@ def test_a_ticket_says_what_was_written_into_it(identity: Identity) -> None:
     assert len(written) <= 76 + USER_BYTES_MAX <= TICKET_BYTES_MAX
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(IDENTITIES, st.data())
 def test_no_flipped_bit_is_admitted(identity: Identity, data: st.DataObject) -> None:
-    assume(codes.ROLE_CLIENT in identity.roles)
+    identity = replace(identity, roles=identity.roles | {codes.ROLE_CLIENT})
     right = KEYRING.ticket(identity)
     assert KEYRING.admit(right, identity.holder, codes.ROLE_CLIENT, -1.0) == identity
     bit = data.draw(st.integers(0, 8 * len(right) - 1))
@@ -64,6 +69,7 @@ def test_no_flipped_bit_is_admitted(identity: Identity, data: st.DataObject) -> 
         assert isinstance(KEYRING.admit(bytes(wrong), identity.holder, role, -1.0), Refusal)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(IDENTITIES, st.data())
 def test_no_part_of_a_ticket_is_admitted(identity: Identity, data: st.DataObject) -> None:
     right = KEYRING.ticket(identity)
@@ -72,6 +78,7 @@ def test_no_part_of_a_ticket_is_admitted(identity: Identity, data: st.DataObject
     assert isinstance(KEYRING.admit(right + b"\0", identity.holder, codes.ROLE_CLIENT, NOW), Refusal)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_with_a_sentence(garbage: bytes) -> None:
     refusal = KEYRING.admit(garbage, HOLDER, codes.ROLE_CLIENT, NOW)
@@ -80,6 +87,7 @@ def test_any_bytes_are_refused_with_a_sentence(garbage: bytes) -> None:
     assert len(refusal.text) < 300
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
 def test_what_is_derived_differs_by_key_and_label(one: bytes, other: bytes) -> None:
     labels = (b"scaler curve 1", b"scaler ticket 1", b"scaler grant 1")
@@ -194,6 +202,7 @@ def test_nothing_shows_or_pickles_a_secret() -> None:
 # ------------------------------------------------------------ grants
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 def test_a_grant_is_for_one_owner(owner: bytes, other: bytes) -> None:
     grant = KEYRING.grant(owner)

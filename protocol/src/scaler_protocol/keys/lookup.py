@@ -161,23 +161,24 @@ def _of_running_server(address: str, environment: Mapping[str, str]) -> tuple[_F
 
 def _in_file(path: str) -> tuple[_Found, str] | None:
     try:
-        return parsed(read_file(path), path), path
+        return parsed(_finished(path), path), path
     except FileNotFoundError:
         return None
 
 
 def _configured_or_made(path: str) -> tuple[_Found, str]:
-    try:
-        content = read_file(path)
-    except FileNotFoundError:
-        make_directory(os.path.dirname(path))
-        content = key_text([new_secret()], MADE_COMMENT).encode()
-        if not make_file(path, content):  # another server was faster
-            content = _finished(path)
+    found = _in_file(path)
+    if found is not None:
+        return found
+    make_directory(os.path.dirname(path))
+    content = key_text([new_secret()], MADE_COMMENT).encode()
+    if not make_file(path, content):  # another server was faster
+        content = _finished(path)
     return parsed(content, path), path
 
 
 def _finished(path: str) -> bytes:
+    """The content of the file. Where the system has no hard links, a file that is just being made is empty first."""
     end_at = time.monotonic() + _FINISH_SECONDS
     while not (content := read_file(path)) and time.monotonic() < end_at:
         time.sleep(0.01)
