@@ -116,14 +116,14 @@ def test_the_holder_is_admitted() -> None:
         (ticket(), HOLDER, 65_535, "and not for role 65535"),
         (ticket(expires=NOW), HOLDER, codes.ROLE_CLIENT, "expired"),
         (ticket(expires=NOW - 1), HOLDER, codes.ROLE_CLIENT, "expired"),
-        (signed(Identity("ana", ALL_ROLES, True, HOLDER), OTHER), HOLDER, codes.ROLE_CLIENT, "not signed"),
+        (signed(Identity("ana", ALL_ROLES, True, HOLDER), OTHER), HOLDER, codes.ROLE_CLIENT, "not this cluster's"),
         # Signed with the key itself, or with what another purpose has of it.
-        (signed(Identity("ana", ALL_ROLES, True, HOLDER), KEY), HOLDER, codes.ROLE_CLIENT, "not signed"),
+        (signed(Identity("ana", ALL_ROLES, True, HOLDER), KEY), HOLDER, codes.ROLE_CLIENT, "not this cluster's"),
         (
             signed(Identity("ana", ALL_ROLES, True, HOLDER), derived(KEY, b"scaler grant 1")),
             HOLDER,
             codes.ROLE_CLIENT,
-            "not signed",
+            "not this cluster's",
         ),
         (b"\x02" + ticket()[1:], HOLDER, codes.ROLE_CLIENT, "version 2"),
     ],

@@ -13,7 +13,7 @@ from scaler_protocol.session.server_session import ServerSession
 
 def session_at(now: float) -> ServerSession:
     hello, welcome = Hello(1, 1, ROLE_WORKER, new_peer_id()), Welcome(1, new_peer_id(), 1, 1)
-    return ServerSession(hello, welcome, Channel(encode), None, new_routing_id(), now)
+    return ServerSession(hello, welcome, Channel(encode), None, None, new_routing_id(), now)
 
 
 def test_a_session_that_comes_back_again_and_again_is_watched_once() -> None:

@@ -40,11 +40,11 @@ def imported_by(statement: str) -> set[str]:
 def test_a_client() -> None:
     modules = imported_by("import scaler")
     assert not modules & NOT_WITH_THE_CLIENT
-    assert len(modules) <= 275 * 1.1
+    assert len(modules) <= 296 * 1.1
 
 
 @pytest.mark.parametrize(
-    ("module", "counted"), (("scaler_storage", 264), ("scaler_scheduler", 287), ("scaler_worker", 306))
+    ("module", "counted"), (("scaler_storage", 285), ("scaler_scheduler", 308), ("scaler_worker", 327))
 )
 def test_a_role(module: str, counted: int) -> None:
     """And a tenth: Pythons differ in what their own modules import."""

@@ -9,9 +9,11 @@ import zmq
 
 from scaler_protocol import codes
 from scaler_protocol.addresses import AddressError
-from scaler_protocol.ids import new_peer_id
+from scaler_protocol.ids import PeerId, new_peer_id
+from scaler_protocol.keys import Keyring, Pass
 from scaler_protocol.messages import Cancel, CancelReply, Hello, Timers
 from scaler_protocol.session import Received, SessionDialer, SessionEvent, SessionServer
+from scaler_protocol.session.admission import Admission
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 
 PATIENCE_SECONDS = 15.0
@@ -20,8 +22,11 @@ TIMERS = Timers(heartbeat_seconds=0.1, lease_seconds=10.0)
 Endpoint = RouterEndpoint | DealerEndpoint
 
 
-def make_server(address: str = "tcp://127.0.0.1:*", **options: object) -> RouterEndpoint:
+def make_server(
+    address: str = "tcp://127.0.0.1:*", *, keyring: Keyring | None = None, **options: object
+) -> RouterEndpoint:
     terms = {
+        "admission": Admission(keyring, time.time),
         "server_id": new_peer_id(),
         "role_name": "scheduler",
         "allowed_roles": {codes.ROLE_CLIENT},
@@ -31,9 +36,18 @@ def make_server(address: str = "tcp://127.0.0.1:*", **options: object) -> Router
     return RouterEndpoint(address, SessionServer(**terms))  # type: ignore[arg-type]
 
 
-def make_dialer(address: str, *, version: tuple[int, int] = (1, 1), **options: object) -> DealerEndpoint:
-    hello = Hello(version[0], version[1], role=codes.ROLE_CLIENT, peer_id=new_peer_id(), timers=TIMERS)
-    return DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler", **options))  # type: ignore[arg-type]
+def make_dialer(
+    address: str,
+    *,
+    version: tuple[int, int] = (1, 1),
+    shown: Pass | None = None,
+    role: int = codes.ROLE_CLIENT,
+    peer_id: PeerId | None = None,
+    **options: object,
+) -> DealerEndpoint:
+    hello = Hello(version[0], version[1], role=role, peer_id=peer_id or new_peer_id(), timers=TIMERS)
+    dialer = SessionDialer(hello=hello, server_name="scheduler", **options)  # type: ignore[arg-type]
+    return DealerEndpoint(address, dialer, shown)
 
 
 def crash(endpoint: Endpoint) -> None:
@@ -58,7 +72,7 @@ class Bench:
         self.events[endpoint] = []
 
     def server(self, address: str = "tcp://127.0.0.1:*", **options: object) -> RouterEndpoint:
-        endpoint = make_server(address, **options)
+        endpoint = make_server(address, **options)  # type: ignore[arg-type]
         self.add(endpoint)
         return endpoint
 

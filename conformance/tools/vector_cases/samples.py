@@ -140,6 +140,7 @@ FULL: list[Message] = [
         1, 2, codes.ROLE_WORKER, PEER, 8, ("graph", "object-spill"), Limits(1024, 2**33, 100, 2**20), Timers(0.05, 0.5),
         SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1", ("cpython-312", "raw")), TASK,
         ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4), MemoryFile(2**22, 9, an_id(0xFD)), 2**34,
+        bytes(range(1, 80)),
     ),
     Welcome(
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,

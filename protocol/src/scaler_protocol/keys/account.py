@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 
 from scaler_protocol.keys.tickets import TicketError, check_user
@@ -27,6 +26,8 @@ def _system_name() -> str:
             return pwd.getpwuid(os.geteuid()).pw_name
         except (ImportError, KeyError):
             return ""
+    import getpass  # which imports what only terminals need
+
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):

@@ -75,7 +75,7 @@ class Keyring:
             return Refusal(str(error))
         content, found = split(ticket)
         if not any(is_mac(found, key, content) for key in self._ticket_keys):
-            return Refusal("the ticket was not signed with this cluster's key, or with one that was taken out since")
+            return Refusal("the ticket is not this cluster's: it was signed with another key, or one taken out since")
         if said.holder != holder:
             return Refusal("the ticket belongs to another holder than this connection's")
         if said.is_expired(now):

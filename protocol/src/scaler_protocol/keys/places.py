@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -76,7 +75,7 @@ def _runtime_candidates(environment: Mapping[str, str]) -> list[str]:
         found.append(os.path.join(given, _FOLDER))
     if hasattr(os, "geteuid"):
         found.append(os.path.join(f"/run/user/{os.geteuid()}", _FOLDER))
-        found.append(os.path.join(tempfile.gettempdir(), f"{_FOLDER}-{os.geteuid()}"))
+        found.append(os.path.join(_temporary_directory(), f"{_FOLDER}-{os.geteuid()}"))
     return list(dict.fromkeys(found))
 
 
@@ -87,3 +86,9 @@ def _home(environment: Mapping[str, str]) -> str:
 def _local_application_data(environment: Mapping[str, str]) -> str:
     given = environment.get("LOCALAPPDATA", "")
     return given or os.path.join(os.path.expanduser("~"), "AppData", "Local")
+
+
+def _temporary_directory() -> str:
+    import tempfile  # which imports compressors and more, and most searches end before this place
+
+    return tempfile.gettempdir()

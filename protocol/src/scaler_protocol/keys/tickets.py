@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from scaler_protocol import codes
 from scaler_protocol.keys.derivation import KEY_BYTES, MAC_BYTES, mac
+from scaler_protocol.records import dataclass
 
 ALL_ROLES = frozenset(
     (codes.ROLE_CLIENT, codes.ROLE_WORKER, codes.ROLE_SCHEDULER, codes.ROLE_MONITOR, codes.ROLE_MANAGER)

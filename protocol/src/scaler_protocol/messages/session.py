@@ -87,6 +87,7 @@ class Hello:
     manager: ManagerOffer = field(default_factory=ManagerOffer)
     memory_file: MemoryFile = field(default_factory=MemoryFile)
     result_window_bytes: int = 0
+    credential: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

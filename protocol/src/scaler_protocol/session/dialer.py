@@ -139,8 +139,7 @@ class SessionDialer:
         return self._channel.unacknowledged if self._state in HAS_SESSION else (0, 0)
 
     def take_events(self) -> list[SessionEvent]:
-        events = self._events
-        self._events = []
+        events, self._events = self._events, []
         return events
 
     def take_transmissions(self) -> list[Frames]:
@@ -192,7 +191,7 @@ class SessionDialer:
         """Frames that are no message. Without their seq the sequence cannot be continued on this socket."""
         self.rejected_count += 1
         if self._state in AWAITS_ANSWER and code != codes.UNKNOWN_MESSAGE:
-            self._refuse(code, f"this is no {self.server_name}, or one of another protocol: {text}")
+            self.refuse(code, f"this is no {self.server_name}, or one of another protocol: {text}")
         elif self._state is State.OPEN:
             self._heard_at = now
             if ref_seq == 0 and code != codes.UNKNOWN_MESSAGE:
@@ -216,7 +215,7 @@ class SessionDialer:
             self._lose(codes.LEASE_EXPIRED, silence, is_orderly=False, silent_seconds=now - self._silent_since)
         elif self._is_given_up(now) and is_drained:
             text = f"no {self.server_name} answered within {self._give_up_seconds:g} s: is it running, at this address?"
-            self._refuse(codes.LEASE_EXPIRED, text)
+            self.refuse(codes.LEASE_EXPIRED, text)
         elif state in AWAITS_ANSWER and now >= self._due_at and is_drained:
             self._fail(now)
         if self._is_wanted:
@@ -339,18 +338,18 @@ class SessionDialer:
         if isinstance(message, Welcome):
             self._receive_welcome(message, now)
         elif isinstance(message, Reject):
-            self._refuse(message.code, message.text)
+            self.refuse(message.code, message.text)
         elif isinstance(message, Error) and message.fatal:
             if message.code in _RESUMABLE:
                 self._fail(now)
             else:
-                self._refuse(message.code, message.text)
+                self.refuse(message.code, message.text)
 
     def _receive_welcome(self, welcome: Welcome, now: float) -> None:
         if not self.hello.version_min <= welcome.version <= self.hello.version_max:  # HSK-27
             ours = version_range(self.hello.version_min, self.hello.version_max)
             text = f"the {self.server_name} chose protocol {welcome.version} and this side speaks {ours}: upgrade one"
-            self._refuse(codes.VERSION_MISMATCH, text)
+            self.refuse(codes.VERSION_MISMATCH, text)
         elif self._state is State.DIALING:
             self._state = step(self._state, Trigger.WELCOMED)
             self._open(welcome, now)
@@ -378,13 +377,13 @@ class SessionDialer:
         channel = self._channel
         if not channel.acknowledged_seq <= welcome.received_seq <= channel.sent_seq:
             text = f"the {self.server_name} claims to have messages that were never sent, or to have lost some it had"
-            self._refuse(codes.SEQUENCE_GAP, text)
+            self.refuse(codes.SEQUENCE_GAP, text)
             return
         if welcome.received_seq > channel.acknowledged_seq:
             self._fruitless_resumes = 0
         if self._fruitless_resumes == _FRUITLESS_RESUMES:
             text = f"the connection to the {self.server_name} broke {_FRUITLESS_RESUMES} times over the same message"
-            self._refuse(codes.SEQUENCE_GAP, text)
+            self.refuse(codes.SEQUENCE_GAP, text)
             return
         self._fruitless_resumes += 1
         self._state = step(self._state, Trigger.RESUMED)
@@ -485,7 +484,8 @@ class SessionDialer:
             return False
         return now >= self._started_at + self._give_up_seconds
 
-    def _refuse(self, code: int, text: str) -> None:
+    def refuse(self, code: int, text: str) -> None:
+        """The server will not have us, as it or its socket has told. Not while nothing was begun."""
         self._is_replaced |= code == codes.SESSION_REPLACED
         if self._state in HAS_SESSION:
             self._lose(code, text, is_orderly=False)

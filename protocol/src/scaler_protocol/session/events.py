@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, Message, Welcome
 from scaler_protocol.records import dataclass
 
@@ -21,6 +22,8 @@ class Opened:
     peer_id: PeerId
     hello: Hello
     welcome: Welcome
+    identity: Identity | None = None
+    """On a server with keys: whose session this is, for as long as it lasts. Otherwise None. (SES-30)"""
 
 
 class Received(NamedTuple):

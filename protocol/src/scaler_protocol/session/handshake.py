@@ -76,19 +76,19 @@ def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None
     """Why this Hello cannot become a session, or None. The first reason counts: a version first, for all else
     may mean something different in another one."""
     if hello.version_min > terms.version_max or hello.version_max < terms.version_min:
-        return _reject(terms, codes.VERSION_MISMATCH, _mismatch_text(terms, hello))
+        return reject(terms, codes.VERSION_MISMATCH, _mismatch_text(terms, hello))
     if len(routing_id) != ID_BYTES or routing_id[0] == 0:
         text = "the routing id of a socket must be 16 random bytes, the first not zero: set it before connecting"
-        return _reject(terms, codes.BAD_IDENTITY, text)
+        return reject(terms, codes.BAD_IDENTITY, text)
     if len(hello.peer_id) != ID_BYTES:
         text = f"a peer id has {ID_BYTES} bytes and this one has {len(hello.peer_id)}"
-        return _reject(terms, codes.BAD_IDENTITY, text)
+        return reject(terms, codes.BAD_IDENTITY, text)
     if hello.role not in terms.allowed_roles:
         wanted = ", ".join(sorted(role_name(role) for role in terms.allowed_roles))
         text = (
             f"{_a(terms.role_name)} does not talk to {_a(role_name(hello.role))} (only to: {wanted}): check the address"
         )
-        return _reject(terms, codes.BAD_ROLE, text)
+        return reject(terms, codes.BAD_ROLE, text)
     return None
 
 
@@ -201,7 +201,7 @@ def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
-def _reject(terms: ServerTerms, code: int, text: str) -> Reject:
+def reject(terms: ServerTerms, code: int, text: str) -> Reject:
     return Reject(code=code, version_min=terms.version_min, version_max=terms.version_max, text=text)
 
 

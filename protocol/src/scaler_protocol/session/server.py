@@ -23,6 +23,7 @@ from dataclasses import replace
 from scaler_protocol import codec, codes
 from scaler_protocol.codec import Envelope
 from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
     Acknowledge,
     Bye,
@@ -37,6 +38,7 @@ from scaler_protocol.messages import (
     Timers,
 )
 from scaler_protocol.session import handshake
+from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
 from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames, counted
 from scaler_protocol.session.deadlines import Deadlines
 from scaler_protocol.session.events import Complained, Lost, Opened, Received, SessionEvent
@@ -45,6 +47,7 @@ from scaler_protocol.session.limiter import Limiter
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
 
 Transmission = tuple[RoutingId, Frames]
+Who = Identity | None
 
 #: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
 _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
@@ -70,7 +73,9 @@ class SessionServer:
         version_max: int = codes.PROTOCOL_VERSION_MAX,
         encode: Encode = codec.encode,
         is_busy_with: Callable[[PeerId], bool] = lambda peer_id: False,  # it gets no Pong yet: the role is not done
+        admission: Admission | None = None,  # None: no keys, and all are admitted
     ) -> None:
+        self.admission = admission or Admission()
         self._is_busy_with = is_busy_with
         self.terms = ServerTerms(
             server_id=server_id,
@@ -100,7 +105,7 @@ class SessionServer:
         self._by_routing: dict[RoutingId, ServerSession] = {}
         #: those that may owe a Pong or an Acknowledge; a dict because its order is that of arrival
         self._unsettled: dict[ServerSession, None] = {}
-        self._held: list[tuple[RoutingId, Hello]] = []
+        self._held: list[tuple[RoutingId, Hello, Proof]] = []
         self._events: list[SessionEvent] = []
         #: what is to leave: see `take_transmissions`
         self.transmissions: list[Transmission] = []
@@ -121,13 +126,11 @@ class SessionServer:
         return bool(self._events or self._held)
 
     def take_events(self) -> list[SessionEvent]:
-        events = self._events
-        self._events = []
+        events, self._events = self._events, []
         return events
 
     def take_transmissions(self) -> list[Transmission]:
-        transmissions = self.transmissions
-        self.transmissions = []
+        transmissions, self.transmissions = self.transmissions, []
         return transmissions
 
     def reads_of(self, routing_id: bytes) -> tuple[Limits, frozenset[type] | None]:
@@ -146,21 +149,21 @@ class SessionServer:
         """A new round: the role has handled all events taken so far."""
         if self._held and not self._events:
             held, self._held = self._held, []
-            for routing_id, hello in held:
-                self._receive_hello(routing_id, hello, now)
+            for routing_id, hello, proof in held:
+                self._receive_hello(routing_id, hello, proof, now)
 
-    def receive(self, routing_id: RoutingId, envelope: Envelope, size: int, now: float) -> None:
-        """One well-formed message of `size` bytes."""
-        seq, ack, message = envelope
+    def receive(self, routing_id: RoutingId, said: Envelope, size: int, now: float, proof: Proof = NO_PROOF) -> None:
+        """One well-formed message of `size` bytes; with a Hello comes what the transport knows of its sender."""
+        seq, ack, message = said
         kind = type(message)
         self.received[kind] += 1
         session = self._by_routing.get(routing_id)
         if session is None:
-            self._receive_outside(routing_id, envelope, now)
+            self._receive_outside(routing_id, said, proof, now)
             return
         session.heard_at = now
         if session.routing_id is None:
-            self._turn_away(routing_id, envelope, now)  # it is somebody who has not noticed, or was said before
+            self._turn_away(routing_id, said, now)  # it is somebody who has not noticed, or was said before
         channel = session.channel
         if ack > channel.acknowledged_seq and not channel.forget(ack):
             self.rejected_count += 1
@@ -168,7 +171,7 @@ class SessionServer:
             self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
             return
         if seq == 0:
-            self._receive_unsequenced(session, routing_id, message, now)
+            self._receive_unsequenced(session, routing_id, message, proof, now)
             return
         order = channel.receive(seq, size)
         if order != IN_ORDER:
@@ -229,6 +232,11 @@ class SessionServer:
                 text = f"silent for {session.patience_seconds:g} s"
                 self._part(session, codes.LEASE_EXPIRED, text)
 
+    def review(self) -> None:
+        """End the sessions of those that are no longer admitted. At least once a heartbeat. (SES-31, SES-32)"""
+        for session, text in self.admission.review(self._by_peer.values()):
+            self._part(session, codes.UNAUTHORIZED, text, "SES-31")
+
     def next_deadline(self) -> float | None:
         return 0.0 if self._events or self._held else self._deadlines.next_deadline()
 
@@ -288,11 +296,11 @@ class SessionServer:
 
     # ------------------------------------------------------------ opening
 
-    def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
+    def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, proof: Proof, now: float) -> None:
         """From a socket that carries no session: only a Hello means anything (HSK-9)."""
         message = envelope.message
         if isinstance(message, Hello):
-            self._receive_hello(routing_id, message, now)
+            self._receive_hello(routing_id, message, proof, now)
         else:
             self._turn_away(routing_id, envelope, now)
 
@@ -302,69 +310,66 @@ class SessionServer:
             text = "this socket has no session: say Hello on a new socket, with resume if there was one"
             self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-9"), now)
 
-    def _receive_hello(self, routing_id: RoutingId, hello: Hello, now: float) -> None:
-        refusal = self._refusal(routing_id, hello)
-        if refusal is not None:
-            self._send_reject(routing_id, refusal, now)
-            return
+    def _receive_hello(self, routing_id: RoutingId, hello: Hello, proof: Proof, now: float) -> None:
         current = self._by_peer.get(hello.peer_id)
-        if current is None:
-            self._open(routing_id, hello, now)
+        refusal = self._refusal(routing_id, hello)
+        who = refusal or self.admission.admit(hello, proof, current, self.terms)
+        if isinstance(who, Reject):
+            self._send_reject(routing_id, who, now)
+        elif current is None:
+            self._open(routing_id, hello, who, now)
         elif current.routing_id == routing_id and current.hello == hello:
             self.transmissions.append((routing_id, self._encode(current.welcome, 0, current.channel.received_seq)))
         elif self._events:
             # The role has yet to handle what this session said: it must not be replaced under its feet.
-            self._held.append((routing_id, hello))
+            self._held.append((routing_id, hello, proof))
         else:
-            self._meet_again(current, routing_id, hello, now)
+            self._meet_again(current, routing_id, hello, who, now)
 
     def _refusal(self, routing_id: RoutingId, hello: Hello) -> Reject | None:
         terms = self.terms
-        refusal = handshake.refuse(terms, hello, routing_id)
-        if refusal is not None:
+        if refusal := handshake.refuse(terms, hello, routing_id):
             return refusal
         if self._is_shut_down:
             text = f"this {terms.role_name} is shutting down: dial again when its successor is up"
-            return Reject(codes.SHUTTING_DOWN, terms.version_min, terms.version_max, text)
+            return handshake.reject(terms, codes.SHUTTING_DOWN, text)
         carried = self._by_routing.get(routing_id)
         if carried is not None and carried.peer_id != hello.peer_id:
             text = "this socket carries the session of another peer id: use a socket of its own"
-            return Reject(codes.BAD_IDENTITY, terms.version_min, terms.version_max, text)
+            return handshake.reject(terms, codes.BAD_IDENTITY, text)
         return None
 
-    def _meet_again(self, current: ServerSession, routing_id: RoutingId, hello: Hello, now: float) -> None:
+    def _meet_again(self, current: ServerSession, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
         verdict = handshake.judge(hello, current.hello, current.session_id, current.channel)
         if verdict is Verdict.STALE:
-            terms = self.terms
             text = "a newer session of this peer id is in use: is a second process running under the same id?"
-            stale = Reject(codes.SESSION_REPLACED, terms.version_min, terms.version_max, text)
-            self._send_reject(routing_id, stale, now)
+            self._send_reject(routing_id, handshake.reject(self.terms, codes.SESSION_REPLACED, text), now)
         elif verdict is Verdict.REPLACE:
-            self._replace(current, routing_id, hello, now)
+            self._replace(current, routing_id, hello, who, now)
         else:
             self._attach(current, routing_id, hello, verdict, now)
 
-    def _open(self, routing_id: RoutingId, hello: Hello, now: float) -> None:
+    def _open(self, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
         self._last_session_id += 1
         welcome = handshake.welcome(self.terms, hello, self._last_session_id)
         allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
         if self.terms.allowed_messages is not None and allowed is None:
             allowed = frozenset()
-        session = ServerSession(hello, welcome, Channel(self._encode), allowed, routing_id, now)
+        session = ServerSession(hello, welcome, Channel(self._encode), allowed, who, routing_id, now)
         self._by_peer[hello.peer_id] = session
         self._by_routing[routing_id] = session
         self._deadlines.watch(session)
         self.transmissions.append((routing_id, self._encode(welcome, 0, 0)))
-        self._events.append(Opened(hello.peer_id, hello, welcome))
+        self._events.append(Opened(hello.peer_id, hello, welcome, who))
 
-    def _replace(self, current: ServerSession, routing_id: RoutingId, hello: Hello, now: float) -> None:
+    def _replace(self, current: ServerSession, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
         text = "another session was opened under the same peer id"
         if current.routing_id is not None and current.routing_id != routing_id:
             # Told so, a second peer with this id stops instead of coming back and throwing the first one out.
             error = Error(codes.SESSION_REPLACED, 0, True, text, "SES-12")
             self.transmissions.append((current.routing_id, self._encode(error, 0, 0)))
         self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
-        self._open(routing_id, hello, now)
+        self._open(routing_id, hello, who, now)
 
     def _attach(
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float
@@ -385,11 +390,13 @@ class SessionServer:
 
     # ------------------------------------------------------------ inside a session
 
-    def _receive_unsequenced(self, session: ServerSession, routing_id: RoutingId, message: Message, now: float) -> None:
+    def _receive_unsequenced(
+        self, session: ServerSession, routing_id: RoutingId, message: Message, proof: Proof, now: float
+    ) -> None:
         if isinstance(message, Acknowledge):
             return
         if isinstance(message, Hello):
-            self._receive_hello(routing_id, message, now)
+            self._receive_hello(routing_id, message, proof, now)
         elif isinstance(message, Error):
             self._receive_error(session, message)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Acknowledge, Bye, Error, Hello, Ping, Pong, Reject, Welcome
 from scaler_protocol.session.channel import Channel
 
@@ -26,6 +27,7 @@ class ServerSession:
         "channel",
         "heard_at",
         "hello",
+        "identity",
         "is_over",
         "patience_seconds",
         "pings",
@@ -42,6 +44,7 @@ class ServerSession:
         welcome: Welcome,
         channel: Channel,
         allowed: frozenset[type] | None,
+        identity: Identity | None,
         routing_id: RoutingId,
         now: float,
     ) -> None:
@@ -52,6 +55,7 @@ class ServerSession:
         self.allowed = allowed  # what a peer of this role may send; None: anything
         # What the socket's messages are read by: the limits agreed, and the kinds that are read at all. (FRM-20)
         self.reads = (welcome.limits, None if allowed is None else allowed | CONTROL)
+        self.identity = identity  # whose it is; None: the cluster has no keys
         self.routing_id: RoutingId | None = routing_id  # where to send
         self.carrier: RoutingId | None = routing_id  # where messages of this session come from
         self.heard_at = now

@@ -14,15 +14,19 @@ welcomed on the lane, because something else listens there or nobody any more, g
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import zmq
 
 from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.codec import CodecError, decode
-from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
-from scaler_protocol.messages import Message
+from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE, UNAUTHORIZED
+from scaler_protocol.keys import Pass
+from scaler_protocol.messages import Message, Reject
 from scaler_protocol.session import SessionDialer, SessionEvent
+from scaler_protocol.session.dialer_states import AWAITS_ANSWER
 from scaler_protocol.transport import sockets
+from scaler_protocol.transport.entry import Entry
 from scaler_protocol.transport.lane_dealer import LaneDealer
 from scaler_protocol.transport.zeromq import ZeroMqDealer
 
@@ -35,10 +39,13 @@ _MOST_LANE_FAILURES = 2
 
 
 class DealerEndpoint:
-    def __init__(self, address: str, dialer: SessionDialer) -> None:
+    def __init__(self, address: str, dialer: SessionDialer, shown: Pass | None = None) -> None:
+        """`shown` is what the server asks for; None for a server without keys."""
         self._address = parse_address(address)
         self.address = str(self._address)
         self._dialer = dialer
+        self._entry = Entry(self._address, shown)
+        self._show()
         self._limits = dialer.hello.limits
         #: a session was opened or resumed on the present carrier
         self._was_open = False
@@ -68,6 +75,8 @@ class DealerEndpoint:
         is_drained = self._drain(now)
         if not self._was_open and dialer.is_open:
             self._opened(now)
+        if now >= self._entry.look_at:
+            self._look_for_reason(now)
         dialer.expire(now, is_drained)
         if dialer.generation != self.generation:
             self._change_carrier(now)
@@ -100,7 +109,8 @@ class DealerEndpoint:
         return self._is_unsettled
 
     def next_deadline(self) -> float | None:
-        return self._dialer.next_deadline()
+        deadline, look_at = self._dialer.next_deadline(), self._entry.look_at
+        return deadline if deadline is None or deadline < look_at else look_at
 
     def bye(self, code: int = 0, text: str = "") -> None:
         """Our goodbye: `Lost` (orderly) comes with the next poll, then nothing until `redial`."""
@@ -111,6 +121,8 @@ class DealerEndpoint:
     def redial(self) -> None:
         """After `Lost` or `Rejected`: begin a new session with the next poll."""
         self._is_unsettled = True
+        self._entry.renew()
+        self._show()
         self._dialer.redial()
 
     def close(self) -> None:
@@ -119,6 +131,7 @@ class DealerEndpoint:
             return
         self._is_closed = True
         self.bye()
+        self._entry.close()
         if self._retired is not None:
             self._retired.close(0)
             self._retired = None
@@ -153,16 +166,37 @@ class DealerEndpoint:
     # ------------------------------------------------------------ dialing
 
     def _connect(self) -> Carrier:
-        lane = LaneDealer.to(self._address, self._limits) if self._lane_failures == 0 else None
-        return lane or ZeroMqDealer(self._address, self._limits)
+        lane = self._lane() if self._lane_failures == 0 else None
+        return lane or self._entry.dial(self._limits)
+
+    def _lane(self) -> LaneDealer | None:
+        return LaneDealer.to(self._address, self._limits, self._entry.has_keys)
+
+    def _show(self) -> None:
+        shown = self._entry.shown
+        if shown is not None and self._dialer.hello.credential != shown.ticket:
+            self._dialer.hello = replace(self._dialer.hello, credential=shown.ticket)
+
+    def _look_for_reason(self, now: float) -> None:
+        """There is no Welcome yet: may be because the server does not let us in."""
+        if self._dialer.state not in AWAITS_ANSWER:
+            self._entry.close()
+            return
+        has_another_key, reason = self._entry.look(now)
+        if reason:
+            self._dialer.refuse(UNAUTHORIZED, reason)
+        elif has_another_key:
+            self._show()
+            self._dialer.disconnected(now)
 
     def _opened(self, now: float) -> None:
         """Over ZeroMQ: is there a lane now, or was the server only slow to answer there?"""
         self._was_open = True
+        self._entry.admitted()
         if type(self._carrier) is LaneDealer or self._lane_failures >= _MOST_LANE_FAILURES:
             self._lane_failures = 0
             return
-        self._better = LaneDealer.to(self._address, self._limits)
+        self._better = self._lane()
         if self._better is not None:
             self._dialer.move(now)
 
@@ -170,6 +204,7 @@ class DealerEndpoint:
         self.generation = self._dialer.generation
         is_first = self.generation == self._carrier_generation
         if is_first and not self._carrier.is_closed:
+            self._entry.began(self._carrier, now)
             return
         self._carrier_generation = self.generation
         old = self._carrier
@@ -187,6 +222,7 @@ class DealerEndpoint:
             return
         self._was_open = False
         self._retired = old
+        self._entry.began(self._carrier, now)
 
     # ------------------------------------------------------------ messages
 
@@ -204,10 +240,20 @@ class DealerEndpoint:
             except CodecError as error:
                 self._dialer.reject(error.code, error.text, error.clause, error.seq, now)
                 continue
+            if not self._was_open and type(received.message) is Reject:
+                received = received._replace(message=self._told(received.message))
             receive(received, size, now)
         if carrier.is_closed:
             self._dialer.disconnected(now)
         return carrier.is_drained
+
+    def _told(self, reject: Reject) -> Reject:
+        """With the place where the key was found, which the server cannot know."""
+        shown = self._entry.shown
+        if reject.code != UNAUTHORIZED or shown is None:
+            return reject
+        where = f"the key in {shown.origin or 'memory'} was refused by the server at {self.address}"
+        return replace(reject, text=f"{where}: {reject.text}")
 
     def _refuse_frames(self, size: int, has_more: bool, now: float) -> None:
         if has_more:

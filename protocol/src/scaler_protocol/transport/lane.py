@@ -48,34 +48,32 @@ _NOBODY = 65_534
 _logger = logging.getLogger("scaler.transport")
 
 
-def listen(address: Address) -> socket.socket | None:
+def listen(address: Address, has_keys: bool = False) -> socket.socket | None:
     """The listening socket beside this bound address, whose host is a number. None: there is no lane here."""
     if address.path or not is_offered():
         return None
-    listener = _new_socket()
+    listener, name = _new_socket(), _name(address, has_keys)
     try:
-        listener.bind(_name(address))
+        listener.bind(name)
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            _logger.info(
-                "no local lane beside %s: %s. Peers of this host come over ZeroMQ", address, _taken_by(address)
-            )
+            _logger.info("no local lane beside %s: %s. Peers of this host come over ZeroMQ", address, _taken_by(name))
         else:
             _logger.debug("no local lane beside %s: %s", address, error.strerror)
         return None
     return listener
 
 
-def connect(address: Address) -> socket.socket | None:
+def connect(address: Address, has_keys: bool = False) -> socket.socket | None:
     """To the server at this address, if it is on this host and of this user and has a lane. Does not wait."""
     if not is_offered():
         return None
     for bound in bound_addresses(address):
         connection = _new_socket()
         try:
-            connection.connect(_name(bound))
+            connection.connect(_name(bound, has_keys))
             if is_of_this_user(connection):
                 return connection
         except OSError:
@@ -102,15 +100,16 @@ def is_offered() -> bool:
     return sys.platform == "linux" and not os.environ.get(OFF_VARIABLE)
 
 
-def _name(address: Address) -> str:
-    return f"\0scaler/1/{address.host}:{address.port}"
+def _name(address: Address, has_keys: bool) -> str:
+    """A dialer with a key does not find the lane of a server without, nor the other way round. (FRM-15)"""
+    return f"\0scaler/1/{address.host}:{address.port}{'/keys' if has_keys else ''}"
 
 
-def _taken_by(address: Address) -> str:
-    """Of which user the process is that listens under the name of this address."""
+def _taken_by(name: str) -> str:
+    """Of which user the process is that listens under this name."""
     with _new_socket() as connection:
         try:
-            connection.connect(_name(address))
+            connection.connect(name)
             if is_of_this_user(connection):
                 return "another process of this user listens under its name"
             return f"a process of user {user_of(connection)} listens under its name"

@@ -24,10 +24,10 @@ class LaneDealer:
         self.descriptor = self._epoll.fileno()
 
     @classmethod
-    def to(cls, address: Address, limits: Limits) -> LaneDealer | None:
+    def to(cls, address: Address, limits: Limits, has_keys: bool = False) -> LaneDealer | None:
         """None: there is no lane to this address, or no descriptor left for it."""
         try:
-            connection = lane.connect(address)
+            connection = lane.connect(address, has_keys)
             return None if connection is None else cls(connection, limits)
         except OSError:
             return None

@@ -17,11 +17,13 @@ from scaler_protocol.addresses import parse_address
 from scaler_protocol.codec import CodecError, decode, readable_seq
 from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
 from scaler_protocol.ids import PeerId, RoutingId
-from scaler_protocol.messages import Message
+from scaler_protocol.messages import Hello, Message
 from scaler_protocol.session import SessionEvent, SessionServer
+from scaler_protocol.session.admission import SAME_USER
 from scaler_protocol.transport import lane, sockets
 from scaler_protocol.transport.descriptors import DescriptorWatch
 from scaler_protocol.transport.framing import Parts
+from scaler_protocol.transport.guard import Guard
 from scaler_protocol.transport.lane_server import LaneServer
 from scaler_protocol.transport.zeromq import ZeroMqRouter
 
@@ -36,13 +38,14 @@ class RouterEndpoint:
     def __init__(self, address: str, server: SessionServer) -> None:
         self._server = server
         self._limits = server.terms.limits
-        socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits)
+        socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits, server.admission.keyring)
         self.address = socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         self._zeromq = ZeroMqRouter(socket, self._limits)
-        listener = lane.listen(parse_address(self.address))
+        listener = lane.listen(parse_address(self.address), server.admission.keyring is not None)
         self._lanes = None if listener is None else LaneServer(listener, self._zeromq.descriptor, server)
         self._descriptor = self._zeromq.descriptor if self._lanes is None else self._lanes.descriptor
         self._descriptors = DescriptorWatch(self._descriptor)
+        self._guard = Guard(socket, parse_address(self.address), server)
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._now = 0.0  # of the round we are in
@@ -58,6 +61,8 @@ class RouterEndpoint:
         self._is_in_turn = True
         if now >= self._descriptors.look_at:
             self._descriptors.look(now)
+        if now >= self._guard.look_at:
+            self._guard.look(now)
         server = self._server
         server.begin(now)
         if self._drain(now) or self._busy_seconds > _BUSY_SECONDS:
@@ -91,10 +96,12 @@ class RouterEndpoint:
         return server.has_work or self._zeromq.has_input()
 
     def next_deadline(self) -> float | None:
-        deadline = self._server.next_deadline()
-        if self._lanes is None or self._lanes.look_at == math.inf:
+        deadline, look_at = self._server.next_deadline(), self._guard.look_at
+        if self._lanes is not None:
+            look_at = min(look_at, self._lanes.look_at)
+        if look_at == math.inf:
             return deadline
-        return self._lanes.look_at if deadline is None else min(deadline, self._lanes.look_at)
+        return look_at if deadline is None else min(deadline, look_at)
 
     def backlog_bytes(self, peer_id: PeerId) -> int:
         """Sent to this peer and not yet acknowledged."""
@@ -113,6 +120,7 @@ class RouterEndpoint:
         self._flush()
         if self._lanes is not None:
             self._lanes.close()
+        self._guard.close()
         self._zeromq.close()
 
     @property
@@ -137,13 +145,13 @@ class RouterEndpoint:
             lanes.look(now)
         if lanes.wait() or not zeromq.is_quiet:
             self._receive(zeromq.messages(), now)
-        self._receive(lanes.messages(now), now)
+        self._receive(lanes.messages(now), now, is_lane=True)
         if lanes.has_closed:
             for routing_id in lanes.take_closed():
                 self._server.unreachable(routing_id, now)
         return zeromq.is_quiet and lanes.is_drained
 
-    def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float) -> None:
+    def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float, is_lane: bool = False) -> None:
         server = self._server
         receive, reads_of = server.receive, server.reads_of
         for routing_id, (envelope, payload, size, has_more) in messages:
@@ -155,7 +163,10 @@ class RouterEndpoint:
             except CodecError as error:
                 server.reject(routing_id, error.code, error.text, error.clause, error.seq, now)
                 continue
-            receive(routing_id, received, size, now)
+            if type(received.message) is not Hello:
+                receive(routing_id, received, size, now)
+            else:
+                receive(routing_id, received, size, now, SAME_USER if is_lane else self._zeromq.proof())
 
     def _refuse_frames(
         self, routing_id: RoutingId, envelope: bytes | None, size: int, has_more: bool, now: float

@@ -13,8 +13,10 @@ import zmq
 
 from scaler_protocol.addresses import Address, AddressError, bindable
 from scaler_protocol.ids import new_routing_id
+from scaler_protocol.keys import Keyring, Pass
 from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.session.channel import Frames
+from scaler_protocol.transport import curve
 from scaler_protocol.transport.context import count_endpoint, zmq_context
 from scaler_protocol.transport.descriptors import exhaustion_told
 
@@ -50,7 +52,7 @@ _RECONNECT_MILLISECONDS = 20
 _RECONNECT_MAX_MILLISECONDS = 200
 
 
-def bound_router(address: Address, limits: Limits) -> Socket:
+def bound_router(address: Address, limits: Limits, keyring: Keyring | None = None) -> Socket:
     """A listening socket, or AddressError."""
     where = bindable(address)
     _refuse_taken_path(address)
@@ -62,6 +64,7 @@ def bound_router(address: Address, limits: Limits) -> Socket:
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.BACKLOG, 1024)
+        curve.listen_with(socket, keyring)
         socket.bind(where)
     except zmq.ZMQError as error:
         socket.close(linger=0)
@@ -70,7 +73,7 @@ def bound_router(address: Address, limits: Limits) -> Socket:
     return socket
 
 
-def connected_dealer(address: Address, limits: Limits) -> Socket:
+def connected_dealer(address: Address, limits: Limits, shown: Pass | None = None, attempt: int = 0) -> Socket:
     """A socket with a routing id of its own that connects by itself, now or when the server is up."""
     socket = _new_socket(zmq.DEALER)
     try:
@@ -80,6 +83,7 @@ def connected_dealer(address: Address, limits: Limits) -> Socket:
         socket.setsockopt(zmq.IMMEDIATE, 0)
         socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MILLISECONDS)
+        curve.dial_with(socket, shown, attempt)
         socket.connect(str(address))
     except zmq.ZMQError as error:
         socket.close(linger=0)
@@ -104,14 +108,13 @@ def has_input(socket: Socket) -> bool:
     return bool(zmq.zmq_poll([(socket, _POLLIN)], 0))
 
 
-def read(recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer], int, bool]:
-    """The frames of one message after the routing id: envelope (None when it is beyond the limit: not even copied),
+def read(frame: zmq.Frame, recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer], int, bool]:
+    """The frames of one message from its first on: envelope (None when it is beyond the limit: not even copied),
     payload frames, bytes in all, and whether there are more frames than anybody could mean.
 
     `recv` per frame is a third of the cost of `recv_multipart`. The envelope is copied to `bytes`, since Cap'n Proto
     needs it aligned; a large payload frame is not copied.
     """
-    frame: zmq.Frame = recv(NOBLOCK, False)  # type: ignore[assignment]
     size = len(frame)
     envelope = frame.bytes if size <= envelope_limit else None
     if not frame.more:

@@ -14,9 +14,11 @@ import zmq
 
 from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Limits
+from scaler_protocol.session.admission import Proof
 from scaler_protocol.session.channel import Frames
-from scaler_protocol.transport import sockets
+from scaler_protocol.transport import curve, sockets
 from scaler_protocol.transport.framing import Parts
 
 #: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role. The
@@ -39,6 +41,8 @@ class _ZeroMq:
         self.is_drained = False
         self.is_quiet = False
         self._envelope_limit = limits.envelope_bytes
+        #: the first of the message that is being handed over
+        self._frame: zmq.Frame | None = None
         self._is_skipping = False  # in the middle of a message with far too many frames
 
     def _received(self, *, is_routed: bool) -> Iterator[tuple[RoutingId, Parts]]:
@@ -53,9 +57,11 @@ class _ZeroMq:
             # Asking first is a tenth of the cost of the exception that ends every round otherwise.
             if not has_input(self.socket):
                 self.is_drained = self.is_quiet = True
+                self._frame = None
                 return
             routing_id: RoutingId = recv(sockets.NOBLOCK) if is_routed else _NOBODY  # type: ignore[assignment]
-            parts = read(recv, self._envelope_limit)
+            self._frame = frame = recv(sockets.NOBLOCK, False)
+            parts = read(frame, recv, self._envelope_limit)
             yield routing_id, parts
             budget_bytes -= parts[2]
             if (parts[3] and not self._skip()) or budget_bytes < 0 or clock() > ends_at:
@@ -80,6 +86,11 @@ class ZeroMqRouter(_ZeroMq):
         """What is there, within a budget."""
         return self._received(is_routed=True)
 
+    def proof(self) -> Proof:
+        """Of the message that `messages` has just given: whose connection it came by. Read for a Hello only, because
+        it costs as much as to receive a message."""
+        return Proof() if self._frame is None else Proof(curve.holder_of(self._frame))
+
     def send(self, routing_id: RoutingId, frames: Frames) -> None:
         """Raises zmq.ZMQError when there is nobody at that routing id."""
         self.is_quiet = False  # sending may have swallowed the edge
@@ -91,8 +102,8 @@ class ZeroMqDealer(_ZeroMq):
     #: what is gone comes back, as far as anybody can tell
     is_closed = False
 
-    def __init__(self, address: Address, limits: Limits) -> None:
-        super().__init__(sockets.connected_dealer(address, limits), limits)
+    def __init__(self, address: Address, limits: Limits, shown: Pass | None = None, attempt: int = 0) -> None:
+        super().__init__(sockets.connected_dealer(address, limits, shown, attempt), limits)
 
     def messages(self) -> Iterator[Parts]:
         """What is there, within a budget."""

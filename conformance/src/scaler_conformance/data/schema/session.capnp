@@ -48,6 +48,10 @@ struct Hello @0xcc662270b82345b9 {
   # A client with the feature `result-window` chooses how many bytes of Results may be on their way to it without an
   # acknowledgement; further ones wait at the scheduler. For as long as the session lasts. Zero, the default: 64 MiB.
   # (SCH-45)
+
+  credential @15 :Data;
+  # The dialer's ticket, at most 1 KiB: who it is and what it may be, signed with the cluster's key. In every Hello of a
+  # dialer that has a key, and empty in those of one that has none. (HSK-29)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {

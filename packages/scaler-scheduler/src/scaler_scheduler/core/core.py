@@ -189,6 +189,7 @@ class SchedulerCore:
     def _opened(self, event: Opened, now: float) -> None:
         if event.hello.role == ROLE_CLIENT:
             client = membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
+            client.identity = event.identity
             if FEATURE_RESULT_WINDOW in event.welcome.features:
                 client.window = Window(event.hello.result_window_bytes or DEFAULT_WINDOW_BYTES)
         elif event.hello.role == ROLE_WORKER:
@@ -254,6 +255,10 @@ class SchedulerCore:
     def _shutdown(self, client: Client, seq: int, message: Shutdown) -> None:
         if self.tables.policy.is_protected:
             text = "this scheduler is protected: a client may not shut it down; stop it where it was started"
+            self.tables.tell(client.peer_id, ShutdownReply(is_accepted=False, text=text))
+            return
+        if client.identity is not None and not client.identity.is_operator:  # (HSK-33)
+            text = f"the ticket of {client.identity.user} is no operator's: stop the cluster with the key itself"
             self.tables.tell(client.peer_id, ShutdownReply(is_accepted=False, text=text))
             return
         self.tables.tell(client.peer_id, ShutdownReply(is_accepted=True))

@@ -18,6 +18,7 @@ from itertools import repeat
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16, most_results
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.backlog import Backlog
@@ -58,6 +59,7 @@ class Client:
         "chunks",
         "graphs",
         "holds",
+        "identity",
         "inline_limit",
         "is_gone",
         "is_held",
@@ -75,6 +77,8 @@ class Client:
         #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
         self.number = number
         self.software = software
+        #: whose session it is; None: the cluster has no keys
+        self.identity: Identity | None = None
         #: results in one message to it, bytes of one payload frame, and bytes of one error (LIM-3, PAY-2)
         self.rows_limit = most_results(limits)
         self.payload_limit = limits.payload_frame_bytes

@@ -1,0 +1,31 @@
+"""For all tests: keys are looked for, and made, in directories of this run alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_VARIABLES = ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_OTHERS = ("SCALER_KEY_FILE", "SCALER_KEY")
+_made: list[Path] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In the environment, because commands that a test starts must find the same."""
+    place = Path(tempfile.mkdtemp(prefix="scaler-tests-"))
+    _made.append(place)
+    for name in _VARIABLES:
+        folder = place / name.lower()
+        folder.mkdir(mode=0o700)
+        os.environ[name] = str(folder)
+    for name in _OTHERS:
+        os.environ.pop(name, None)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    for place in _made:
+        shutil.rmtree(place, ignore_errors=True)

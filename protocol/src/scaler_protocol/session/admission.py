@@ -1,0 +1,117 @@
+"""Who a session belongs to: what a Hello shows, judged by the keys of a server. (HSK-30, HSK-31, SES-30 to SES-32)
+
+A server with keys asks for two things that fit together: a ticket in the Hello, and a connection that was opened with
+the CURVE pair for which the ticket was made. Both are looked at once, at the Hello. Afterwards the session is bound to
+its identity, and no message is looked at again.
+
+On the local lane there is no CURVE: the kernel has proven that the other end is a process of the server's own user. So
+a Hello there needs no ticket. One that is shown all the same is judged, because a program that was given the key of
+another cluster, or a ticket for another role, has to learn that on every way alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from scaler_protocol import codes
+from scaler_protocol.keys import Identity, Keyring, Refusal, local_identity
+from scaler_protocol.keys.tickets import TicketError, read
+from scaler_protocol.messages import Hello, Reject
+from scaler_protocol.records import dataclass
+from scaler_protocol.session.handshake import ServerTerms, reject
+from scaler_protocol.session.server_session import ServerSession
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the transport knows of the dialer behind a Hello."""
+
+    holder: bytes = b""
+    """The CURVE public key with which the connection was opened; empty where there is none."""
+    is_same_user: bool = False
+    """The kernel says that the other end is a process of this server's user: the local lane."""
+
+
+NO_PROOF = Proof()
+SAME_USER = Proof(is_same_user=True)
+
+_INSECURE_TEXT = (
+    "this server speaks without keys (it was started with --insecure) and the Hello shows a ticket: start the server "
+    "with keys, or dial it with --insecure (insecure=True) if that is meant"
+)
+
+
+class Admission:
+    """The rule of one server. Without a keyring, whoever reaches its port is admitted."""
+
+    def __init__(self, keyring: Keyring | None = None, wall_clock: Callable[[], float] = lambda: 0.0) -> None:
+        self.keyring = keyring
+        self._wall_clock = wall_clock
+        self._account = None if keyring is None else local_identity()
+        #: seconds since 1970, when the first ticket of those that were admitted may have expired
+        self._review_at = math.inf
+
+    def admit(
+        self, hello: Hello, proof: Proof, current: ServerSession | None, terms: ServerTerms
+    ) -> Identity | Reject | None:
+        """Who says this Hello, or why it opens no session and moves none. None: there are no keys."""
+        found = self._judge(hello, proof)
+        if isinstance(found, Refusal):
+            return reject(terms, codes.UNAUTHORIZED, found.text)
+        if current is not None and not is_same(current.identity, found):
+            text = "this peer id has a session that another holder has opened: use a new random peer id"
+            return reject(terms, codes.UNAUTHORIZED, text)
+        if found is not None and found.expires:
+            self._review_at = min(self._review_at, found.expires)
+        return found
+
+    def review(self, sessions: Iterable[ServerSession]) -> list[tuple[ServerSession, str]]:
+        """Those that would not be admitted any more, and why: a ticket has expired, or a key was taken out."""
+        if self._wall_clock() < self._review_at:
+            return []
+        self._review_at = math.inf
+        ended = []
+        for session in sessions:
+            identity = session.identity
+            if identity is None or not session.hello.credential:
+                continue  # no keys, or the kernel's word
+            found = self._judge(session.hello, Proof(identity.holder))
+            if isinstance(found, Refusal):
+                ended.append((session, found.text))
+            elif found is not None and found.expires:
+                self._review_at = min(self._review_at, found.expires)
+        return ended
+
+    def _judge(self, hello: Hello, proof: Proof) -> Identity | Refusal | None:
+        if self.keyring is None:
+            return Refusal(_INSECURE_TEXT) if hello.credential else None
+        if proof.is_same_user and not hello.credential:
+            return self._account
+        holder = _holder_of(hello.credential) if proof.is_same_user else proof.holder
+        return self.keyring.admit(hello.credential, holder, hello.role, self._wall_clock())
+
+    def use(self, keyring: Keyring) -> None:
+        """Other keys from now on: what they no longer admit ends with the next review. (SES-32)"""
+        self.keyring = keyring
+        self._review_at = 0.0
+
+
+def is_same(one: Identity | None, other: Identity | None) -> bool:
+    """The condition of all that continues, moves or replaces a session. A ticket that is renewed, for the same holder
+    with the same rights, changes nobody's identity. (SES-30)"""
+    if one is None or other is None:
+        return one is other
+    return _without_expiry(one) == _without_expiry(other)
+
+
+def _without_expiry(identity: Identity) -> tuple[object, ...]:
+    return identity.holder, identity.user, identity.roles, identity.is_operator
+
+
+def _holder_of(ticket: bytes) -> bytes:
+    """On the lane the ticket itself says whose it is: the kernel vouches for its bearer."""
+    try:
+        return read(ticket).holder
+    except TicketError:
+        return b""

@@ -1,0 +1,105 @@
+"""The keys of a listening server while it runs (SES-31, SES-32, HSK-34).
+
+The key file is looked at each heartbeat, and sessions that it no longer admits end. Soon after its start the server
+also tries whether strangers are refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import zmq
+
+from scaler_protocol.addresses import Address
+from scaler_protocol.keys import KeyWatch, RuntimeFile
+from scaler_protocol.session import SessionServer
+from scaler_protocol.transport import curve
+from scaler_protocol.transport.self_test import SelfTest
+
+#: After the start: a server that is still coming up has better things to do.
+_TEST_AFTER_SECONDS = 0.3
+#: Between two looks at what libzmq does in the background.
+_SOON_SECONDS = 0.05
+_BIND_SECONDS = 5.0
+
+_logger = logging.getLogger("scaler.transport")
+
+
+class Guard:
+    """Does nothing for a server without keys."""
+
+    def __init__(self, socket: zmq.Socket[bytes], address: Address, server: SessionServer) -> None:
+        self._socket = socket
+        self._address = address
+        self._server = server
+        self._keys: KeyWatch | None = None
+        self._file: RuntimeFile | None = None
+        self._test: SelfTest | None = None
+        #: when to begin with the test, or to look at it
+        self._test_at = -math.inf
+        self._review_at = -math.inf
+        #: when the socket was unbound, to be bound with other keys once libzmq has given the port back
+        self._unbound_at = math.inf
+        self.look_at = math.inf
+        keyring = server.admission.keyring
+        if keyring is not None:
+            self.look_at = -math.inf
+            self._keys = KeyWatch(keyring)
+            self._file = RuntimeFile(str(address))
+            self._file.write(keyring)
+
+    def look(self, now: float) -> None:
+        if self._unbound_at < math.inf:
+            self._bind(now)
+        if now >= self._review_at:
+            self._review_at = now + self._server.terms.timers.heartbeat_seconds
+            self._review(now)
+        if now >= self._test_at:
+            self._try_fence(now)
+        bind_at = math.inf if self._unbound_at == math.inf else now + _SOON_SECONDS
+        self.look_at = min(self._review_at, self._test_at, bind_at)
+
+    def close(self) -> None:
+        if self._test is not None:
+            self._test.close()
+        if self._file is not None:
+            self._file.remove()
+
+    def _try_fence(self, now: float) -> None:
+        if self._test_at == -math.inf:
+            self._test_at = now + _TEST_AFTER_SECONDS
+            return
+        if self._test is None:
+            self._test = SelfTest(self._address, now)
+        self._test.look(now)
+        self._test_at = math.inf if self._test.is_over else now + _SOON_SECONDS
+
+    def _review(self, now: float) -> None:
+        assert self._keys is not None and self._file is not None, "only a server with keys is looked at"
+        before, keyring = self._keys.keyring, self._keys.look()
+        if keyring is not None:
+            _logger.info(
+                "the keys of %s have changed: tickets of %d are accepted now", self._address, len(keyring.keys)
+            )
+            self._server.admission.use(keyring)
+            self._file.write(keyring)
+            if keyring.curve_public != before.curve_public:
+                self._unbound_at = now
+                self._socket.unbind(str(self._address))
+                curve.listen_with(self._socket, keyring)
+                self._bind(now)
+        self._server.review()
+
+    def _bind(self, now: float) -> None:
+        """Connections that are there stay; a new one needs the new key."""
+        try:
+            self._socket.bind(str(self._address))
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EADDRINUSE:
+                raise
+            if now - self._unbound_at > _BIND_SECONDS:
+                _logger.error("%s cannot be listened at with its new key: another program has taken it", self._address)
+                self._unbound_at = now
+            return
+        self._unbound_at = math.inf

@@ -1,0 +1,138 @@
+"""Why a dialer is not let in: libzmq is silent about it, dials again and again, and so a wrong key would look like a
+server that is down. (FRM-16)
+
+Theory of operation. When no Welcome has come for a moment, the endpoint opens a `HandshakeWatch` on its socket: a
+monitor of libzmq, which tells of each handshake that breaks off. Such an event gives no reason. So a `Greeting` asks
+the server for its mechanism, by the first bytes with which every ZMTP connection begins. If the mechanism is another
+than ours, that is the reason. If both are CURVE and handshakes break off all the same, the key is wrong. While all
+is well none of this happens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket as network
+import threading
+
+import zmq
+
+from scaler_protocol.addresses import Address
+from scaler_protocol.keys import Pass
+
+#: Without a Welcome for so long, the watch is opened; and how often it is looked at then.
+PATIENCE_SECONDS = 0.1
+LOOK_SECONDS = 0.03
+
+#: One may be a server that has just ended.
+_ENOUGH_FAILURES = 2
+_GREETING_SECONDS = 1.0
+_EVENTS = int(
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+)
+_EVENTS_A_LOOK = 100
+_numbers = itertools.count(1)
+
+NULL, CURVE = "NULL", "CURVE"
+
+#: What ZMTP 3 begins with: a signature, and the version that the answer waits for. What follows is never sent.
+_OUR_GREETING = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03"
+_GREETING_BYTES = 64
+_MECHANISM = slice(12, 32)
+
+
+class HandshakeWatch:
+    """Counts the handshakes of a socket that break off."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._watched = socket
+        where = f"inproc://scaler-handshakes-{next(_numbers)}"
+        socket.monitor(where, _EVENTS)
+        self._events = socket.context.socket(zmq.PAIR)
+        self._events.linger = 0
+        self._events.connect(where)
+        self.failures = 0
+        self.successes = 0
+
+    def look(self) -> None:
+        for _ in range(_EVENTS_A_LOOK):
+            try:
+                event = self._events.recv_multipart(zmq.NOBLOCK)[0]
+            except zmq.Again:
+                return
+            if int.from_bytes(event[:2], "little") == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.successes += 1
+            else:
+                self.failures += 1
+
+    @property
+    def has_failed(self) -> bool:
+        return self.failures >= _ENOUGH_FAILURES
+
+    def close(self) -> None:
+        if not self._watched.closed:
+            self._watched.disable_monitor()
+        self._events.close(0)
+
+
+class Greeting:
+    """Asks the server at an address for its mechanism. In a thread of its own, which a name server may keep waiting."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        #: the answer; empty when there was none, or none as ZeroMQ gives it
+        self.mechanism = ""
+        self.is_over = False
+        threading.Thread(target=self._ask, name="scaler-greeting", daemon=True).start()
+
+    def _ask(self) -> None:
+        try:
+            with self._connection() as connection:
+                connection.settimeout(_GREETING_SECONDS)
+                connection.sendall(_OUR_GREETING)
+                answer = b""
+                while len(answer) < _GREETING_BYTES and (portion := connection.recv(_GREETING_BYTES)):
+                    answer += portion
+            if len(answer) >= _GREETING_BYTES and answer[:1] == _OUR_GREETING[:1]:
+                self.mechanism = answer[_MECHANISM].rstrip(b"\0").decode(errors="replace")
+        except OSError:
+            pass  # nobody listens there, or it does not answer
+        finally:
+            self.is_over = True
+
+    def _connection(self) -> network.socket:
+        address = self._address
+        if not address.path:
+            return network.create_connection((address.host, address.port), timeout=_GREETING_SECONDS)
+        connection = network.socket(network.AF_UNIX)
+        connection.settimeout(_GREETING_SECONDS)
+        try:
+            connection.connect("\0" + address.path[1:] if address.path.startswith("@") else address.path)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+
+def reason(mechanism: str, shown: Pass | None, address: str) -> str:
+    """Why a server of this mechanism does not let us in, and what to do."""
+    if mechanism == CURVE and shown is None:
+        return (
+            f"the server at {address} wants a key, and this program shows none (insecure): leave --insecure "
+            "(insecure=True) out, and copy cluster.key from the machine of its scheduler if it is not found"
+        )
+    if mechanism == CURVE and shown is not None:
+        return (
+            f"the key in {shown.origin or 'memory'} is not this cluster's: the server at {address} has another one. "
+            "Copy cluster.key from the machine of its scheduler, or ask its operator for a ticket"
+        )
+    if mechanism == NULL and shown is not None:
+        return (
+            f"the server at {address} speaks without a key (started with --insecure): use insecure=True (--insecure) "
+            "if that is meant"
+        )
+    if mechanism == NULL:
+        return ""  # as we do: the fault is another one
+    return f"the server at {address} asks for {mechanism!r}, which no server of Scaler does: check the address"

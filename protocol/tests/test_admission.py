@@ -1,0 +1,218 @@
+"""Whose a session is, in the pure session server: generated Hellos of several identities never touch another's session.
+(HSK-30, HSK-31, SES-30 to SES-32)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.session_sides import ONE, THREE, TWO
+from tests.support.session_words import HELLO, SERVER_ID, decoded
+
+from scaler_protocol import codes
+from scaler_protocol.codec import Envelope
+from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.keys import ALL_ROLES, Identity, Keyring, local_identity
+from scaler_protocol.messages import CancelReply, Error, Hello, Message, Reject, Resume, Welcome
+from scaler_protocol.session import Lost, Opened, SessionServer
+from scaler_protocol.session.admission import NO_PROOF, SAME_USER, Admission, Proof
+from scaler_protocol.session.invariants import check_server
+
+KEY, OLD_KEY = b"k" * 32, b"o" * 32
+KEYRING = Keyring([KEY])
+HOLDERS = [bytes([number]) * 32 for number in (1, 2, 3)]
+PEERS = [PeerId(bytes([0x50 + number]) * 16) for number in range(2)]
+SOCKETS = [ONE, TWO, THREE]
+
+
+def ticket(holder: bytes, roles: frozenset[int] = ALL_ROLES, *, key: bytes = KEY, **changes: object) -> bytes:
+    identity = replace(Identity("ana", roles, False, holder), **changes)  # type: ignore[arg-type]
+    return Keyring([key]).ticket(identity)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Server:
+    def __init__(self, keyring: Keyring | None = KEYRING) -> None:
+        self.clock = Clock()
+        self.now = 0.0
+        self.core = SessionServer(
+            server_id=SERVER_ID,
+            role_name="scheduler",
+            allowed_roles={codes.ROLE_CLIENT, codes.ROLE_WORKER},
+            admission=Admission(keyring, self.clock),
+        )
+
+    def say(self, routing_id: RoutingId, hello: Hello, proof: Proof = NO_PROOF) -> Message:
+        self.now += 1.0  # many refusals within a second are met with silence
+        self.core.begin(self.now)
+        self.core.receive(routing_id, Envelope(0, 0, hello), 100, self.now, proof)
+        check_server(self.core)
+        self.events = self.core.take_events()
+        said = [decoded(frames).message for _, frames in self.core.take_transmissions()]
+        (answer,) = [message for message in said if isinstance(message, (Welcome, Reject))]
+        return answer
+
+    def show(self, holder: bytes, routing_id: RoutingId = ONE, **changes: object) -> Message:
+        hello = replace(HELLO, credential=ticket(holder), **changes)  # type: ignore[arg-type]
+        return self.say(routing_id, hello, Proof(holder))
+
+    def review(self) -> list[tuple[RoutingId, Message]]:
+        self.core.review()
+        check_server(self.core)
+        return [(routing_id, decoded(frames).message) for routing_id, frames in self.core.take_transmissions()]
+
+
+def refused(answer: Message, *words: str) -> None:
+    assert isinstance(answer, Reject) and answer.code == codes.UNAUTHORIZED, answer
+    assert all(word in answer.text for word in words), answer.text
+
+
+def test_a_session_knows_whose_it_is() -> None:
+    server = Server()
+    assert isinstance(server.show(HOLDERS[0]), Welcome)
+    (opened,) = server.events
+    assert isinstance(opened, Opened)
+    assert opened.identity == Identity("ana", ALL_ROLES, False, HOLDERS[0])
+
+
+def test_without_keys_there_is_no_identity_and_no_ticket() -> None:
+    server = Server(None)
+    assert isinstance(server.say(ONE, HELLO), Welcome)
+    (opened,) = server.events
+    assert isinstance(opened, Opened) and opened.identity is None
+    refused(server.say(TWO, replace(HELLO, peer_id=PEERS[0], credential=ticket(HOLDERS[0]))), "--insecure")
+
+
+def test_what_is_not_admitted_is_told_what_to_do() -> None:
+    server = Server()
+    own = Proof(HOLDERS[0])
+    refused(server.say(ONE, HELLO, own), "no ticket")
+    refused(server.say(ONE, replace(HELLO, credential=b"x" * 1024), own))
+    refused(server.say(ONE, replace(HELLO, credential=ticket(HOLDERS[0], key=OLD_KEY)), own), "not this cluster's")
+    refused(server.say(ONE, replace(HELLO, credential=ticket(HOLDERS[1])), own), "holder")
+    refused(
+        server.say(ONE, replace(HELLO, credential=ticket(HOLDERS[0], frozenset({codes.ROLE_WORKER}))), own), "worker"
+    )
+    refused(server.say(ONE, replace(HELLO, credential=ticket(HOLDERS[0], expires=999_999.0)), own), "expired")
+    refused(server.say(ONE, replace(HELLO, credential=ticket(HOLDERS[0])), NO_PROOF), "holder")
+    assert server.events == [] and not server.core.carries(ONE)
+
+
+def test_a_ticket_is_judged_after_what_is_older_than_tickets() -> None:
+    """A dialer of another version has to learn that, and not that its ticket is of no use. (HSK-3 to HSK-5)"""
+    server = Server()
+    answer = server.say(ONE, replace(HELLO, version_min=7, version_max=8))
+    assert isinstance(answer, Reject) and answer.code == codes.VERSION_MISMATCH
+    answer = server.say(ONE, replace(HELLO, role=codes.ROLE_MONITOR))
+    assert isinstance(answer, Reject) and answer.code == codes.BAD_ROLE
+
+
+def test_on_the_lane_the_kernel_is_enough_and_a_ticket_is_judged_all_the_same() -> None:
+    server = Server()
+    assert isinstance(server.say(ONE, HELLO, SAME_USER), Welcome)
+    (opened,) = server.events
+    assert isinstance(opened, Opened) and opened.identity == local_identity()
+    shown = replace(HELLO, peer_id=PEERS[0], credential=ticket(HOLDERS[0]))
+    assert isinstance(server.say(TWO, shown, SAME_USER), Welcome)
+    (opened,) = server.events
+    assert isinstance(opened, Opened) and opened.identity is not None and opened.identity.holder == HOLDERS[0]
+    wrong = replace(HELLO, peer_id=PEERS[1], credential=ticket(HOLDERS[0], key=OLD_KEY))
+    refused(server.say(THREE, wrong, SAME_USER), "not this cluster's")
+
+
+def test_an_exact_repetition_by_another_holder_is_refused() -> None:
+    """Who has read a Hello on the way, and holds a ticket of his own, gets no Welcome of that session. (HSK-17)"""
+    server = Server()
+    assert isinstance(server.show(HOLDERS[0]), Welcome)
+    hello = replace(HELLO, credential=ticket(HOLDERS[0]))
+    refused(server.say(ONE, hello, Proof(HOLDERS[1])), "holder")
+    assert isinstance(server.say(ONE, hello, Proof(HOLDERS[0])), Welcome)
+
+
+def test_a_renewed_ticket_goes_on_with_the_session_and_other_rights_do_not() -> None:
+    server = Server()
+    first = replace(HELLO, credential=ticket(HOLDERS[0], expires=1_000_010.0))
+    welcome = server.say(ONE, first, Proof(HOLDERS[0]))
+    assert isinstance(welcome, Welcome)
+    renewed = replace(HELLO, credential=ticket(HOLDERS[0], expires=1_000_020.0), resume=Resume(welcome.session_id, 0))
+    answer = server.say(TWO, renewed, Proof(HOLDERS[0]))
+    assert isinstance(answer, Welcome) and answer.session_id == welcome.session_id
+    operator = replace(renewed, credential=ticket(HOLDERS[0], is_operator=True))
+    refused(server.say(THREE, operator, Proof(HOLDERS[0])))
+    server.clock.now = 1_000_015.0
+    assert server.review() == [], "the renewed ticket counts"
+    server.clock.now = 1_000_020.0
+    ((socket, error),) = server.review()
+    assert socket == TWO and isinstance(error, Error) and error.fatal and error.code == codes.UNAUTHORIZED
+    (lost,) = server.core.take_events()
+    assert isinstance(lost, Lost) and lost.code == codes.UNAUTHORIZED
+
+
+def test_a_removed_key_ends_its_sessions_and_no_others() -> None:
+    server = Server(Keyring([KEY, OLD_KEY]))
+    old = replace(HELLO, credential=ticket(HOLDERS[0], key=OLD_KEY))
+    new = replace(HELLO, peer_id=PEERS[0], credential=ticket(HOLDERS[1]))
+    assert isinstance(server.say(ONE, old, Proof(HOLDERS[0])), Welcome)
+    assert isinstance(server.say(TWO, new, Proof(HOLDERS[1])), Welcome)
+    assert isinstance(server.say(THREE, replace(HELLO, peer_id=PEERS[1]), SAME_USER), Welcome)
+    assert server.review() == []
+    server.core.admission.use(Keyring([KEY]))
+    ((socket, error),) = server.review()
+    assert socket == ONE and isinstance(error, Error) and error.code == codes.UNAUTHORIZED
+    assert server.review() == []
+    refused(server.say(ONE, old, Proof(HOLDERS[0])), "not this cluster's")
+
+
+HELLOS = st.tuples(
+    st.sampled_from(SOCKETS),
+    st.sampled_from(PEERS),
+    st.sampled_from(HOLDERS),  # whose connection it is
+    st.sampled_from([None, *HOLDERS]),  # whose ticket is shown
+    st.integers(0, 3),  # incarnation
+    st.sampled_from(["none", "this", "other"]),  # what is to be resumed
+    st.integers(0, 2),  # received
+)
+
+
+Step = tuple[RoutingId, PeerId, bytes, bytes | None, int, str, int]
+
+
+@given(st.lists(HELLOS, min_size=1, max_size=25))
+def test_no_hello_of_another_identity_touches_a_session(steps: list[Step]) -> None:
+    """The law: what a Hello changes, it changes for its own holder alone; everything of others is as before."""
+    server = Server()
+    core = server.core
+    for socket, peer, holder, shown, incarnation, resume, received in steps:
+        before = {
+            owner: (session, session.routing_id, session.welcome, session.channel.acknowledged_seq)
+            for owner, session in core._by_peer.items()
+        }
+        current = core._by_peer.get(peer)
+        number = 0 if current is None or resume == "none" else current.session_id + (resume == "other")
+        hello = replace(
+            HELLO,
+            peer_id=peer,
+            incarnation=incarnation,
+            credential=b"" if shown is None else ticket(shown),
+            resume=Resume(number, received),
+        )
+        answer = server.say(socket, hello, Proof(holder))
+        owns = current is None or (current.identity is not None and current.identity.holder == holder)
+        assert isinstance(answer, Reject) or (shown == holder and owns)
+        for owner, (session, *was) in before.items():
+            assert session.identity is not None
+            if owner == peer and session.identity.holder == holder == shown:
+                continue
+            assert core._by_peer[owner] is session
+            assert was == [session.routing_id, session.welcome, session.channel.acknowledged_seq]
+        for session in list(core._by_peer.values()):
+            core.send(session.peer_id, CancelReply(b""))  # so that there is something to resume
+        core.take_transmissions()

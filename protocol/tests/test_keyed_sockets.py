@@ -1,0 +1,385 @@
+"""Keys over real sockets: who gets in, who does not, and what a dialer that does not get in is told.
+(FRM-14 to FRM-16, HSK-29 to HSK-34, SES-30 to SES-32)"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket as network
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+from tests.support.endpoints import PATIENCE_SECONDS, Bench
+
+from scaler_protocol import codes
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.ids import new_peer_id, new_routing_id
+from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
+from scaler_protocol.keys.texts import key_text
+from scaler_protocol.messages import Hello, Message, Reject, Resume, Welcome
+from scaler_protocol.session import Lost, Opened, Rejected
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, curve, zmq_context
+from scaler_protocol.transport.lane import OFF_VARIABLE
+from scaler_protocol.transport.lane_dealer import LaneDealer
+from scaler_protocol.transport.self_test import FenceError, SelfTest
+
+
+def ring(*keys: bytes, origin: str = "") -> Keyring:
+    return Keyring(keys or (new_secret(),), origin)
+
+
+def ticket(keyring: Keyring, *roles: int, user: str = "ana", expires: float = 0.0) -> Pass:
+    return pass_of(keyring.derive(user, frozenset(roles), expires=expires), "ana.key")
+
+
+@pytest.fixture(params=["lane", "zeromq"])
+def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv(OFF_VARIABLE, "" if request.param == "lane" else "1")
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """Over ZeroMQ alone."""
+    monkeypatch.setenv(OFF_VARIABLE, "1")
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+def rejection(bench: Bench, dialer: DealerEndpoint) -> Rejected:
+    bench.until(lambda: "Rejected" in bench.kinds(dialer), "a refusal")
+    (event,) = [event for event in bench.events[dialer] if isinstance(event, Rejected)]
+    assert event.code == codes.UNAUTHORIZED
+    assert "Opened" not in bench.kinds(dialer)
+    return event
+
+
+def identity_of(bench: Bench, server: RouterEndpoint) -> object:
+    (event,) = [event for event in bench.events[server] if isinstance(event, Opened)]
+    return event.identity
+
+
+class Raw:
+    """A hostile dialer: it holds a CURVE pair, and says what it likes."""
+
+    def __init__(self, address: str, shown: Pass | None) -> None:
+        self.socket = zmq_context().socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.setsockopt(zmq.ROUTING_ID, new_routing_id())
+        curve.dial_with(self.socket, shown)
+        self.socket.connect(address)
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close(0)
+
+    def say(self, message: Message, seq: int = 0) -> None:
+        for frame in encode(message, seq, 0):
+            self.socket.send(frame)
+
+    def answer(self, bench: Bench) -> Message:
+        bench.until(lambda: bool(self.socket.poll(0)), "an answer to a raw dialer")
+        return decode(self.socket.recv(), ()).message
+
+
+def hello(shown: Pass | None, **changes: object) -> Hello:
+    credential = b"" if shown is None else shown.ticket
+    base = Hello(1, 1, codes.ROLE_CLIENT, new_peer_id(), credential=credential)
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- who gets in
+
+
+def test_the_holder_of_the_key_gets_in_as_its_account(bench: Bench) -> None:
+    keyring = ring()
+    server = bench.server(keyring=keyring)
+    shown = keyring.own_pass()
+    dialer = bench.dialer(server.address, shown=shown)
+    bench.open(dialer)
+    bench.ask(dialer, 1)
+    identity = identity_of(bench, server)
+    assert identity == keyring.admit(shown.ticket, shown.public_key, codes.ROLE_CLIENT, 0.0)
+
+
+def test_a_ticket_opens_the_roles_it_names(bench: Bench) -> None:
+    keyring = ring()
+    server = bench.server(keyring=keyring, allowed_roles={codes.ROLE_CLIENT, codes.ROLE_WORKER})
+    dialer = bench.dialer(server.address, shown=ticket(keyring, codes.ROLE_WORKER), role=codes.ROLE_WORKER)
+    bench.open(dialer)
+    identity = identity_of(bench, server)
+    assert (identity.user, identity.roles, identity.is_operator) == ("ana", {codes.ROLE_WORKER}, False)  # type: ignore[attr-defined]
+
+
+def test_on_the_lane_the_kernel_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OFF_VARIABLE, "")
+    bench = Bench()
+    keyring = ring()
+    server = bench.server(keyring=keyring)
+    dialer = bench.dialer(server.address, shown=dataclasses.replace(keyring.own_pass(), ticket=b""))
+    assert isinstance(dialer._carrier, LaneDealer)
+    bench.open(dialer)
+    identity = identity_of(bench, server)
+    assert identity.is_operator and identity.roles == ALL_ROLES and identity.holder == b""  # type: ignore[attr-defined]
+    bench.close()
+
+
+# ---------------------------------------------------------------- who does not, and what it is told
+
+
+def test_a_wrong_key_is_named_with_its_file(bench: Bench) -> None:
+    server = bench.server(keyring=ring())
+    dialer = bench.dialer(server.address, shown=ring(origin="/etc/scaler/old.key").own_pass())
+    text = rejection(bench, dialer).text
+    assert "/etc/scaler/old.key" in text and "not this cluster's" in text and "no answer" not in text
+
+
+def test_without_a_key_a_dialer_learns_that_one_is_wanted(bench: Bench) -> None:
+    server = bench.server(keyring=ring())
+    text = rejection(bench, bench.dialer(server.address)).text
+    assert "wants a key" in text and "cluster.key" in text and server.address in text
+
+
+def test_with_a_key_a_dialer_never_talks_to_a_server_without(bench: Bench) -> None:
+    server = bench.server()
+    text = rejection(bench, bench.dialer(server.address, shown=ring().own_pass())).text
+    assert "without a key" in text and "insecure=True" in text and server.address in text
+    assert bench.kinds(server) == []
+
+
+def test_a_dialer_that_was_refused_does_not_come_back_by_itself(bench: Bench) -> None:
+    keyring = ring()
+    server = bench.server(keyring=keyring)
+    dialer = bench.dialer(server.address, shown=ticket(keyring, codes.ROLE_WORKER))
+    text = rejection(bench, dialer).text
+    assert "ana.key" in text and "worker" in text and "client" in text
+    assert dialer.next_deadline() is None, "nothing is due any more"
+    assert server.received_counts["Hello"] == 1
+
+
+def test_an_expired_ticket_is_refused_with_its_user(bench: Bench) -> None:
+    keyring = ring()
+    server = bench.server(keyring=keyring)
+    dialer = bench.dialer(server.address, shown=ticket(keyring, codes.ROLE_CLIENT, expires=time.time() - 60))
+    assert "expired" in rejection(bench, dialer).text
+
+
+def test_a_server_that_is_no_server_is_waited_for(wire: Bench) -> None:
+    """What accepts and closes, as a proxy does whose server is not up yet, is no wrong key."""
+    with network.create_server(("127.0.0.1", 0)) as proxy:
+        accepted: list[int] = []
+
+        def refuse() -> None:
+            while True:
+                try:
+                    connection, _ = proxy.accept()
+                except OSError:
+                    return
+                accepted.append(1)
+                connection.close()
+
+        threading.Thread(target=refuse, daemon=True).start()
+        dialer = wire.dialer(f"tcp://127.0.0.1:{proxy.getsockname()[1]}", shown=ring().own_pass())
+        wire.until(lambda: len(accepted) > 12, "a dozen attempts")
+        assert wire.kinds(dialer) == []
+        proxy.shutdown(network.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    "greeting", [b"", b"\xff" + bytes(7) + b"\x01\x7f\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x01\x00"]
+)
+def test_older_and_other_protocols_find_no_way_in(wire: Bench, greeting: bytes) -> None:
+    """ZMTP 1 and 2 have no mechanisms at all."""
+    server = wire.server(keyring=ring())
+    host, port = server.address.removeprefix("tcp://").split(":")
+    with network.create_connection((host, int(port)), timeout=PATIENCE_SECONDS) as stranger:
+        stranger.sendall(greeting + bytes(200))
+        stranger.settimeout(0.01)
+        closed: list[bool] = []
+
+        def is_closed() -> bool:
+            try:
+                closed.append(stranger.recv(4096) == b"")
+            except TimeoutError:
+                return False
+            except OSError:
+                closed.append(True)
+            return closed[-1]
+
+        wire.until(is_closed, "the connection to be closed")
+    assert server.received_counts == {} and server.rejected_count == 0
+
+
+# ---------------------------------------------------------------- stolen tickets, other holders
+
+
+def test_a_stolen_ticket_opens_nothing(wire: Bench) -> None:
+    """The thief is a holder of another ticket, so the fence lets him in as far as the Hello."""
+    keyring = ring()
+    server = wire.server(keyring=keyring)
+    stolen, own = keyring.own_pass(), ticket(keyring, codes.ROLE_WORKER, user="mallory")
+    with Raw(server.address, own) as thief:
+        thief.say(hello(stolen))
+        refusal = thief.answer(wire)
+    assert isinstance(refusal, Reject) and refusal.code == codes.UNAUTHORIZED and "holder" in refusal.text
+    assert wire.kinds(server) == []
+
+
+def test_no_ticket_over_curve_is_refused(wire: Bench) -> None:
+    keyring = ring()
+    server = wire.server(keyring=keyring)
+    with Raw(server.address, keyring.own_pass()) as dialer:
+        dialer.say(hello(None))
+        refusal = dialer.answer(wire)
+    assert isinstance(refusal, Reject) and refusal.code == codes.UNAUTHORIZED and refusal.text
+
+
+def test_nobody_resumes_replaces_or_moves_the_session_of_another_holder(wire: Bench) -> None:
+    keyring = ring()
+    server = wire.server(keyring=keyring)
+    victim = wire.dialer(server.address, shown=ticket(keyring, codes.ROLE_CLIENT, user="ana"))
+    wire.open(victim)
+    (opened,) = [event for event in wire.events[server] if isinstance(event, Opened)]
+    thief = ticket(keyring, codes.ROLE_CLIENT, user="mallory")
+    session_id = opened.welcome.session_id
+    for changes in (
+        {"resume": Resume(session_id, 0)},  # resume
+        {"incarnation": 99},  # a new life
+        {"incarnation": opened.hello.incarnation},  # a second Hello of the same life
+        {"resume": Resume(session_id + 1, 0)},  # moves an unused session
+    ):
+        with Raw(server.address, thief) as raw:
+            raw.say(hello(thief, peer_id=opened.peer_id, **changes))
+            refusal = raw.answer(wire)
+        assert isinstance(refusal, Reject) and refusal.code == codes.UNAUTHORIZED, changes
+    wire.ask(victim, 7)
+    assert wire.kinds(server).count("Opened") == 1 and "Lost" not in wire.kinds(server)
+
+
+def test_an_insecure_server_refuses_a_ticket(wire: Bench) -> None:
+    server = wire.server()
+    with Raw(server.address, None) as dialer:
+        dialer.say(hello(ring().own_pass()))
+        refusal = dialer.answer(wire)
+        assert isinstance(refusal, Reject) and refusal.code == codes.UNAUTHORIZED and "insecure" in refusal.text
+        dialer.say(hello(None))
+        assert isinstance(dialer.answer(wire), Welcome)
+
+
+def test_a_session_goes_on_between_lane_and_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same ticket on both ways is the same identity."""
+    monkeypatch.setenv(OFF_VARIABLE, "")
+    bench = Bench()
+    keyring = ring()
+    server = bench.server(keyring=keyring)
+    dialer = bench.dialer(server.address, shown=keyring.own_pass())
+    assert isinstance(dialer._carrier, LaneDealer)
+    bench.open(dialer)
+    monkeypatch.setenv(OFF_VARIABLE, "1")
+    dialer._dialer.disconnected(time.monotonic())
+    bench.until(lambda: not isinstance(dialer._carrier, LaneDealer) and dialer.is_open, "the session on ZeroMQ")
+    bench.ask(dialer, 3)
+    assert bench.kinds(server).count("Opened") == 1 and "Lost" not in bench.kinds(dialer)
+    bench.close()
+
+
+# ---------------------------------------------------------------- time and rotation
+
+
+def test_a_session_ends_when_its_ticket_expires(bench: Bench) -> None:
+    keyring = ring()
+    server = bench.server(keyring=keyring)
+    dialer = bench.dialer(server.address, shown=ticket(keyring, codes.ROLE_CLIENT, expires=time.time() + 1.0))
+    bench.open(dialer)
+    bench.until(lambda: "Lost" in bench.kinds(dialer), "the end of the ticket")
+    (lost,) = [event for event in bench.events[dialer] if isinstance(event, Lost)]
+    assert lost.code == codes.UNAUTHORIZED and "expired" in lost.text
+
+
+def write_keys(path: Path, *keys: bytes) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.touch(mode=0o600)
+    fresh.write_text(key_text(keys))
+    os.replace(fresh, path)
+
+
+def test_rotation_accepts_both_keys_until_the_old_one_is_taken_out(wire: Bench, tmp_path: Path) -> None:
+    old, new = new_secret(), new_secret()
+    path = tmp_path / "cluster.key"
+    write_keys(path, old)
+    server = wire.server(keyring=ring(old, origin=str(path)))
+    before = wire.dialer(server.address, shown=ring(old).own_pass())
+    wire.open(before)
+
+    write_keys(path, new, old)
+    wire.until(lambda: len(server._server.admission.keyring.keys) == 2, "the server to notice")  # type: ignore[union-attr]
+    during = wire.dialer(server.address, shown=ring(new, old).own_pass())
+    wire.open(during)
+    wire.ask(before, 1)
+
+    write_keys(path, new)
+    wire.until(lambda: "Lost" in wire.kinds(before), "the end of the session under the old key")
+    (lost,) = [event for event in wire.events[before] if isinstance(event, Lost)]
+    assert lost.code == codes.UNAUTHORIZED
+    wire.ask(during, 2)
+    after = wire.dialer(server.address, shown=ring(new).own_pass())
+    wire.open(after)
+    both = wire.dialer(server.address, shown=ring(new, old).own_pass())
+    wire.open(both)  # it tries the old one first
+    rejection(wire, wire.dialer(server.address, shown=ring(old).own_pass()))
+
+
+def test_a_dialer_reads_its_file_again_before_it_gives_up(wire: Bench, tmp_path: Path) -> None:
+    old, new = new_secret(), new_secret()
+    path = tmp_path / "cluster.key"
+    write_keys(path, old)
+    shown = ring(old, origin=str(path)).own_pass()
+    write_keys(path, new)
+    server = wire.server(keyring=ring(new))
+    dialer = wire.dialer(server.address, shown=shown)
+    wire.open(dialer)
+
+
+# ---------------------------------------------------------------- the server tries its own fence
+
+
+def test_a_server_with_keys_passes_its_own_test(wire: Bench) -> None:
+    server = wire.server(keyring=ring())
+    wire.until(lambda: server._guard._test is not None and server._guard._test.is_over, "the test to end")
+    assert server.received_counts == {}
+
+
+def test_a_server_that_lets_strangers_in_ends(wire: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    server = wire.server()
+    test = SelfTest(server._guard._address, time.monotonic())
+    with pytest.raises(FenceError, match="no key"):
+        wire.until(lambda: test.look(time.monotonic()), "the stranger")  # type: ignore[func-returns-value]
+    assert any(record.levelname == "CRITICAL" for record in caplog.records)
+    assert test.is_over
+
+
+# ---------------------------------------------------------------- ZAP, and an old libzmq
+
+
+def test_zap_names_the_holder_and_refuses_all_else() -> None:
+    key = bytes(range(32))
+    request = [b"1.0", b"7", b"scaler", b"127.0.0.1", b"id", b"CURVE", key]
+    assert curve.answer(request) == [b"1.0", b"7", b"200", b"OK", key.hex().encode(), b""]
+    for wrong in ([*request[:5], b"NULL"], [*request[:5], b"PLAIN", b"user", b"word"], [*request[:6], b"short"], []):
+        assert curve.answer(wrong)[2] == b"400"
+
+
+def test_a_second_server_of_the_process_uses_the_same_zap(wire: Bench) -> None:
+    first, second = ring(), ring()
+    servers = [wire.server(keyring=first), wire.server(keyring=second)]
+    for server, keyring in zip(servers, (first, second), strict=True):
+        wire.open(wire.dialer(server.address, shown=keyring.own_pass()))
