@@ -12,7 +12,7 @@ from tests.support.session_words import HELLO, SERVER_ID, decoded
 
 from scaler_protocol import codes
 from scaler_protocol.codec import Envelope
-from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.ids import PeerId, RoutingId, TaskId
 from scaler_protocol.keys import ALL_ROLES, Identity, Keyring, local_identity
 from scaler_protocol.messages import CancelReply, Error, Hello, Message, Reject, Resume, Welcome
 from scaler_protocol.session import Lost, Opened, SessionServer
@@ -126,6 +126,17 @@ def test_on_the_lane_the_kernel_is_enough_and_a_ticket_is_judged_all_the_same() 
     assert isinstance(opened, Opened) and opened.identity is not None and opened.identity.holder == HOLDERS[0]
     wrong = replace(HELLO, peer_id=PEERS[1], credential=ticket(HOLDERS[0], key=OLD_KEY))
     refused(server.say(THREE, wrong, SAME_USER), "not this cluster's")
+
+
+def test_the_ticket_of_a_worker_does_for_the_clients_in_its_tasks() -> None:
+    """A task submits children with what its worker has. (HSK-30)"""
+    server = Server()
+    shown = replace(HELLO, credential=ticket(HOLDERS[0], frozenset({codes.ROLE_WORKER})))
+    refused(server.say(ONE, shown, Proof(HOLDERS[0])), "worker")
+    nested = replace(shown, parent_task=TaskId(b"t" * 16))
+    assert isinstance(server.say(ONE, nested, Proof(HOLDERS[0])), Welcome)
+    other = replace(nested, peer_id=PEERS[0], credential=ticket(HOLDERS[0], frozenset({codes.ROLE_MONITOR})))
+    refused(server.say(TWO, other, Proof(HOLDERS[0])), "monitor")
 
 
 def test_an_exact_repetition_by_another_holder_is_refused() -> None:

@@ -45,8 +45,15 @@ _INSECURE_TEXT = (
 class Admission:
     """The rule of one server. Without a keyring, whoever reaches its port is admitted."""
 
-    def __init__(self, keyring: Keyring | None = None, wall_clock: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        keyring: Keyring | None = None,
+        wall_clock: Callable[[], float] = lambda: 0.0,
+        speaks_for_worker: Callable[[Hello], bool] = lambda hello: bool(hello.parent_task),
+    ) -> None:
+        """`speaks_for_worker`: whether a client with this Hello is part of a worker, so that a worker's ticket does."""
         self.keyring = keyring
+        self._speaks_for_worker = speaks_for_worker
         self._wall_clock = wall_clock
         self._account = None if keyring is None else local_identity()
         #: seconds since 1970, when the first ticket of those that were admitted may have expired
@@ -89,7 +96,11 @@ class Admission:
         if proof.is_same_user and not hello.credential:
             return self._account
         holder = _holder_of(hello.credential) if proof.is_same_user else proof.holder
-        return self.keyring.admit(hello.credential, holder, hello.role, self._wall_clock())
+        found = self.keyring.admit(hello.credential, holder, hello.role, self._wall_clock())
+        if isinstance(found, Refusal) and hello.role == codes.ROLE_CLIENT and self._speaks_for_worker(hello):
+            as_worker = self.keyring.admit(hello.credential, holder, codes.ROLE_WORKER, self._wall_clock())
+            return as_worker if isinstance(as_worker, Identity) else found
+        return found
 
     def use(self, keyring: Keyring) -> None:
         """Other keys from now on: what they no longer admit ends with the next review. (SES-32)"""
