@@ -7,6 +7,7 @@ from .launch import Subject, free_ports, is_listening
 from .manifest import FUNCTIONS, Manifest
 from .play.dialer import Dialer
 from .play.ids import content_id, named_function, new_id
+from .play.key_file import KeyFile
 from .play.pump import Pump
 from .play.scheduler import SchedulerHost, WorkerGuest
 from .play.storage import StorageHost
@@ -29,7 +30,8 @@ class Arena:
         self.manifest = manifest
         self.role = role
         self.entry = manifest.role(role)
-        self.pump = Pump()
+        self.key_file = KeyFile() if manifest.has_keys else None
+        self.pump = Pump(key=self.key_file.key if self.key_file else None)
         self.subject: Subject | None = None
         self.variant = ""
         self.starts = 0
@@ -42,6 +44,10 @@ class Arena:
     @property
     def log(self) -> tuple[str, ...]:
         return tuple(self.subject.log) if self.subject else ()
+
+    @property
+    def _key_path(self) -> str:
+        return self.key_file.path if self.key_file else ""
 
     def start(self, variant: str = "") -> None:
         if variant and variant not in self.entry.variants:
@@ -61,7 +67,7 @@ class Arena:
         if self.role == "scheduler":
             self.storage = StorageHost(self.pump, self.transcript, "storage")
             places |= {"monitor": self.monitor_address, "storage": self.storage.address}
-        self.subject = Subject(self.entry, places, variant)
+        self.subject = Subject(self.entry, places, variant, key_file=self._key_path)
         self.pump.watch = self.subject.check
         self._until_ready()
 
@@ -76,7 +82,9 @@ class Arena:
             self.store_functions()  # a client has to do that itself
         places = {"scheduler": self.scheduler.address, "storage": self.storage.address, "name": "conformance"}
         is_testee = self.role == "client"
-        self.subject = Subject(self.entry, {} if is_testee else places, variant, is_testee=is_testee)
+        self.subject = Subject(
+            self.entry, {} if is_testee else places, variant, is_testee=is_testee, key_file=self._key_path
+        )
         self.pump.watch = self.subject.check
         if is_testee:
             self.testee = Testee(self.pump, self.subject, self.transcript)
@@ -148,6 +156,8 @@ class Arena:
     def close(self) -> None:
         self.stop()
         self.pump.close()
+        if self.key_file is not None:
+            self.key_file.close()
 
     def use(self, transcript: Transcript) -> None:
         """From now on this is where the standing peers write."""

@@ -14,6 +14,7 @@ from itertools import product
 from .launch import STOP_SECONDS, Subject, free_ports
 from .manifest import Manifest
 from .play.dialer import Dialer
+from .play.key_file import KeyFile
 from .play.pump import Pump
 from .play.testee import Testee, TesteeError
 from .transcript import Transcript
@@ -22,6 +23,8 @@ from .wire import CODES
 from .wire.codes import STATUSES
 
 LAYER = "interop"
+INSECURE = "insecure"
+"""The variant of a role with keys in a cluster that has none."""
 RESULT_SECONDS = 20.0
 LARGE = bytes(range(256)) * 12_000
 """More than an inline value, and less than a chunk."""
@@ -63,7 +66,9 @@ class Stage:
     """The four processes of a cast."""
 
     def __init__(self, cast: Cast) -> None:
-        self.pump = Pump()
+        #: a port without keys can only be in a cluster without one
+        self._key_file = KeyFile() if all(part.has_keys for part in cast.parts.values()) else None
+        self.pump = Pump(key=self._key_file.key if self._key_file else None)
         self.transcript = Transcript("client")
         self._cast = cast
         self._subjects: dict[str, Subject] = {}
@@ -89,9 +94,15 @@ class Stage:
         )
 
     def _begin(self, role: str, places: dict[str, str]) -> Subject:
-        entry = self._cast.parts[role].role(role)
-        self._subjects[role] = Subject(entry, places, is_testee=role == "client")
-        return self._subjects[role]
+        part = self._cast.parts[role]
+        entry = part.role(role)
+        variant = INSECURE if part.has_keys and self._key_file is None else ""
+        if variant and variant not in entry.variants:
+            raise NotReady(f"the {role} of {part.name} has no variants.{INSECURE}, which a port without keys needs")
+        key_path = self._key_file.path if self._key_file else ""
+        subject = Subject(entry, places, variant, is_testee=role == "client", key_file=key_path)
+        self._subjects[role] = subject
+        return subject
 
     def _until_it_answers(self, role: str, address: str) -> None:
         probe = Dialer(self.pump, self.transcript, "probe", "client", address, role)
@@ -120,6 +131,8 @@ class Stage:
                 subject.ask_to_end()
                 subject.stop(STOP_SECONDS)
         self.pump.close()
+        if self._key_file is not None:
+            self._key_file.close()
 
 
 # ---------------------------------------------------------------- what they do together

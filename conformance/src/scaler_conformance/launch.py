@@ -23,12 +23,20 @@ STOP_SECONDS = 5.0
 
 class Subject:
     def __init__(
-        self, entry: RoleEntry, places: Mapping[str, str], variant: str = "", *, is_testee: bool = False
+        self,
+        entry: RoleEntry,
+        places: Mapping[str, str],
+        variant: str = "",
+        *,
+        is_testee: bool = False,
+        key_file: str = "",
     ) -> None:
         words = [*entry.command, *(entry.variants[variant] if variant else ())]
         self.arguments = [_fill(word, {**places, "python": sys.executable}) for word in words]
         self._entry = entry
         variables = {f"SCALER_{name.upper()}": value for name, value in places.items()}
+        if key_file:
+            variables["SCALER_KEY_FILE"] = key_file
         #: what it says, the last lines only: a port may be talkative
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         try:

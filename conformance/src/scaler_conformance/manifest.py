@@ -56,6 +56,8 @@ class Manifest:
     version: str
     roles: Mapping[str, RoleEntry]
     features: tuple[str, ...] = ()
+    #: whether it speaks CURVE and shows tickets: then it is tested in a cluster that has a key
+    has_keys: bool = False
     slack: float = 1.0
 
     def role(self, name: str) -> RoleEntry:
@@ -80,11 +82,14 @@ def read(path: Path) -> Manifest:
 def parse(content: Mapping[str, Any], path: Path) -> Manifest:
     _known(content, {"port", "role", "timing"}, path, "the file")
     port = _table(content, "port", path)
-    _known(port, {"name", "version", "protocol", "features"}, path, "[port]")
+    _known(port, {"name", "version", "protocol", "features", "keys"}, path, "[port]")
     given = port.get("features", [])
     if not isinstance(given, list):
         raise ManifestError(f'{path}: [port] features is a list, such as ["memfd"]')
     features = tuple(map(str, given))
+    has_keys = port.get("keys", False)
+    if not isinstance(has_keys, bool):
+        raise ManifestError(f"{path}: [port] keys is true or false, not {has_keys!r}")
     unknown = [name for name in features if name not in FEATURES and not str(name).startswith("x-")]
     if unknown:
         raise ManifestError(f"{path}: version 1 of the protocol has no feature {unknown[0]!r}; leave it out")
@@ -95,7 +100,7 @@ def parse(content: Mapping[str, Any], path: Path) -> Manifest:
     if not isinstance(slack, (int, float)) or not 0.1 <= slack <= 100:
         raise ManifestError(f"{path}: timing.slack is a factor between 0.1 and 100, not {slack!r}")
     name, version = _text(port, "name", path), str(port.get("version", "0"))
-    return Manifest(path, name, version, roles, features, float(slack))
+    return Manifest(path, name, version, roles, features, has_keys, float(slack))
 
 
 def _role(name: str, entry: Any, path: Path) -> RoleEntry:

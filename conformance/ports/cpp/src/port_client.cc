@@ -171,6 +171,7 @@ private:
         options.heartbeat = command.value("heartbeat", options.heartbeat);
         options.lease = command.value("lease", options.lease);
         options.giveUp = command.value("give_up", options.giveUp);
+        options.pass = findPass();
         auto client = std::make_unique<Client>(context_, options);
         client->connect(command.at("scheduler"));
         client_ = std::move(client);

@@ -63,13 +63,15 @@ export function batchLength(rows: readonly Row[], limits: Limits): number {
 }
 
 /** A Submit of RAW calls. */
-export function submission(rows: readonly Row[], options: CallOptions): { fill: Fill; payload: Bytes } {
+export function submission(rows: readonly Row[], options: CallOptions, resultSalt: Bytes): { fill: Fill; payload: Bytes } {
   const functions = [...new Set(rows.map((row) => row.function))];
   const indexes = new Map(functions.map((id, index) => [id, index]));
   const parts = rows.flatMap((row) => row.arguments);
   const fill: Fill = (body) => {
     const batch = body._initSubmit();
-    fillHeader(batch._initHeader(), options);
+    const header = batch._initHeader();
+    fillHeader(header, options);
+    put((length) => header._initResultSalt(length), resultSalt);
     put((length) => batch._initFunctions(length), idColumn(functions));
     put((length) => batch._initIds(length), idColumn(rows.map((row) => row.task)));
     put((length) => batch._initFunctionIndexes(length), numberColumn(2, rows.map((row) => indexes.get(row.function) ?? 0)));

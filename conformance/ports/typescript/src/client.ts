@@ -2,9 +2,10 @@
 
 import * as codes from "../build/schema/constants.js";
 import { type Argument, batchLength, type CallOptions, type Failure, inline, object, readFailure, readResults, type Result, type Row, submission } from "./batch.js";
-import { type Bytes, contentId, type Id, idColumn, numbersOf, randomId, utf8 } from "./bytes.js";
+import { type Bytes, contentId, fromHex, type Id, idColumn, numbersOf, randomId, utf8 } from "./bytes.js";
 import { type Message, put, Refusal, type Said } from "./envelope.js";
 import { Link } from "./link.js";
+import type { Pass } from "./pass.js";
 import type { SessionEvent } from "./session.js";
 import { ObjectStore, storageBeside, type StorageError } from "./storage.js";
 
@@ -42,6 +43,8 @@ export class Client {
   private readonly link: Link;
   private readonly store: ObjectStore;
   private peerId: Id = "";
+  /** Of all our tasks: so that no other peer can name the objects of their results (OWN-14). */
+  private readonly resultSalt = fromHex(randomId());
   private tasks = new Map<Id, Task>(); // the unfinished ones
   private unsent: Id[] = []; // in the order of submitting; some may have ended since
   private functions = new Set<string>(); // whose objects are in storage in our present name
@@ -53,10 +56,10 @@ export class Client {
   constructor(
     private readonly happened: (happening: Happening) => void,
     /** Without a session for `giveUp` seconds, what is unfinished fails (CLI-12). */
-    private readonly timers = { heartbeat: 2, lease: 60, giveUp: 60 },
+    private readonly timers: { heartbeat: number; lease: number; giveUp: number; pass?: Pass | undefined } = { heartbeat: 2, lease: 60, giveUp: 60 },
   ) {
-    this.link = new Link((hello) => void (hello.role = codes.roleClient), (event) => this.onEvent(event), timers);
-    this.store = new ObjectStore(codes.roleClient, () => this.putAgain());
+    this.link = new Link((hello) => void (hello.role = codes.roleClient), (event) => this.onEvent(event), timers, timers.pass);
+    this.store = new ObjectStore(codes.roleClient, timers.pass, () => this.putAgain());
   }
 
   connect(schedulerAddress: string): void {
@@ -285,7 +288,7 @@ export class Client {
   private sendBatch(rows: readonly Row[]): void {
     const first = this.tasks.get(rows[0]?.task ?? "");
     if (first === undefined) return;
-    const { fill, payload } = submission(rows, first.call.options);
+    const { fill, payload } = submission(rows, first.call.options, this.resultSalt);
     const seq = this.link.send(fill, payload);
     for (const { task } of rows) {
       const sent = this.tasks.get(task);

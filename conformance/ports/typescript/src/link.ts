@@ -7,7 +7,8 @@ import { Dealer } from "zeromq";
 
 import type { Hello } from "../build/schema/session.js";
 import type { Bytes, Id } from "./bytes.js";
-import type { Fill, Frames, Refusal } from "./envelope.js";
+import { type Fill, type Frames, put, type Refusal } from "./envelope.js";
+import { type Pass, z85 } from "./pass.js";
 import { Session, type SessionEvent } from "./session.js";
 
 /** The monotonic clock of this process, in seconds. */
@@ -34,7 +35,12 @@ class Wire {
   private isSending = false;
   private isLeaving = false;
 
-  constructor(address: string) {
+  constructor(address: string, pass: Pass | undefined, serverKey: Bytes | undefined) {
+    if (pass !== undefined && serverKey !== undefined) {
+      this.dealer.curveServerKey = z85(serverKey);
+      this.dealer.curvePublicKey = z85(pass.publicKey);
+      this.dealer.curveSecretKey = z85(pass.secretKey);
+    }
     this.dealer.connect(address);
   }
 
@@ -72,13 +78,19 @@ export class Link {
   private timer: NodeJS.Timeout | undefined;
   private redialTimer: NodeJS.Timeout | undefined;
   private isTurnDue = false;
+  private dials = 0;
 
   constructor(
     introduce: (hello: Hello) => void,
     private readonly onEvent: (event: SessionEvent) => void,
     timers: { heartbeat: number; lease: number },
+    /** None: the cluster is insecure. */
+    private readonly pass: Pass | undefined,
   ) {
-    this.session = new Session(introduce, timers);
+    this.session = new Session((hello) => {
+      introduce(hello);
+      if (pass !== undefined) put((length) => hello._initCredential(length), pass.ticket);
+    }, timers);
   }
 
   dial(address: string, peerId: Id): void {
@@ -145,7 +157,9 @@ export class Link {
 
   private openSocket(): void {
     this.wire?.dealer.close();
-    this.wire = new Wire(this.address);
+    // ZeroMQ says nothing of a wrong key: the Hello is not answered, and the next socket tries the next key (SEC-12).
+    const keys = this.pass?.serverKeys ?? [];
+    this.wire = new Wire(this.address, this.pass, keys[this.dials++ % keys.length]);
     void this.listen(this.wire);
   }
 

@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import type { CallOptions } from "./batch.js";
 import { fromHex, toHex } from "./bytes.js";
 import { Client, type Happening } from "./client.js";
+import { findPass } from "./pass.js";
 
 type Json = Record<string, unknown>;
 
@@ -68,6 +69,7 @@ const commands: Readonly<Record<string, (command: Json) => Json>> = {
       heartbeat: given(command, "heartbeat", isNumber, 2),
       lease: given(command, "lease", isNumber, 60),
       giveUp: given(command, "give_up", isNumber, 60),
+      pass: findPass(),
     });
     fresh.connect(given(command, "scheduler", isString));
     client = fresh;

@@ -4,6 +4,7 @@ import * as codes from "../build/schema/constants.js";
 import { type Bytes, fromHex, type Id, idColumn, joined, randomId } from "./bytes.js";
 import { type Fill, put, Refusal, type Said } from "./envelope.js";
 import { Link, steadyNow } from "./link.js";
+import type { Pass } from "./pass.js";
 import type { SessionEvent } from "./session.js";
 
 const chunkBytes = 8 << 20;
@@ -42,10 +43,11 @@ export class ObjectStore {
   /** `restarted` is called when another life of the storage answers: all objects are gone (CLI-13). */
   constructor(
     role: number,
+    pass: Pass | undefined,
     private readonly restarted: () => void,
   ) {
     const timers = { heartbeat: 2, lease: 60 };
-    this.link = new Link((hello) => void (hello.role = role), (event) => this.onEvent(event), timers);
+    this.link = new Link((hello) => void (hello.role = role), (event) => this.onEvent(event), timers, pass);
   }
 
   /** Another address than before is another storage, which has nothing yet. */

@@ -15,6 +15,8 @@ _HEAD = """\
 [port]
 name = "my-port"
 version = "0.1"
+# It speaks CURVE and shows tickets; it finds the key file by the variable SCALER_KEY_FILE:
+# keys = true
 """
 _ROLES = {
     "scheduler": """

@@ -6,6 +6,7 @@ off, and `raw` sends anything. What arrives is checked against the laws that hol
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import zmq
 from scaler_conformance.transcript import Transcript
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import ROLES, Message, code_name
+from scaler_conformance.wire.keys import KEY_BYTES, arm_dialer
 
 from .conversation import ANSWER_SECONDS, Conversation
 from .ids import new_id, routing_id
@@ -29,6 +31,7 @@ class Line:
 
     def __init__(self, peer: Dialer, address: str, identity: bytes | None = None) -> None:
         self.peer = peer
+        self.said_by = ""
         self.identity = routing_id() if identity is None else identity
         self.socket: zmq.Socket[bytes] = peer.pump.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
@@ -38,6 +41,8 @@ class Line:
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
         if self.identity:
             self.socket.setsockopt(zmq.ROUTING_ID, self.identity)
+        if peer.shown is not None:
+            arm_dialer(self.socket, peer.shown)
         self.socket.connect(address)
         #: what came here after the peer had left for another line
         self.inbox: list[Message] = []
@@ -85,6 +90,8 @@ class Dialer(Conversation):
         self.peer_id = new_id()
         transcript.call(self.peer_id, name)
         self.incarnation = 1
+        #: its key pair and ticket; None: it dials without, and is a stranger to a cluster that has a key
+        self.shown = None if pump.key is None else pump.key.pass_for(secrets.token_bytes(KEY_BYTES))
         self.line: Line | None = None
         self.lines: list[Line] = []
         self.welcome: Mapping[str, Any] = {}
@@ -138,6 +145,8 @@ class Dialer(Conversation):
             "timers": PLAIN_TIMERS,
             "software": SOFTWARE,
         }
+        if self.shown is not None:
+            body["credential"] = self.shown.ticket
         if self.role == "manager":
             body["manager"] = {"managerId": self.peer_id, "workersPerUnit": 1}
         return {**body, **changes}

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
+from zmq.utils import z85
 
 from scaler_conformance.transcript import Transcript
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, ROLES, Message, Unreadable, decode, encode
+from scaler_conformance.wire.keys import arm_server
 
 from .conversation import Conversation
 from .dialer import SOFTWARE
@@ -136,11 +138,14 @@ class Host:
         self.unheard: list[tuple[bytes, Message]] = []
         #: messages of sockets that have no session
         self.strangers: list[tuple[bytes, Message]] = []
+        self.said_by = ""
         self.socket: zmq.Socket[bytes] = pump.context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self.socket.setsockopt(zmq.SNDHWM, 0)
         self.socket.setsockopt(zmq.RCVHWM, 0)
+        if pump.key is not None:
+            arm_server(self.socket, pump.key)
         try:
             self.socket.bind(address)
         except zmq.ZMQError:
@@ -241,6 +246,7 @@ class Host:
     def _on_hello(self, routing_id: bytes, hello: Message) -> None:
         if _ROLE_NAMES.get(hello["role"]) in self.deaf_to:
             return
+        self._check_ticket(hello)
         self.hellos.append(hello)
         self.routing_ids.append(routing_id)
         if self.answer_to_hello is not None:
@@ -263,6 +269,11 @@ class Host:
         self._by_routing_id[routing_id] = guest
         self._welcome(guest, resumed=False)
         self.on_guest(guest)
+
+    def _check_ticket(self, hello: Message) -> None:
+        key = self.pump.key
+        if key is not None and not key.is_ticket(hello["credential"], z85.decode(self.said_by)):
+            raise Breach("the Hello has no ticket of this cluster for the key pair of its connection", "HSK-29")
 
     def _resume(self, guest: Guest, routing_id: bytes, hello: Message) -> None:
         self._by_routing_id.pop(guest.routing_id, None)

@@ -23,6 +23,7 @@ class MonitorPeer:
         self.pump = pump
         self.transcript = transcript
         self.name = name
+        self.said_by = ""
         self.published: list[tuple[bytes, Message]] = []
         self.socket: zmq.Socket[bytes] = pump.context.socket(zmq.SUB)
         self.socket.setsockopt(zmq.LINGER, 0)

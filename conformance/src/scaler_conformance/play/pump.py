@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 import zmq
+from zmq.auth import CURVE_ALLOW_ANY
+from zmq.auth.thread import ThreadAuthenticator
 
 from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire.keys import ClusterKey
 
 #: How often the process under test is looked at while nothing arrives.
 TURN_SECONDS = 0.05
@@ -19,6 +22,8 @@ STALL_SECONDS = 0.1
 
 class Endpoint(Protocol):
     socket: zmq.Socket[bytes]
+    #: the CURVE public key behind the frames that it is given, in Z85; empty on a connection without keys
+    said_by: str
 
     def on_frames(self, frames: list[bytes]) -> None: ...
 
@@ -26,10 +31,18 @@ class Endpoint(Protocol):
 
 
 class Pump:
-    def __init__(self, watch: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, watch: Callable[[], None] = lambda: None, key: ClusterKey | None = None) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, 4000)
         self.watch = watch
+        #: of the cluster that is played; None: an insecure one
+        self.key = key
+        self._authenticator: ThreadAuthenticator | None = None
+        if key is not None:
+            # All are let in whose connection is sound, and each message then names the public key of its sender.
+            self._authenticator = ThreadAuthenticator(self.context)
+            self._authenticator.start()
+            self._authenticator.configure_curve(domain="*", location=CURVE_ALLOW_ANY)
         #: when the case that runs has to be over
         self.deadline = float("inf")
         self.stalls: list[tuple[float, float]] = []
@@ -49,6 +62,8 @@ class Pump:
     def close(self) -> None:
         for endpoint in list(self._endpoints.values()):
             self.remove(endpoint)
+        if self._authenticator is not None:
+            self._authenticator.stop()
         self.context.destroy(0)
 
     # ------------------------------------------------------------ turning
@@ -74,10 +89,11 @@ class Pump:
             if endpoint is None:
                 return
             try:
-                frames = socket.recv_multipart(zmq.NOBLOCK)
+                frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            endpoint.on_frames(frames)
+            endpoint.said_by = _sender_of(frames[-1])
+            endpoint.on_frames([frame.bytes for frame in frames])
 
     def until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         """Whether it came to be so within these seconds. The limit of the case ends every wait."""
@@ -98,3 +114,10 @@ class Pump:
 
     def was_disturbed(self, since: float) -> bool:
         return any(end > since for _, end in self.stalls)
+
+
+def _sender_of(frame: zmq.Frame) -> str:
+    try:
+        return str(frame.get("User-Id"))
+    except zmq.ZMQError:  # a connection without keys
+        return ""

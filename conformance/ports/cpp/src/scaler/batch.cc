@@ -116,6 +116,7 @@ std::shared_ptr<const Header> headerOf(TaskHeader::Reader from) {
     header->priority = from.getPriority();
     header->flags = from.getFlags();
     header->timeoutSeconds = from.getTimeoutSeconds();
+    header->resultSalt = toBytes(from.getResultSalt());
     return header;
 }
 

@@ -22,6 +22,7 @@ struct Header {
     int32_t priority = 0;
     uint32_t flags = 0;
     double timeoutSeconds = 0;
+    Bytes resultSalt;
 };
 
 // A value that a TASK part refers to.

@@ -19,10 +19,10 @@ Id contentId(std::string_view bytes) {
     return id;
 }
 
-Id resultObjectId(const Id& task, uint16_t attempt) {
-    Bytes both = task;
-    append<uint16_t>(both, attempt);
-    return contentId(both);
+Id resultObjectId(const Id& task, uint16_t attempt, const Bytes& salt) {
+    Bytes named = task;
+    append<uint16_t>(named, attempt);
+    return contentId(named + salt);
 }
 
 std::string toHex(std::string_view bytes) {

@@ -18,13 +18,13 @@ std::string functionBytes(const std::string& name) { return "name:" + name; }
 
 Client::Client(zmq::context_t& context, Options options)
     : options_(std::move(options)),
-      link_(context,
+      link_(context, options_.pass,
             [this](Hello::Builder hello) {
                 hello.setRole(ROLE_CLIENT);
                 hello.setParentTask(asData(options_.standing.parentTask));
             },
             options_.heartbeat, options_.lease),
-      store_(context, ROLE_CLIENT) {
+      store_(context, options_.pass, ROLE_CLIENT) {
     store_.whenRestarted([this] { putAgain(); });
 }
 

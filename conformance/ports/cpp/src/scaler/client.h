@@ -51,6 +51,7 @@ class Client {
 public:
     struct Options {
         Standing standing;
+        PassOrNone pass;
         Seconds heartbeat = 2;
         Seconds lease = 60;
         Seconds giveUp = 60;  // without a session for this long, what is unfinished fails (CLI-12)

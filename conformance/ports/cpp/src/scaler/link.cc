@@ -40,6 +40,14 @@ void transmit(zmq::socket_t& socket, const Frames& frames) {
     }
 }
 
+Session::Introduce withTicket(PassOrNone pass, Session::Introduce introduce) {
+    if (!pass) return introduce;
+    return [pass, introduce](Hello::Builder hello) {
+        introduce(hello);
+        hello.setCredential(asData(pass->ticket));
+    };
+}
+
 }  // namespace
 
 Seconds steadyNow() {
@@ -70,8 +78,8 @@ void waitForAny(const std::vector<Pollable*>& pollables, Seconds longest) {
     }
 }
 
-Link::Link(zmq::context_t& context, Session::Introduce introduce, Seconds heartbeat, Seconds lease)
-    : context_(context), session_(std::move(introduce), heartbeat, lease) {}
+Link::Link(zmq::context_t& context, PassOrNone pass, Session::Introduce introduce, Seconds heartbeat, Seconds lease)
+    : context_(context), pass_(std::move(pass)), session_(withTicket(pass_, std::move(introduce)), heartbeat, lease) {}
 
 Link::~Link() = default;
 
@@ -146,6 +154,13 @@ void Link::openSocket() {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::sndhwm, 0);  // marks drop in silence; the session bounds what is queued (FRM-12)
     socket_.set(zmq::sockopt::rcvhwm, 0);
+    if (pass_) {
+        // ZeroMQ says nothing of a wrong key: the Hello is not answered, and the next socket tries the next key (SEC-12).
+        const Bytes& serverKey = pass_->serverKeys[dials_++ % pass_->serverKeys.size()];
+        socket_.set(zmq::sockopt::curve_serverkey, zmq::const_buffer(serverKey.data(), serverKey.size()));
+        socket_.set(zmq::sockopt::curve_publickey, zmq::const_buffer(pass_->publicKey.data(), pass_->publicKey.size()));
+        socket_.set(zmq::sockopt::curve_secretkey, zmq::const_buffer(pass_->secretKey.data(), pass_->secretKey.size()));
+    }
     socket_.connect(address_);
 }
 

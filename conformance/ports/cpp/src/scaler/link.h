@@ -3,6 +3,7 @@
 
 #include <zmq.hpp>
 
+#include "scaler/pass.h"
 #include "scaler/session.h"
 
 namespace scaler {
@@ -26,7 +27,7 @@ void waitForAny(const std::vector<Pollable*>& pollables, Seconds longest);
 
 class Link : public Pollable {
 public:
-    Link(zmq::context_t& context, Session::Introduce introduce, Seconds heartbeat = 2, Seconds lease = 60);
+    Link(zmq::context_t& context, PassOrNone pass, Session::Introduce introduce, Seconds heartbeat = 2, Seconds lease = 60);
     ~Link() override;
 
     void dial(const std::string& address, const Id& peerId);  // throws as `checkAddress`
@@ -51,6 +52,8 @@ private:
     void flush(std::vector<Event>& events);
 
     zmq::context_t& context_;
+    PassOrNone pass_;
+    size_t dials_ = 0;  // which of the servers' keys is tried next
     Session session_;
     std::string address_;
     zmq::socket_t socket_;

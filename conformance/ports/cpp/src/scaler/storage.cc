@@ -14,8 +14,8 @@ constexpr uint32_t firstChunkBytes = 64u << 10;  // all that wait may be answere
 
 }  // namespace
 
-ObjectStore::ObjectStore(zmq::context_t& context, uint16_t role)
-    : link_(context, [role](Hello::Builder hello) { hello.setRole(role); }) {}
+ObjectStore::ObjectStore(zmq::context_t& context, PassOrNone pass, uint16_t role)
+    : link_(context, std::move(pass), [role](Hello::Builder hello) { hello.setRole(role); }) {}
 
 void ObjectStore::use(const std::string& address) {
     if (address == link_.address()) return;

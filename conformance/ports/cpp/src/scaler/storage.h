@@ -17,7 +17,7 @@ public:
     using Stored = std::function<void(uint16_t code, const std::string& text)>;
     using Fetched = std::function<void(uint16_t code, const std::string& text, Bytes value)>;
 
-    ObjectStore(zmq::context_t& context, uint16_t role);
+    ObjectStore(zmq::context_t& context, PassOrNone pass, uint16_t role);
 
     // Another address than before is another storage, which has nothing yet.
     void use(const std::string& address);

@@ -48,6 +48,7 @@ Fill Submission::fill() const {
         header.setFlags(options_.flags);
         header.setDepth(standing_.depth);
         header.setParentTask(asData(standing_.parentTask));
+        header.setResultSalt(asData(standing_.resultSalt));
         auto capabilities = header.initCapabilities(static_cast<unsigned>(options_.capabilities.size()));
         for (unsigned index = 0; index < capabilities.size(); ++index) {
             capabilities[index].setName(options_.capabilities[index].name);

@@ -32,6 +32,7 @@ struct CallOptions {
 struct Standing {
     Id parentTask;
     uint16_t depth = 0;
+    Id resultSalt = randomId();  // nobody else can name the objects of its results (OWN-14)
 };
 
 struct Argument {

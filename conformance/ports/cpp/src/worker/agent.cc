@@ -20,8 +20,8 @@ constexpr Seconds never = std::numeric_limits<Seconds>::infinity();
 Agent::Agent(zmq::context_t& context, WorkerOptions options, int signalFd)
     : options_(std::move(options)),
       signalFd_(signalFd),
-      link_(context, [this](Hello::Builder hello) { introduce(hello); }, options_.heartbeat, options_.lease),
-      store_(context, ROLE_WORKER) {
+      link_(context, options_.pass, [this](Hello::Builder hello) { introduce(hello); }, options_.heartbeat, options_.lease),
+      store_(context, options_.pass, ROLE_WORKER) {
     link_.dial(options_.scheduler, peerId_);
 }
 
@@ -119,7 +119,7 @@ void Agent::forgetAll() {
     for (auto& [number, held] : held_) {
         if (held.processor) processors_.kill(*held.processor);
         if (held.state == State::storing) {
-            store_.abandon(held.task.header->client, resultObjectId(held.task.id, held.task.attempt));
+            store_.abandon(held.task.header->client, resultObjectId(held.task.id, held.task.attempt, held.task.header->resultSalt));
         }
     }
     held_.clear();

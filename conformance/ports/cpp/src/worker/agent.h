@@ -13,6 +13,7 @@ namespace scaler {
 struct WorkerOptions {
     std::string scheduler;
     std::string storage;  // empty: where the scheduler says
+    PassOrNone pass;
     std::string name = "worker";
     uint32_t places = 1;
     uint32_t blockedMax = 32;  // parents that wait for their children, beyond which nested tasks are refused

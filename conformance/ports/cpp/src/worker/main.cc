@@ -28,6 +28,9 @@ A worker of the Scaler protocol, version 1, for functions by name.
   --heartbeat SECONDS    proposed to the scheduler (2)
   --lease SECONDS        proposed to the scheduler (60)
   --grace SECONDS        for running tasks, when the worker is told to end (5)
+
+The variable SCALER_KEY_FILE names the file with the cluster's key or with a ticket of role worker; SCALER_KEY holds the
+text of one. Without either, the worker joins insecure clusters only.
 )";
 
 [[noreturn]] void fail(const std::string& what) {
@@ -99,6 +102,11 @@ int main(int count, char** words) {
     if (count == 2 && std::strcmp(words[1], "--processor") == 0) return scaler::runProcessor();
     if (sodium_init() < 0) fail("libsodium does not work on this machine");
     scaler::WorkerOptions options = parse(count, words);
+    try {
+        options.pass = scaler::findPass();
+    } catch (const std::invalid_argument& error) {
+        fail(error.what());
+    }
     sigset_t ending;  // blocked before ZeroMQ starts its threads, so that only the descriptor sees them
     sigemptyset(&ending);
     sigaddset(&ending, SIGTERM);

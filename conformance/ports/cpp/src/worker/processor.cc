@@ -56,7 +56,9 @@ private:
     Outcome runChild(const std::string& function, std::vector<Bytes> arguments) {
         zmq::context_t context;
         Client::Options options;
-        options.standing = Standing{bytesOf(call_["task"]), static_cast<uint16_t>(call_["depth"].get<int>() + 1)};
+        options.standing.parentTask = bytesOf(call_["task"]);
+        options.standing.depth = static_cast<uint16_t>(call_["depth"].get<int>() + 1);
+        options.pass = findPass();
         Client client(context, options);
         client.connect(call_["scheduler"]);
         client.submit(Call{function, std::move(arguments), {}});

@@ -76,13 +76,16 @@ void Agent::fetchPart(Number number, size_t index) {
 void Agent::arrived(Number number) {
     Held& held = held_.at(number);
     if (--held.missing > 0) return;
+    if (contentId(held.function) != held.task.function) {
+        return refuse(number, FUNCTION_UNREADABLE, "the stored function is not the one that its id names (STO-29)");
+    }
     bool isNamed = held.function.rfind(namePrefix, 0) == 0;
     std::string name = isNamed ? held.function.substr(namePrefix.size()) : "";
     if (!isNamed || findFunction(name) == nullptr) {
         return refuse(number, FUNCTION_UNREADABLE,
                       isNamed ? "this worker has no function '" + asText(name) + "'" : "the function is not a name");
     }
-    if (contentId(held.function) == held.task.function) functions_.emplace(held.task.function, held.function);
+    functions_.emplace(held.task.function, held.function);
     held.function = name;
     held.state = State::ready;
 }
@@ -206,7 +209,7 @@ void Agent::store(Number number, Held& held, Result result, Bytes value) {
     }
     held.state = State::storing;
     result.kind = KIND_OBJECT;
-    result.value = resultObjectId(held.task.id, held.task.attempt);
+    result.value = resultObjectId(held.task.id, held.task.attempt, held.task.header->resultSalt);
     Id owner = held.task.header->client;
     auto shared = std::make_shared<const Bytes>(std::move(value));
     store_.put(result.value, owner, shared, [this, number, result](uint16_t code, const std::string& text) {

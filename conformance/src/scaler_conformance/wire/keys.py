@@ -1,0 +1,102 @@
+"""The suite's own keys, tickets and grants, by the specification alone (chapter 17)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import zmq
+from zmq.utils import z85
+
+from .codes import ROLES
+
+KEY_BYTES = 32
+OPERATOR_BIT = 15
+ALL_ROLES = tuple(ROLES.values())
+USER = "conformance"
+
+_TICKET_HEAD = struct.Struct("<BHQ32sB")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a dialer shows."""
+
+    server_key: bytes
+    secret_key: bytes
+    ticket: bytes
+
+    @property
+    def public_key(self) -> bytes:
+        return public_key(self.secret_key)
+
+
+class ClusterKey:
+    """One key, and what is derived from it."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.curve_secret = self._derived(b"scaler curve 1")
+        self.curve_public = public_key(self.curve_secret)
+        self._ticket_key = self._derived(b"scaler ticket 1")
+        self._grant_key = self._derived(b"scaler grant 1")
+
+    def _derived(self, label: bytes) -> bytes:
+        return blake2b(label, key=self.key, digest_size=KEY_BYTES).digest()
+
+    def text(self) -> str:
+        """As a key file has it."""
+        return f"scaler-key-1:{self.key.hex()}\n"
+
+    def pass_for(
+        self,
+        secret_key: bytes,
+        roles: Iterable[int] = ALL_ROLES,
+        *,
+        user: str = USER,
+        expires: int = 0,
+        is_operator: bool = True,
+    ) -> Pass:
+        ticket = self.ticket(public_key(secret_key), roles, user=user, expires=expires, is_operator=is_operator)
+        return Pass(self.curve_public, secret_key, ticket)
+
+    def ticket(
+        self, holder: bytes, roles: Iterable[int], *, user: str = USER, expires: int = 0, is_operator: bool = False
+    ) -> bytes:
+        bits = sum(1 << role for role in set(roles)) | is_operator << OPERATOR_BIT
+        name = user.encode()
+        content = _TICKET_HEAD.pack(1, bits, expires, holder, len(name)) + name
+        return content + self._signature(content)
+
+    def is_ticket(self, ticket: bytes, holder: bytes) -> bool:
+        """Whether it is signed with this key, for that holder."""
+        content, signature = ticket[:-KEY_BYTES], ticket[-KEY_BYTES:]
+        if len(content) < _TICKET_HEAD.size or signature != self._signature(content):
+            return False
+        return bool(_TICKET_HEAD.unpack_from(content)[3] == holder)
+
+    def grant(self, owner: bytes) -> bytes:
+        return blake2b(owner, key=self._grant_key, digest_size=16).digest()
+
+    def _signature(self, content: bytes) -> bytes:
+        return blake2b(content, key=self._ticket_key, digest_size=KEY_BYTES).digest()
+
+
+def public_key(secret_key: bytes) -> bytes:
+    return z85.decode(zmq.curve_public(z85.encode(secret_key)))
+
+
+def arm_dialer(socket: zmq.Socket[bytes], shown: Pass) -> None:
+    socket.curve_serverkey = z85.encode(shown.server_key)
+    socket.curve_publickey = z85.encode(shown.public_key)
+    socket.curve_secretkey = z85.encode(shown.secret_key)
+
+
+def arm_server(socket: zmq.Socket[bytes], key: ClusterKey) -> None:
+    socket.curve_server = True
+    socket.curve_secretkey = z85.encode(key.curve_secret)
+
+
+__all__ = ["ClusterKey", "Pass", "arm_dialer", "arm_server", "public_key"]
