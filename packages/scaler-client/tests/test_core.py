@@ -174,16 +174,6 @@ def test_a_successor_gets_what_is_unfinished_under_the_same_ids() -> None:
     assert told.core.is_idle
 
 
-def test_what_was_being_canceled_is_not_sent_again() -> None:
-    told = Told()
-    told.submit(call("a"), call("b"))
-    told.sent()
-    told(CancelRequested((task("a"),)))
-    assert completions(told(lost())) == {task("a"): codes.STATUS_CANCELED}
-    told(opened())
-    assert [names_in(message) for message in told.sent()] == [["b"]]
-
-
 def test_when_nobody_comes_back_everything_fails() -> None:
     told = Told()
     told.submit(call("a"))
