@@ -102,7 +102,7 @@ def test_beyond_this_machine_a_token_is_asked_for(monkeypatch: pytest.MonkeyPatc
     for host in ("0.0.0.0", "::", "10.0.0.1", "board.example"):
         with pytest.raises(UsageError, match="lets others see this cluster: set SCALER_UI_TOKEN"):
             guard_of("--host", host)
-    assert guard_of("--host", "0.0.0.0", "--insecure") == Guard(frozenset())
+    assert guard_of("--host", "0.0.0.0", "--no-token") == Guard(frozenset())
     assert guard_of("--host", "10.0.0.1", "--token", "x") == Guard(frozenset({"10.0.0.1"}), "x")
     monkeypatch.setenv(ui.TOKEN_VARIABLE, "y")
     assert guard_of("--host", "::", "--allowed-host", "Board") == Guard(frozenset({"::", "board"}), "y")

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -22,6 +23,7 @@ from scaler_protocol.codes import (
     STATUS_REFUSED,
     STATUS_SUCCESS,
     STATUS_TIMED_OUT,
+    STORAGE_UNREACHABLE,
     TASK_RAISED,
 )
 from scaler_protocol.ids import content_id
@@ -56,6 +58,8 @@ def request(function: Callable[..., Any], /, *arguments: Any, **others: Any) -> 
         "storage_address": "tcp://127.0.0.1:2",
         "inline_bytes": 65536,
         "modules": (),
+        "key_file": "",
+        "is_insecure": True,
     }
     return Request(**{**fields, **others})
 
@@ -66,6 +70,14 @@ def run(function: Callable[..., Any], /, *arguments: Any, **others: Any) -> Repl
 
 def error_of(reply: Reply) -> Any:
     return codec.decode_task_error(reply.value)
+
+
+def test_a_host_without_a_usable_ticket(tmp_path: Path) -> None:
+    """Only the name of the file has come; the task fails, and its error says what is wrong with this host."""
+    reply = run(divmod, 7, 2, key_file=str(tmp_path / "missing.key"), is_insecure=False)
+    assert error_of(reply).code == STORAGE_UNREACHABLE
+    assert "missing.key" in error_of(reply).text
+    assert run(divmod, 7, 2).status == STATUS_SUCCESS
 
 
 def test_a_value() -> None:

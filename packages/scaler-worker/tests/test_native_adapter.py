@@ -199,7 +199,7 @@ def test_where_the_names_are_known() -> None:
         return parse_arguments(["tcp://127.0.0.1:2345", *options]).hosts
 
     assert hosts() == hosts("--host", "127.0.0.1") == frozenset(LOOPBACK_NAMES)
-    assert hosts("--auth-token", "x") == hosts("--host", "0.0.0.0", "--insecure") == frozenset()
+    assert hosts("--auth-token", "x") == hosts("--host", "0.0.0.0", "--no-token") == frozenset()
 
 
 def test_its_description() -> None:

@@ -26,7 +26,7 @@ class FakeStorage:
         self.patience: list[float] = []
         self.content = values.join(values.dumps(len))
 
-    def __call__(self, address: str, role: int, name: str, timeout_seconds: float) -> FakeStorage:
+    def __call__(self, address: str, role: int, name: str, timeout_seconds: float, shown: None) -> FakeStorage:
         self.patience.append(timeout_seconds)
         return self
 

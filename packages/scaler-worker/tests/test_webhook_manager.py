@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import LoggingOptions
 from scaler_worker.manager import webhook as webhooks
@@ -263,8 +264,10 @@ def test_a_manager_told_to_end_does_not_wait_for_an_answer(monkeypatch: pytest.M
 
     async def scene(webhook: Webhook) -> None:
         stop = asyncio.Event()
-        config = WebhookConfig("tcp://127.0.0.1:1", "m", webhook._url, "", "builtin", LoggingOptions())
-        manager = asyncio.ensure_future(webhooks.serve(config, stop))
+        config = WebhookConfig(
+            "tcp://127.0.0.1:1", "m", webhook._url, "", KeyOptions(insecure=True), "builtin", LoggingOptions()
+        )
+        manager = asyncio.ensure_future(webhooks.serve(config, None, stop))
         await adapter.is_asked.wait()
         stop.set()
         await manager

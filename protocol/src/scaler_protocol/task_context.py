@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.keys import Pass
 
 
 class TaskContext(Protocol):
@@ -30,6 +31,10 @@ class TaskContext(Protocol):
 
     @property
     def storage_address(self) -> str: ...
+
+    @property
+    def shown(self) -> Pass | None:
+        """What shows the scheduler and the storage who we are; None in a cluster without keys."""
 
     def block(self) -> None:
         """This task is about to wait for its children: lend its place to others. Calls nest; only the first counts."""

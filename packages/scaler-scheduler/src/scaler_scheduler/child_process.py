@@ -27,6 +27,7 @@ class ChildProcess:
         stop_seconds: float = 5.0,
         secret_names: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
         if importlib.util.find_spec(module.partition(".")[0]) is None:
             raise StartupError(remedy)
@@ -41,6 +42,7 @@ class ChildProcess:
                 **(environment or {}),
                 PARENT_VARIABLE: str(os.getpid()),
             },
+            pass_fds=descriptors,
         )
 
     def exit_code(self) -> int | None:

@@ -12,6 +12,7 @@ from scaler_protocol.addresses import (
     default_storage_address,
     parse_address,
 )
+from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import Timers
 from scaler_protocol.process import (
     ArgumentParser,
@@ -28,6 +29,7 @@ from scaler_protocol.process import (
     seconds,
     whole_number,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_scheduler.core import Policy
 from scaler_scheduler.policy_text import ENGINES, PolicyChoice, parse_policy
 
@@ -43,7 +45,7 @@ class Config:
     advertised_storage_address: str
     monitor_address: str
     adapter_webhook_url: str  #: of a worker adapter that brings workers, or empty
-    is_insecure: bool
+    keys: KeyOptions
     policy: Policy
     worker_timers: Timers
     client_timers: Timers
@@ -72,7 +74,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         is_storage_given=options.object_storage_address is not None,
         advertised_storage_address=options.advertised_object_storage_address or _as_seen_from_afar(storage),
         monitor_address=monitor,
-        is_insecure=options.insecure,
+        keys=key_options(options),
         policy=_policy(options, choice),
         adapter_webhook_url=options.adapter_webhook_url or "",
         worker_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.worker_timeout_seconds),
@@ -121,10 +123,12 @@ def _check_addresses(options: argparse.Namespace) -> None:
     for text in (options.object_storage_address, options.advertised_object_storage_address):
         if text:
             parse_address(text)
-    if not bound.is_loopback and not options.insecure:
+    keys = key_options(options)
+    if not bound.is_loopback and not keys.insecure and not keys.has_keys:
         raise UsageError(
             f"{options.address} can be reached from other machines, and whoever reaches it can run code on the "
-            "workers: listen on 127.0.0.1, or add --insecure if the network around this machine keeps strangers out"
+            "workers: name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this machine "
+            "keeps strangers out"
         )
 
 
@@ -148,6 +152,7 @@ def parser() -> ArgumentParser:
         "--io-threads", "-it", type=positive_int, default=1, metavar="N",
         help="threads that move messages between sockets and the scheduler (default: 1)",
     )  # fmt: skip
+    add_key_arguments(parser)
     add_program_arguments(parser)
     return parser
 
@@ -169,9 +174,6 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         "--adapter-webhook-url", "-awu", type=http_url, metavar="URL",
         help="a worker adapter that starts workers when there is work, and shuts them down when there is none",
     )  # fmt: skip
-    group.add_argument(
-        "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"
-    )
 
 
 def _add_policy(group: argparse._ArgumentGroup) -> None:

@@ -36,6 +36,7 @@ from scaler_protocol.session import (
     SessionServer,
     WelcomeFields,
 )
+from scaler_protocol.session.admission import Admission
 from scaler_protocol.session.receivable import FROM_STORAGE
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
@@ -93,9 +94,11 @@ class SchedulerService:
         self._webhook_process: WebhookProcess | None = None
         self._storage_is_open = asyncio.Event()
         self._storage_trouble = ""
+        self._keyring = config.keys.find_keyring()
+        shown = None if self._keyring is None else self._keyring.own_pass()
         try:
             self._router = RouterEndpoint(config.address, self._session_server())
-            self._storage = DealerEndpoint(config.storage_address, self._storage_dialer())
+            self._storage = DealerEndpoint(config.storage_address, self._storage_dialer(), shown)
             self._monitor = MonitorSocket(config.monitor_address)
         except AddressError as error:
             raise StartupError(str(error)) from None
@@ -124,6 +127,7 @@ class SchedulerService:
             timers=self._config.worker_timers,
             features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW),
             is_busy_with=self._core.is_busy_with,
+            admission=Admission(self._keyring, time.time),
         )
 
     def _storage_dialer(self) -> SessionDialer:
@@ -155,7 +159,7 @@ class SchedulerService:
             logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor.address)
             self._driver.start()
             if self._config.adapter_webhook_url:
-                self._webhook_process = WebhookProcess(self._config, self._router.address)
+                self._webhook_process = WebhookProcess(self._config, self._router.address, self._keyring)
             await self._until_storage_is_open()
             while not await self._stopped_within(self._config.status_seconds):
                 self._tick()
@@ -178,7 +182,7 @@ class SchedulerService:
 
     def _start_storage_if_needed(self) -> None:
         if not self._config.is_storage_given and not answers(self._config.storage_address):
-            self._storage_process = StorageProcess(self._config)
+            self._storage_process = StorageProcess(self._config, self._keyring)
 
     async def _until_storage_is_open(self) -> None:
         """Clients, workers and watchers are served meanwhile; what needs the storage waits for it on its own."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from scaler_protocol.process import KEY_VARIABLE, StartupError
+from scaler_protocol.keys import Keyring
+from scaler_protocol.process import StartupError
 from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
 
@@ -12,19 +13,18 @@ from scaler_scheduler.config import Config
 class StorageProcess(ChildProcess):
     """A storage server of our own."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, keyring: Keyring | None) -> None:
         arguments = [config.storage_address, "--event-loop", config.event_loop, *config.logging.arguments()]
-        if config.is_insecure:
-            arguments.append("--insecure")
         logging.info("Scheduler: start an object storage server at %s", config.storage_address)
-        super().__init__(
-            "the object storage server",
-            "scaler_storage",
-            arguments,
-            remedy=f"no object storage answers at {config.storage_address} and none can be started here: "
-            "run `pip install scaler-storage`, or name a running one with --object-storage-address",
-            secret_names=(KEY_VARIABLE,),
-        )
+        with config.keys.for_server(keyring) as (key_arguments, descriptors):
+            super().__init__(
+                "the object storage server",
+                "scaler_storage",
+                [*key_arguments, *arguments],
+                remedy=f"no object storage answers at {config.storage_address} and none can be started here: "
+                "run `pip install scaler-storage`, or name a running one with --object-storage-address",
+                descriptors=descriptors,
+            )
 
     def check(self) -> None:
         """Raises StartupError if it has ended."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scaler_protocol.addresses import AddressError, parse_address
+from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import Timers
 from scaler_protocol.process import (
     ArgumentParser,
@@ -14,9 +15,9 @@ from scaler_protocol.process import (
     add_program_arguments,
     byte_count,
     check_event_loop,
-    flag,
     logging_options,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 
 PROGRAM = "scaler_object_storage_server"
 
@@ -29,32 +30,36 @@ class Config:
     event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
     timers: Timers = field(default_factory=Timers)
+    keys: KeyOptions = field(default_factory=KeyOptions)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Config:
     """Raises UsageError, or exits with code 2 and one line, for what cannot be."""
     options = parser().parse_settings(arguments)
     check_event_loop(options.event_loop)
+    keys = key_options(options)
     return Config(
-        address=_bind_address(options.address, is_insecure=options.insecure),
+        address=_bind_address(options.address, keys),
         memory_limit_bytes=options.memory_limit,
         shares_memory=not options.no_shared_memory,
         event_loop=options.event_loop,
         logging=logging_options(options),
+        keys=keys,
     )
 
 
-def _bind_address(text: str, *, is_insecure: bool) -> str:
+def _bind_address(text: str, keys: KeyOptions) -> str:
     """Also accepts host:port alone, as this command has always done."""
     address_text = text if "://" in text else f"tcp://{text}"
     try:
         address = parse_address(address_text, is_bind=True)
     except AddressError as error:
         raise UsageError(str(error)) from None
-    if not address.is_loopback and not is_insecure:
+    if not address.is_loopback and not keys.insecure and not keys.has_keys:
         raise UsageError(
             f"{text} can be reached from other machines, and whoever reaches it can read and write every object: "
-            "listen on 127.0.0.1, or add --insecure if the network around this machine keeps strangers out"
+            "name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this machine keeps "
+            "strangers out"
         )
     return str(address)
 
@@ -80,8 +85,6 @@ def parser() -> ArgumentParser:
         help="send all bytes through the socket, also to and from processes on this host (default: large values are "
         "shared in memory with those of the same user)",
     )
-    parser.add_argument(
-        "--insecure", **flag(), help="allow an address that other machines can reach, without a key (default: False)"
-    )
+    add_key_arguments(parser)
     add_program_arguments(parser)
     return parser

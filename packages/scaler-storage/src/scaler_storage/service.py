@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
@@ -19,6 +20,7 @@ from scaler_protocol.session import (
     SessionServer,
     WelcomeFields,
 )
+from scaler_protocol.session.admission import Admission
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
 from scaler_storage.config import Config
@@ -101,6 +103,7 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> Se
         features=files.features,
         welcome=welcome,
         is_busy_with=core.is_busy_with,
+        admission=Admission(config.keys.find_keyring(), time.time),
     )
 
 

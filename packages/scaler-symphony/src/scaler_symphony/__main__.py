@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scaler_protocol.process import posix_command, run_command, run_server
 
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     config = parse_arguments(arguments)
+    config = replace(config, shown=config.keys.find_pass(config.address, config.death_timeout_seconds))
     soamapi = import_soamapi()
     use_io_threads(config.io_threads)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import KeyOptions, Pass
 from scaler_protocol.messages import NO_PEER, Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -20,6 +21,7 @@ from scaler_protocol.process import (
     logging_options,
     positive_int,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import (
     add_capabilities,
     add_connection,
@@ -57,6 +59,9 @@ class SymphonyConfig:
     logging: LoggingOptions = field(default_factory=LoggingOptions)
     manager_id: PeerId = NO_PEER  #: of the worker manager that started this worker (MGR-8)
     unit_id: str = ""
+    keys: KeyOptions = field(default_factory=KeyOptions)
+    shown: Pass | None = None  #: what the keys were found to be, once they are looked for
+    hosts_key_file: str = ""  #: of the services, as it is called on the hosts
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
@@ -86,6 +91,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
         logging=logging_options(parsed),
         manager_id=parsed.unit[0],
         unit_id=parsed.unit[1],
+        keys=key_options(parsed),
+        hosts_key_file=parsed.worker_key_file or "",
     )
 
 
@@ -102,6 +109,7 @@ def parser() -> ArgumentParser:
     _add_worker(parser.add_argument_group("worker"))
     _add_symphony(parser.add_argument_group("Symphony"))
     _add_connection(parser.add_argument_group("connection"))
+    add_key_arguments(parser)
     add_program_arguments(parser)
     return parser
 
@@ -138,6 +146,10 @@ def _add_symphony(group: argparse._ArgumentGroup) -> None:
 
 def _add_connection(group: argparse._ArgumentGroup) -> None:
     add_connection(group, "--io-threads", "-it")
+    group.add_argument(
+        "--worker-key-file", metavar="FILE",
+        help="the ticket file of a worker, as it is called on the hosts (default: what is found there)",
+    )  # fmt: skip
     group.add_argument(
         "--worker-scheduler-address", "-wsa", metavar="ADDRESS",
         help="the scheduler, when nested clients on the hosts must reach it by another address than this worker",

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORKER, STORAGE_UNREACHABLE
 from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, content_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.calls import OBJECT_WAIT_SECONDS
 from scaler_protocol.running.errors import TaskFailed, other_content
@@ -19,15 +20,16 @@ FETCHES_AT_ONCE = 4
 
 
 class Fetcher:
-    def __init__(self, report: Callable[[Event], None]) -> None:
+    def __init__(self, report: Callable[[Event], None], shown: Pass | None = None) -> None:
         self._report = report
+        self._shown = shown
         self._client: ObjectClient | None = None
         self._threads = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
 
     def use_storage(self, address: str) -> None:
         if self._client is None or self._client.address != address:
             self._close_client()
-            self._client = ObjectClient(address, ROLE_WORKER, "scaler-symphony")
+            self._client = ObjectClient(address, ROLE_WORKER, "scaler-symphony", shown=self._shown)
 
     def fetch(self, object_id: ObjectId) -> None:
         assert self._client is not None, "tasks come after the Welcome that names a storage"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scaler_protocol.holding.tasks import Parts
 
-FORMAT = 2
+FORMAT = 3
 
 
 class Request(NamedTuple):
@@ -31,3 +31,6 @@ class Request(NamedTuple):
     storage_address: str
     inline_bytes: int
     modules: tuple[str, ...]
+    key_file: str
+    """Where the host has a worker's ticket; empty: where it is found. Only its name travels."""
+    is_insecure: bool

@@ -10,8 +10,16 @@ import time
 from typing import Any
 
 from scaler_protocol import codec, task_context
-from scaler_protocol.codes import BAD_BATCH, KIND_INLINE, STATUS_SUCCESS, STATUS_TIMED_OUT, TASK_TIMED_OUT
+from scaler_protocol.codes import (
+    BAD_BATCH,
+    KIND_INLINE,
+    STATUS_SUCCESS,
+    STATUS_TIMED_OUT,
+    STORAGE_UNREACHABLE,
+    TASK_TIMED_OUT,
+)
 from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId
+from scaler_protocol.keys import KeyFileError, KeyOptions, Pass
 from scaler_protocol.messages import Limits, TaskError
 from scaler_protocol.running.calls import Context, Objects, arguments_of, result_of
 from scaler_protocol.running.ends import call_with_flags, failed_end
@@ -30,13 +38,14 @@ PackedReply = tuple[int, int, bytes, bytes, list[tuple[int, str]]]
 class SymphonyTask:
     """The task context inside a service instance: see `scaler_protocol.task_context`."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, shown: Pass | None) -> None:
         self.task_id = TaskId(request.task_id)
         self.function: ObjectId | None = ObjectId(request.function)
         self.depth = request.depth
         self.priority = request.priority
         self.scheduler_address = request.scheduler_address
         self.storage_address = request.storage_address
+        self.shown = shown
 
     def block(self) -> None:
         """There is nothing to lend: the instance is held until the task ends. The adapter lets children pass."""
@@ -65,11 +74,14 @@ class Runner:
     def __init__(self) -> None:
         self._objects = Objects()
         self._modules: tuple[str, ...] = ()
+        self._keys: tuple[str, KeyOptions] = ("", KeyOptions(insecure=True))
+        self._shown: Pass | None = None
 
     def run(self, request: Request) -> PackedReply:
         printed = Printed()
-        task_context.set_current(SymphonyTask(request))
         try:
+            self._find_key(request)
+            task_context.set_current(SymphonyTask(request, self._shown))
             with time_limit(request.timeout_seconds):
                 kind, value, profile = self._call(request, printed)
             return STATUS_SUCCESS, kind, value, profile, printed.lines
@@ -82,6 +94,21 @@ class Runner:
             task_context.set_current(None)
             self._objects.forget_unused(time.monotonic())
             self._objects.kept.age()
+
+    def _find_key(self, request: Request) -> None:
+        """Of this host, once for each scheduler."""
+        keys = request.scheduler_address, KeyOptions(request.key_file or None, request.is_insecure)
+        if keys != self._keys:
+            try:
+                self._shown = keys[1].find_pass(keys[0])
+            except KeyFileError as error:
+                raise TaskFailed(STORAGE_UNREACHABLE, f"this host cannot show who it is: {error}") from error
+            self._keys = keys
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._objects.close()
+        self._objects = Objects(NamedFunctions(self._modules), shown=self._shown)
 
     def _call(self, request: Request, printed: Printed) -> tuple[int, bytes, bytes]:
         objects = self._prepared(request)
@@ -100,8 +127,7 @@ class Runner:
     def _prepared(self, request: Request) -> Objects:
         if request.modules != self._modules:
             self._modules = request.modules
-            self._objects.close()
-            self._objects = Objects(NamedFunctions(request.modules))
+            self._begin_anew()
         self._objects.use_storage(request.storage_address)
         self._objects.brought = {ObjectId(name): content for name, content in request.brought.items()}
         return self._objects

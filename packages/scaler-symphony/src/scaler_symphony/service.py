@@ -60,7 +60,7 @@ class SymphonyService:
             )
         )
         self._grid = Grid(soamapi, config.grid, self._report)
-        self._fetcher = Fetcher(self._report)
+        self._fetcher = Fetcher(self._report, config.shown)
         self._loop: asyncio.AbstractEventLoop
         self._arrived: deque[events.Event] = deque()  #: from other threads
         self._is_waking = threading.Event()  #: the loop has been told that something arrived
@@ -108,7 +108,7 @@ class SymphonyService:
             give_up_seconds=config.death_timeout_seconds,
             allowed_messages=FROM_SCHEDULER[ROLE_WORKER],
         )
-        return DealerEndpoint(config.address, dialer)
+        return DealerEndpoint(config.address, dialer, config.shown)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` and the tasks have ended or their grace is over. Raises StartupError."""
@@ -237,6 +237,8 @@ class SymphonyService:
             self._storage_address,
             self._inline_bytes,
             self._config.functions,
+            self._config.hosts_key_file,
+            self._config.keys.insecure,
         )
         self._grid.send(action.session, action.number, pack_request(request))
 

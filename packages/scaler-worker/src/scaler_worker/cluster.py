@@ -14,10 +14,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaler_protocol.process import (
-    KEY_VARIABLE,
     PARENT_VARIABLE,
     StartupError,
     die_with_parent,
@@ -71,8 +70,9 @@ class Cluster:
             len(self._workers), self._config.heartbeat_seconds, self._config.object_retention_seconds,
         )  # fmt: skip
         take_secrets()
-        forget_secrets(except_for=(KEY_VARIABLE,))  # nested clients of tasks need it
         self._listen_to_signals()
+        self._find_key()
+        forget_secrets()  # before there are processes that run the code of users
         warm_up()
         # What was imported so far is never looked at by the workers' collectors, so it stays shared between them.
         gc.collect()
@@ -87,6 +87,12 @@ class Cluster:
         failed = [worker for worker in self._workers if worker.exit_code]
         logger.info("ClusterProcess: all workers have ended")
         return 1 if failed and not self._stop_count else 0
+
+    def _find_key(self) -> None:
+        """Once for all workers, and for the clients in their tasks."""
+        config = self._config
+        shown = config.keys.find_pass(config.address, config.death_timeout_seconds, lambda: self._stop_count > 0)
+        self._config = replace(config, shown=shown)
 
     def _listen_to_signals(self) -> None:
         self._wake_writer.setblocking(False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import KeyOptions, Pass
 from scaler_protocol.messages import NO_PEER, Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -25,6 +26,7 @@ from scaler_protocol.process import (
     positive_int,
     positive_seconds,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import (
     add_capabilities,
     add_connection,
@@ -61,6 +63,8 @@ class ClusterConfig:
     io_threads: int = 1
     event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
+    keys: KeyOptions = field(default_factory=KeyOptions)
+    shown: Pass | None = None  #: what the keys were found to be, once they are looked for
     manager_id: PeerId = NO_PEER  #: of the worker manager that started these workers (MGR-8)
     unit_id: str = ""
 
@@ -97,6 +101,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,
         logging=logging_options(parsed),
+        keys=key_options(parsed),
         **others,
     )
 
@@ -122,6 +127,7 @@ def add_worker_options(parser: ArgumentParser, workers: argparse._ArgumentGroup)
     _add_tasks(parser.add_argument_group("tasks"))
     _add_memory(parser.add_argument_group("memory"))
     add_connection(parser.add_argument_group("connection"), "--io-threads", "-it", "--worker-io-threads")
+    add_key_arguments(parser)
     add_program_arguments(parser)
     add_arguments_without_effect(
         parser, (("--log-hub-address", "-la"), str, "there is no log hub: logs go to --logging-paths")

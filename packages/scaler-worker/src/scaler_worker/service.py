@@ -143,7 +143,7 @@ class Agent:
             give_up_seconds=self._config.death_timeout_seconds,
             allowed_messages=FROM_SCHEDULER[ROLE_WORKER],
         )
-        return DealerEndpoint(self._config.address, dialer)
+        return DealerEndpoint(self._config.address, dialer, self._config.shown)
 
     # ------------------------------------------------------------ rounds
 
@@ -420,6 +420,7 @@ def run_agent(config: ClusterConfig, name: str) -> int:
         config.collect_seconds,
         config.trim_threshold_bytes,
         config.functions,
+        config.shown,
     )
     zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
     if config.event_loop != "builtin":

@@ -12,8 +12,10 @@ from scaler_protocol import __version__
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_MONITOR
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Welcome
 from scaler_protocol.process import ArgumentParser, StartupError, UsageError, positive_seconds, run_command
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.software import this_software
@@ -36,6 +38,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--timeout", "-t", type=positive_seconds, default=5.0, help="seconds to wait for it (default: %(default)g)"
     )
+    add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 
@@ -50,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     end_at = time.monotonic() + options.timeout
-    with _Question(address, end_at) as question:
+    with _Question(address, end_at, key_options(options).find_pass(address)) as question:
         welcome = question.welcome()
         if options.worker is not None:
             names = question.worker_names(welcome)
@@ -61,13 +64,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 class _Question:
-    def __init__(self, address: str, end_at: float) -> None:
+    def __init__(self, address: str, end_at: float, shown: Pass | None) -> None:
         hello = Hello(
             PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, ROLE_MONITOR, new_peer_id(), software=this_software(PROGRAM)
         )
         self._address = address
         self._end_at = end_at
-        self._talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="server")))
+        self._talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="server"), shown))
         self._events: list[SessionEvent] = []
 
     def __enter__(self) -> _Question:

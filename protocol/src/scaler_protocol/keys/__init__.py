@@ -4,6 +4,7 @@ from scaler_protocol.keys.derivation import new_secret
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
 from scaler_protocol.keys.keyring import Keyring, Pass, local_identity, pass_of
 from scaler_protocol.keys.lookup import find_keyring, find_pass, read_named, renewed
+from scaler_protocol.keys.options import KeyOptions
 from scaler_protocol.keys.running import RuntimeFile
 from scaler_protocol.keys.tickets import ALL_ROLES, TICKET_BYTES_MAX, Identity, Refusal, TicketError
 from scaler_protocol.keys.watch import KeyWatch
@@ -13,6 +14,7 @@ __all__ = [
     "Refusal",
     "Keyring",
     "Pass",
+    "KeyOptions",
     "find_pass",
     "find_keyring",
     "renewed",

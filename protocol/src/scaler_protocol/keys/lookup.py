@@ -51,7 +51,7 @@ def find_pass(
     if insecure:
         return None
     environment = settings_environment() if environment is None else environment
-    if not SEARCHES and _named(key_file, environment) is None:
+    if not SEARCHES and address not in _own and not is_named(key_file, environment=environment):
         return None
     return searched_pass(address, key_file, environment=environment)
 
@@ -65,17 +65,37 @@ def searched_pass(
 ) -> Pass:
     """What a dialer shows at this address, wherever it is found. NoKeyFound if it is nowhere. `holder` is the secret
     key of the CURVE pair to use with a cluster's key; without it a new pair is made."""
+    shown = _as_pass(*searched(address, key_file, environment=environment), holder)
+    return shown if is_named(key_file, environment=environment) else replace(shown, searched_for=address)
+
+
+def searched(
+    address: str,
+    key_file: str | os.PathLike[str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[KeyText | TicketText, str]:
+    """What is found for this address, and where. NoKeyFound if it is nowhere."""
     environment = settings_environment() if environment is None else environment
-    named = _named(key_file, environment)
-    found = named or _of_running_server(address, environment) or _in_file(configured_key(environment))
+    found = (
+        _of_own_server(address, key_file)
+        or _named(key_file, environment)
+        or _of_running_server(address, environment)
+        or _in_file(configured_key(environment))
+    )
     if found is None:
         raise NoKeyFound(
             f"no key for {address} was found: copy {configured_key(environment)} from the machine of its scheduler, "
             f"name another file (--key-file, key_file=, {FILE_VARIABLE}), or give --insecure (insecure=True) if the "
             f"cluster was started so"
         )
-    shown = _as_pass(*found, holder)
-    return shown if named else replace(shown, searched_for=address)
+    return found
+
+
+def is_named(key_file: str | os.PathLike[str] | None = None, *, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether an argument or a variable says which key it is."""
+    environment = settings_environment() if environment is None else environment
+    return key_file is not None or any(environment.get(name) for name in (FILE_VARIABLE, TEXT_VARIABLE))
 
 
 def named_or_configured(
@@ -129,6 +149,23 @@ def read_named(name: str | os.PathLike[str]) -> tuple[_Found, str]:
         return parsed(read_file(path), path), path
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: check its name, or copy it there") from None
+
+
+def own(address: str, keyring: Keyring | None) -> None:
+    """This program has started the server at this address itself, with this key; or has ended it: None. What it dials
+    there needs no name of a file, and variables that name another cluster's key do not count."""
+    if keyring is None:
+        _own.pop(address, None)
+    else:
+        _own[address] = keyring
+
+
+_own: dict[str, Keyring] = {}
+
+
+def _of_own_server(address: str, key_file: str | os.PathLike[str] | None) -> tuple[_Found, str] | None:
+    keyring = _own.get(address) if key_file is None else None
+    return None if keyring is None else (KeyText(keyring.keys), "this program, which has started that server")
 
 
 def _check_arguments(key_file: object, insecure: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer, StorageStatus
 from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.link import Link
@@ -44,6 +45,7 @@ class ObjectClient:
         software_name: str,
         timeout_seconds: float = 60.0,
         on_restart: Callable[[], None] | None = None,
+        shown: Pass | None = None,
     ) -> None:
         """`on_restart` is called when another storage answers than before: what was put is not there. It is called by
         the thread that drives the connection, must not block, and must not use this object itself. With it, a lost
@@ -54,6 +56,7 @@ class ObjectClient:
         self._software_name = software_name
         self._timeout_seconds = timeout_seconds
         self._on_restart = on_restart
+        self._shown = shown
         #: shared since the storage was last told
         self._piled_bytes = 0
         #: by process id: what a forked child inherits is its parent's, and must not be touched there
@@ -159,7 +162,14 @@ class ObjectClient:
         link = self._links.get(os.getpid())
         if link is None:
             with exhaustion_told():
-                new = Link(self.address, self._role, self._software_name, self._timeout_seconds, self._on_restart)
+                new = Link(
+                    self.address,
+                    self._role,
+                    self._software_name,
+                    self._timeout_seconds,
+                    self._on_restart,
+                    self._shown,
+                )
             # Two threads may come here at once: setdefault is atomic.
             link = self._links.setdefault(os.getpid(), new)
             if link is not new:

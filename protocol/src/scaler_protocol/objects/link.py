@@ -21,6 +21,7 @@ from scaler_protocol import codes
 from scaler_protocol.addresses import AddressError, check_resolvable
 from scaler_protocol.errors import ScalerError, StorageUnavailable
 from scaler_protocol.ids import PeerId, new_peer_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Hello, MemoryFile, Welcome
 from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.directory import DirectoryReader
@@ -60,13 +61,20 @@ _Wish = Operation | _Abandoned | _Closed
 
 class Link:
     def __init__(
-        self, address: str, role: int, software_name: str, timeout_seconds: float, on_restart: Callable[[], None] | None
+        self,
+        address: str,
+        role: int,
+        software_name: str,
+        timeout_seconds: float,
+        on_restart: Callable[[], None] | None,
+        shown: Pass | None,
     ) -> None:
         check_resolvable(address)
         self._address = address
         self._role = role
         self._software_name = software_name
         self._on_restart = on_restart
+        self._shown = shown
         #: which storage answered last
         self._server_id: PeerId | None = None
         #: whether large values need not travel; None: there is no session that would tell
@@ -318,7 +326,7 @@ class Link:
             memory_file=self._proof_of_host(),
         )
         dialer = SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
-        return DealerEndpoint(self._address, dialer)
+        return DealerEndpoint(self._address, dialer, self._shown)
 
     def _proof_of_host(self) -> MemoryFile:
         """(HSK-25)"""

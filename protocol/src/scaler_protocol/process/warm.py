@@ -1,9 +1,10 @@
 """Several commands, started warm: one process imports what all of them need, once, and forks each of them.
 
-    python -m scaler_protocol.process.warm '[["scaler_storage", ["--", "tcp://127.0.0.1:2346"], 4, false, 5], …]'
+    python -m scaler_protocol.process.warm '[["scaler_storage", ["--", "tcp://127.0.0.1:2346"], 4, false, 5, []], …]'
 
 For each: its module, its arguments, the descriptor that becomes its standard error, whether that becomes its standard
-output too, and the descriptor of its link, a sequenced packet socket to the process that started us. On its link a
+output too, the descriptor of its link, which is a sequenced packet socket to the process that started us, and the
+descriptors with its key. On its link a
 command first says who it is: its process id as text, with a pidfd.
 We then say how it ended: its exit code, or minus the signal. When a link ends before that, we have died; the command
 goes on as if nothing had happened, and only its exit code will never be known.
@@ -48,6 +49,8 @@ class Role:
     errors: io.FileIO
     joins_streams: bool
     link: socket.socket
+    keys: list[int]
+    """Descriptors with its key: no other command may read them."""
 
     def tell(self, text: str, *descriptors: int) -> None:
         try:
@@ -58,13 +61,19 @@ class Role:
     def close(self) -> None:
         self.errors.close()
         self.link.close()
+        self.drop_keys()
+
+    def drop_keys(self) -> None:
+        for descriptor in self.keys:
+            os.close(descriptor)
+        self.keys.clear()
 
 
 def main() -> NoReturn:
     gc.disable()  # no collection now means no holes in the pages that are about to be shared
     roles = [
-        Role(module, arguments, io.FileIO(errors, "w"), joins_streams, socket.socket(fileno=link))
-        for module, arguments, errors, joins_streams, link in json.loads(sys.argv[1])
+        Role(module, arguments, io.FileIO(errors, "w"), joins_streams, socket.socket(fileno=link), keys)
+        for module, arguments, errors, joins_streams, link, keys in json.loads(sys.argv[1])
     ]
     warm_up([role.module for role in roles])
     gc.freeze()
@@ -74,6 +83,7 @@ def main() -> NoReturn:
         if not process_id:
             _become(role, roles)
         role.errors.close()
+        role.drop_keys()
         process_ids.append(process_id)
     _bury(dict(zip(process_ids, roles, strict=True)))
     os._exit(0)  # there is nothing to tidy up, and somebody waits
@@ -99,6 +109,7 @@ def _become(role: Role, roles: list[Role]) -> NoReturn:
     own = os.pidfd_open(os.getpid())
     role.tell(str(os.getpid()), own)
     os.close(own)
+    role.keys.clear()  # it reads and closes them itself
     for each in roles:
         each.close()
     _show_as([sys.executable, "-m", role.module, *role.arguments])

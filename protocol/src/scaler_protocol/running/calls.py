@@ -24,6 +24,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, content_id, result_object_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.errors import TaskFailed, other_content, unreadable
@@ -75,9 +76,13 @@ class Objects:
     """Functions, serializers and large values, fetched when first needed. `fetched` is told of the first two."""
 
     def __init__(
-        self, named: NamedFunctions | None = None, fetched: Callable[[ObjectId, bytes], None] = lambda *_: None
+        self,
+        named: NamedFunctions | None = None,
+        fetched: Callable[[ObjectId, bytes], None] = lambda *_: None,
+        shown: Pass | None = None,
     ) -> None:
         self.storage_address = ""
+        self._shown = shown
         self._named = NamedFunctions() if named is None else named
         self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
@@ -206,7 +211,9 @@ class Objects:
             if not self.storage_address:
                 raise StorageError("the scheduler has named no object storage; start it with -osa ADDRESS")
             silence_seconds = SILENCE_AGAIN_SECONDS if self._was_silent else SILENCE_SECONDS
-            self._client = ObjectClient(self.storage_address, ROLE_WORKER, "scaler-worker", silence_seconds)
+            self._client = ObjectClient(
+                self.storage_address, ROLE_WORKER, "scaler-worker", silence_seconds, shown=self._shown
+            )
         return self._client
 
 

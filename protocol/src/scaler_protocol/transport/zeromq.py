@@ -44,8 +44,6 @@ class _ZeroMq:
         #: the first of the message that is being handed over
         self._frame: zmq.Frame | None = None
         self._is_skipping = False  # in the middle of a message with far too many frames
-        #: the first frame of the message that `messages` has given last
-        self._frame: zmq.Frame | None = None
 
     def _received(self, *, is_routed: bool) -> Iterator[tuple[RoutingId, Parts]]:
         """What is there, within a budget: behind the routing id of its sender, or nothing in its place."""
@@ -84,11 +82,6 @@ class _ZeroMq:
 
 
 class ZeroMqRouter(_ZeroMq):
-    def source(self) -> int:
-        """The descriptor of the connection by which the message came that `messages` has given last."""
-        assert self._frame is not None
-        return int(self._frame.get(zmq.SRCFD))
-
     def messages(self) -> Iterator[tuple[RoutingId, Parts]]:
         """What is there, within a budget."""
         return self._received(is_routed=True)

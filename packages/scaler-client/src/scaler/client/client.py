@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import inspect
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ from scaler.client.submitting.signatures import check_call
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address
+from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import NO_TASK
 from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
 
@@ -53,6 +55,9 @@ class Client(concurrent.futures.Executor):
     cluster, and keeps it running for as long as this object lives.
 
     `profiling` has no effect: every task is measured.
+
+    `key_file` is the cluster's key, or a ticket; without it the key is searched for (docs: "Who may do what").
+    `insecure` is for clusters that were started so, with neither key nor encryption.
     """
 
     asynchronous = False
@@ -67,6 +72,8 @@ class Client(concurrent.futures.Executor):
         serializer: Serializer | None = None,
         stream_output: bool = False,
         object_storage_address: str | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
     ) -> None:
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
         self._cluster = address
@@ -85,6 +92,7 @@ class Client(concurrent.futures.Executor):
         self._serializer = None if type(serializer) is DefaultSerializer else serializer
         self._stream_output = stream_output
         self._storage_address = object_storage_address
+        self._keys = KeyOptions(None if key_file is None else os.fspath(key_file), insecure)
         self._prepare()
         self._ready()
 
@@ -364,6 +372,8 @@ class Client(concurrent.futures.Executor):
             "serializer": self._serializer,
             "stream_output": self._stream_output,
             "object_storage_address": storage_address,
+            # No key and no name of a file: in a task the worker's ticket counts, elsewhere what is found there.
+            "insecure": self._keys.insecure,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -374,6 +384,7 @@ class Client(concurrent.futures.Executor):
         self._serializer = state["serializer"]
         self._stream_output = state["stream_output"]
         self._storage_address = state["object_storage_address"]
+        self._keys = KeyOptions(insecure=state["insecure"])
         self._prepare()
 
     # ------------------------------------------------------------ inside
@@ -405,6 +416,7 @@ class Client(concurrent.futures.Executor):
         check_resolvable(address)
         expect_room(_DESCRIPTORS)
         context = task_context.current()
+        shown = self._keys.find_pass(address, self._timeout_seconds) if context is None else context.shown
         with exhaustion_told():
             connection = Connection(
                 address,
@@ -412,6 +424,7 @@ class Client(concurrent.futures.Executor):
                 heartbeat_seconds=self._heartbeat_seconds,
                 storage_address=storage_address,
                 parent_task=NO_TASK if context is None else context.task_id,
+                shown=shown,
             )
             return connection.open()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from scaler.cluster.options import command_line
+from scaler.cluster.options import command_line, key_arguments
 from scaler.cluster.process import CommandProcess
 
 
@@ -32,6 +32,8 @@ class Cluster(CommandProcess):
         logging_config_file: str | None = None,
         logging_level: str = "INFO",
         object_retention_seconds: float = 3600,
+        key_file: str | None = None,
+        insecure: bool = False,
     ) -> None:
         self._address = str(address)
         self._worker_names = _names(worker_names)
@@ -56,6 +58,7 @@ class Cluster(CommandProcess):
             logging_paths=logging_paths,
             logging_level=logging_level,
             logging_config_file=logging_config_file,
+            **key_arguments(key_file, insecure),
         )
         super().__init__("workers", command)
 

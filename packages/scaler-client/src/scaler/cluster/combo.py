@@ -21,7 +21,11 @@ from scaler.cluster.process import CommandProcess, require
 from scaler.cluster.readiness import wait_until_ready
 from scaler.cluster.scheduler import SchedulerProcess
 from scaler.cluster.warm import can_start_warm, start_warm
+from scaler_protocol import codes
 from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
+from scaler_protocol.keys import KeyFileError, Keyring, find_keyring, lookup, new_secret
+from scaler_protocol.keys.account import account_name
+from scaler_protocol.keys.texts import KeyText, key_text, ticket_text
 from scaler_protocol.process import require_posix
 from scaler_protocol.process.ports import answers, free_ports, is_free
 
@@ -71,6 +75,8 @@ class SchedulerClusterCombo:
         per_worker_queue_size: int | None = None,
         storage_address: str | None = None,
         scaler_policy: Any = None,
+        key_file: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -83,8 +89,9 @@ class SchedulerClusterCombo:
         storage = object_storage_address or storage_address
         self._storage_address = str(storage or default_storage_address(self._address))
         self._n_workers = n_workers
-        program = _program_options(event_loop, logging_paths, logging_level, logging_config_file)
+        program = _program_options(event_loop, logging_paths, logging_level, logging_config_file, insecure)
         is_started = storage is None or _is_ours_to_start(self._storage_address)
+        self._keyring = _keyring(key_file, insecure, None if is_started else self._storage_address)
         self._storage = ObjectStorageServerProcess(self._storage_address, **program) if is_started else None
         self._scheduler = SchedulerProcess(
             address=self._address,
@@ -132,6 +139,9 @@ class SchedulerClusterCombo:
         parts: list[CommandProcess] = [part for part in made if part is not None]
         for part in parts:
             part.joins_streams = joins_streams
+            if self._keyring is not None:
+                part.handed = _worker_ticket(self._keyring) if part is self._cluster else key_text(self._keyring.keys)
+        lookup.own(self._address, self._keyring)
         if can_start_warm():
             self._warm = start_warm(parts)
             self._children = parts
@@ -139,8 +149,9 @@ class SchedulerClusterCombo:
             for part in parts:
                 part.start()
                 self._children.append(part)
+        shown = None if self._keyring is None else self._keyring.own_pass()
         watched = parts if self._warm is None else [self._warm, *parts]
-        wait_until_ready(self._address, self._n_workers, self._scheduler, watched, START_SECONDS)
+        wait_until_ready(self._address, self._n_workers, self._scheduler, watched, START_SECONDS, shown)
 
     def get_address(self) -> str:
         """Where clients connect to, such as tcp://127.0.0.1:34567."""
@@ -150,6 +161,8 @@ class SchedulerClusterCombo:
         """Stop everything, workers first. Bounded; a second time it does nothing."""
         with self._lock:
             children, self._children = self._children, []
+            if children:
+                lookup.own(self._address, None)
             warm, self._warm = self._warm, None
         # In this order nobody loses whom it depends on, and nobody has to warn about it.
         for child in reversed(children):
@@ -187,14 +200,35 @@ def _check_count(n_workers: int) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def _program_options(event_loop: str, paths: Iterable[str], level: str, config_file: str | None) -> dict[str, Any]:
+def _program_options(
+    event_loop: str, paths: Iterable[str], level: str, config_file: str | None, insecure: bool
+) -> dict[str, Any]:
     """What every part is told."""
     return {
+        "insecure": insecure,
         "event_loop": event_loop,
         "logging_paths": (paths,) if isinstance(paths, str) else tuple(paths),
         "logging_level": level,
         "logging_config_file": config_file,
     }
+
+
+def _keyring(key_file: str | os.PathLike[str] | None, insecure: bool, other_storage: str | None) -> Keyring | None:
+    """A key for the life of this cluster, unless one is named, or it joins a storage that has one."""
+    if insecure or key_file is not None:
+        return find_keyring(key_file, insecure)
+    if not lookup.SEARCHES:
+        return None
+    if other_storage is None:
+        return Keyring([new_secret()])
+    found, origin = lookup.searched(other_storage)
+    if not isinstance(found, KeyText):
+        raise KeyFileError(f"{origin} holds a ticket: name the key of the storage at {other_storage} (key_file=)")
+    return Keyring(found.keys, origin)
+
+
+def _worker_ticket(keyring: Keyring) -> str:
+    return ticket_text(keyring.derive(account_name(), frozenset({codes.ROLE_WORKER})))
 
 
 def _checked_address(address: object) -> str:

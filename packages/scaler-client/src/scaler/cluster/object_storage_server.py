@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from scaler.cluster.options import command_line
+from scaler.cluster.options import command_line, key_arguments
 from scaler.cluster.process import CommandProcess
 from scaler_protocol.process.ports import answers
 
@@ -20,6 +20,8 @@ class ObjectStorageServerProcess(CommandProcess):
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         event_loop: str = "builtin",
+        key_file: str | None = None,
+        insecure: bool = False,
     ) -> None:
         self._storage_address = str(storage_address)
         command = command_line(
@@ -29,6 +31,7 @@ class ObjectStorageServerProcess(CommandProcess):
             logging_paths=logging_paths,
             logging_level=logging_level,
             logging_config_file=logging_config_file,
+            **key_arguments(key_file, insecure),
         )
         super().__init__("object storage server", command)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -75,6 +76,13 @@ def command_line(module: str, address: str, **options: Any) -> Command:
         if value is not None:
             command += _option(name, value)
     return [*command, "--", address]
+
+
+def key_arguments(key_file: str | os.PathLike[str] | None, insecure: bool) -> dict[str, Any]:
+    """What is not said is found by the command itself."""
+    if insecure and key_file is not None:
+        raise ValueError("key_file and insecure exclude each other: leave one of them out")
+    return {"key_file": None if key_file is None else os.fspath(key_file), "insecure": insecure}
 
 
 def _option(name: str, value: Any) -> Command:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO, Protocol
 
 from scaler.cluster.options import Command
 from scaler.utility.exceptions import ScalerError
+from scaler_protocol.keys.options import handed
 from scaler_protocol.process import require_posix
 
 END_SECONDS = 10.0
@@ -72,6 +74,8 @@ class CommandProcess:
         self.command = command
         self._added_environment = dict(environment or {})
         self._on_line = on_line
+        #: the text of a key or ticket, which it inherits by a descriptor; empty: it finds its own (SEC-15)
+        self.handed = ""
         self._process: Process | None = None
         self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._reader: threading.Thread | None = None
@@ -83,18 +87,28 @@ class CommandProcess:
         require_posix(f"the {self.name}")
         require(self.command[2])
         is_joined = self.joins_streams or self._on_line is not None
-        self.watch(
-            subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if is_joined else None,
-                stderr=subprocess.STDOUT if is_joined else subprocess.PIPE,
-                env={**_environment(), **self._added_environment},
-                # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
-                start_new_session=os.name == "posix",
-                pass_fds=descriptors,
+        with self.handing() as (command, inherited):
+            self.watch(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if is_joined else None,
+                    stderr=subprocess.STDOUT if is_joined else subprocess.PIPE,
+                    env={**_environment(), **self._added_environment},
+                    # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
+                    start_new_session=os.name == "posix",
+                    pass_fds=[*descriptors, *inherited],
+                )
             )
-        )
+
+    @contextmanager
+    def handing(self) -> Iterator[tuple[Command, list[int]]]:
+        """The command, and what it has to inherit; it is started in the block."""
+        if not self.handed:
+            yield self.command, []
+            return
+        with handed(self.handed) as (arguments, descriptors):
+            yield [*self.command[:3], *arguments, *self.command[3:]], descriptors
 
     def watch(self, process: Process) -> None:
         """It has been started: this is it from now on."""

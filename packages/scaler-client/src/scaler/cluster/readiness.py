@@ -10,6 +10,7 @@ from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler_protocol import codes
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Timers
 from scaler_protocol.process.ports import answers
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
@@ -22,7 +23,12 @@ report tells no more than the count at its time."""
 
 
 def wait_until_ready(
-    address: str, n_workers: int, scheduler: CommandProcess, children: Sequence[CommandProcess], timeout_seconds: float
+    address: str,
+    n_workers: int,
+    scheduler: CommandProcess,
+    children: Sequence[CommandProcess],
+    timeout_seconds: float,
+    shown: Pass | None = None,
 ) -> None:
     """Returns when the scheduler knows so many workers. Raises as soon as a child has ended, or the time is over."""
     end_at = time.monotonic() + timeout_seconds
@@ -40,7 +46,7 @@ def wait_until_ready(
         check("the scheduler did not answer")
         time.sleep(_ASK_SECONDS)
     ask_at = 0.0
-    with _monitor(address) as talk:
+    with _monitor(address, shown) as talk:
         while not counts or counts[-1] < n_workers:
             check(f"it had {counts[-1]} of {n_workers} workers" if counts else "the scheduler did not answer")
             now = time.monotonic()
@@ -64,7 +70,7 @@ def _handle(event: object, address: str, counts: list[int], scheduler_id: int | 
 
 
 @contextmanager
-def _monitor(address: str) -> Iterator[Conversation]:
+def _monitor(address: str, shown: Pass | None) -> Iterator[Conversation]:
     hello = Hello(
         version_min=codes.PROTOCOL_VERSION_MIN,
         version_max=codes.PROTOCOL_VERSION_MAX,
@@ -73,7 +79,7 @@ def _monitor(address: str) -> Iterator[Conversation]:
         timers=Timers(),
         software=this_software("scaler-client"),
     )
-    talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler")))
+    talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler"), shown))
     try:
         yield talk
     finally:

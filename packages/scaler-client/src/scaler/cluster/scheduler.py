@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.cluster.options import command_line
+from scaler.cluster.options import command_line, key_arguments
 from scaler.cluster.process import CommandProcess
 
 
@@ -33,6 +33,8 @@ class SchedulerProcess(CommandProcess):
         object_storage_address: object | None = None,
         adapter_webhook_url: str | None = None,
         scaler_policy: Any = None,
+        key_file: str | None = None,
+        insecure: bool = False,
     ) -> None:
         """`allocate_policy` is a name or an AllocatePolicy; a `scaler_policy` takes its place (PolicyConfig)."""
         self._address = str(address)
@@ -57,6 +59,7 @@ class SchedulerProcess(CommandProcess):
             logging_paths=logging_paths,
             logging_level=logging_level,
             logging_config_file=logging_config_file,
+            **key_arguments(key_file, insecure),
         )
         super().__init__("scheduler", command)
 

@@ -47,11 +47,12 @@ def start_warm(parts: Sequence[CommandProcess]) -> CommandProcess:
             theirs.callback(their_link.close)
             theirs.callback(os.close, their_errors)
             processes.append(ForkedProcess(link, os.fdopen(errors, "rb")))
-            entry = (part.command[2], part.command[3:], their_errors, part.joins_streams, their_link.fileno())
+            command, inherited = theirs.enter_context(part.handing())
+            entry = (command[2], command[3:], their_errors, part.joins_streams, their_link.fileno(), inherited)
             entries.append(entry)
-        command = [sys.executable, "-m", "scaler_protocol.process.warm", json.dumps(entries)]
-        warm = CommandProcess("process that starts the cluster", command)
-        warm.start([descriptor for _, _, errors, _, link in entries for descriptor in (errors, link)])
+        start = [sys.executable, "-m", "scaler_protocol.process.warm", json.dumps(entries)]
+        warm = CommandProcess("process that starts the cluster", start)
+        warm.start([descriptor for _, _, errors, _, link, keys in entries for descriptor in (errors, link, *keys)])
     for part, process in zip(parts, processes, strict=True):
         part.watch(process)
     return warm

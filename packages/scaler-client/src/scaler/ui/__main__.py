@@ -57,7 +57,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
     )
-    parser.add_argument("--insecure", help="listen beyond this machine without a token", **flag())
+    parser.add_argument("--no-token", help="listen beyond this machine without a token", **flag())
     add_logging_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
@@ -92,9 +92,9 @@ def guard_of(options: argparse.Namespace) -> Guard:
     names = {name.lower() for name in options.allowed_host}
     if is_loopback(options.host):
         return Guard(frozenset({*LOOPBACK_NAMES, options.host, *names}), token)
-    if not token and not options.insecure:
+    if not token and not options.no_token:
         raise UsageError(
-            f"--host {options.host} lets others see this cluster: set {TOKEN_VARIABLE} (or --token), or say --insecure"
+            f"--host {options.host} lets others see this cluster: set {TOKEN_VARIABLE} (or --token), or say --no-token"
         )
     if options.host in WILDCARDS and not names:
         return Guard(frozenset(), token)  # by which names it is reached, nobody here knows; the token decides

@@ -43,6 +43,8 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
         NativeBackend,
         arguments_of=lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))),
         stop_seconds=config.cluster.grace_seconds + STOP_MARGIN_SECONDS,
+        address=config.cluster.address,
+        keys=config.cluster.keys,
     )
     groups = Groups(new_backend, config.max_groups)
     server = AdapterServer(groups, config.cluster.capabilities, config.token, config.hosts)

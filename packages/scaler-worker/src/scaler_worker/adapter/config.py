@@ -29,10 +29,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
     if not 0 <= parsed.port <= 65535:
         raise UsageError(f"--port {parsed.port} is not a port, which is a number up to 65535")
     token = given_secret(parsed, "auth_token")
-    if not token and not is_loopback(parsed.host) and not parsed.insecure:
+    if not token and not is_loopback(parsed.host) and not parsed.no_token:
         raise UsageError(
             f"{parsed.host} can be reached from other machines, and whoever reaches it can start workers here: set a "
-            "token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on 127.0.0.1, or add --insecure"
+            "token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on 127.0.0.1, or add --no-token"
         )
     # Beyond loopback the names are not known here. There the token decides.
     hosts = frozenset(LOOPBACK_NAMES) if is_loopback(parsed.host) and not token else frozenset()
@@ -52,7 +52,7 @@ def parser() -> ArgumentParser:
     server.add_argument("--host", default="localhost", help="where to listen (default: %(default)s)")
     server.add_argument("--port", "-p", type=whole_number, default=8080, help="(default: %(default)s)")
     add_secret(server, "--auth-token", SECTION, "the secret that callers must send")
-    server.add_argument("--insecure", **flag(), help="listen on other addresses than loopback without a token")
+    server.add_argument("--no-token", **flag(), help="listen on other addresses than loopback without a token")
     workers = parser.add_argument_group("workers")
     workers.add_argument(
         "--max-workers", "-mw", type=whole_number, default=max((os.cpu_count() or 2) - 1, 1), metavar="N",

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from scaler_protocol.keys import Pass
 from scaler_protocol.process import LoggingOptions, UsageError, posix_command, run_command, run_server, setup_logging
 
 posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
@@ -16,9 +18,9 @@ posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig
 from scaler_worker.manager.arguments import unit_arguments
-from scaler_worker.manager.config import PROGRAM, WebhookConfig, parse_native, parse_slurm, parse_webhook
+from scaler_worker.manager.config import PROGRAM, SlurmConfig, WebhookConfig, parse_native, parse_slurm, parse_webhook
 from scaler_worker.manager.native import NativeBackend
-from scaler_worker.manager.service import ManagerConfig, ManagerService, NewBackend
+from scaler_worker.manager.service import KEY_SECONDS, ManagerConfig, ManagerService, NewBackend
 from scaler_worker.manager.slurm import SlurmBackend
 from scaler_worker.manager.symphony import parse_symphony
 
@@ -57,20 +59,36 @@ def run_native(arguments: Sequence[str]) -> int:
         return Cluster(config.cluster).run()
 
     arguments_of = partial(_unit_arguments, config.manager, config.cluster)
-    new_backend = partial(NativeBackend, arguments_of=arguments_of, stop_seconds=config.manager.stop_seconds)
+    new_backend = partial(
+        NativeBackend,
+        arguments_of=arguments_of,
+        stop_seconds=config.manager.stop_seconds,
+        address=config.manager.address,
+        keys=config.manager.keys,
+    )
     return _serve(config.manager, new_backend, config.cluster.logging, config.cluster.event_loop)
 
 
 def run_slurm(arguments: Sequence[str]) -> int:
     config = parse_slurm(arguments)
-    arguments_of = partial(_unit_arguments, config.manager, config.cluster)
+    manager = config.manager.with_key()  # before its workers need it
+    key_arguments = manager.keys.for_remote_workers(manager.address, _ticket_path(config))
+    arguments_of = lambda unit_id: [*key_arguments, *_unit_arguments(manager, config.cluster, unit_id)]  # noqa: E731
     new_backend = partial(
         SlurmBackend, manager_id=config.manager.manager_id, options=config.slurm, arguments_of=arguments_of
     )
     return _serve(config.manager, new_backend, config.cluster.logging, config.cluster.event_loop)
 
 
+def _ticket_path(config: SlurmConfig) -> str:
+    """Of the workers: beside the logs of the jobs, named as they are, so that the next life of this manager and jobs
+    that are started again find the same file."""
+    return os.path.join(config.slurm.log_directory, f"scaler-{config.manager.manager_id.hex()}.key")
+
+
 def _serve(manager: ManagerConfig, new_backend: NewBackend, logging: LoggingOptions, event_loop: str) -> int:
+    manager = manager.with_key()
+
     async def serve(stop: asyncio.Event) -> None:
         await ManagerService(manager, new_backend).run(stop)
 
@@ -87,7 +105,8 @@ def _unit_arguments(manager: ManagerConfig, cluster: ClusterConfig, unit_id: str
 
 def run_webhook(arguments: Sequence[str]) -> int:
     config = parse_webhook(arguments)
-    return run_server(partial(_serve_webhook, config), config.logging, config.event_loop)
+    shown = config.keys.find_pass(config.address, KEY_SECONDS)
+    return run_server(partial(_serve_webhook, config, shown), config.logging, config.event_loop)
 
 
 def run_symphony(arguments: Sequence[str]) -> int:
@@ -95,12 +114,12 @@ def run_symphony(arguments: Sequence[str]) -> int:
     return _serve(units.manager, units.new_backend(), units.logging, units.event_loop)
 
 
-async def _serve_webhook(config: WebhookConfig, stop: asyncio.Event) -> None:
+async def _serve_webhook(config: WebhookConfig, shown: Pass | None, stop: asyncio.Event) -> None:
     try:
         from scaler_worker.manager import webhook  # its HTTP library is an extra
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed: run `pip install 'scaler-worker[webhook]'`") from None
-    await webhook.serve(config, stop)
+    await webhook.serve(config, shown, stop)
 
 
 KINDS: dict[str, Callable[[Sequence[str]], int]] = {

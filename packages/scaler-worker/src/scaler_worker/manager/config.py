@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -25,6 +26,7 @@ from scaler_protocol.process import (
     positive_int,
     shown_url,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import add_scheduler, checked_address
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS
@@ -162,6 +164,7 @@ class WebhookConfig:
     name: str
     url: str
     token: str
+    keys: KeyOptions
     event_loop: str
     logging: LoggingOptions
 
@@ -174,6 +177,7 @@ def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
         parsed.worker_manager_id or f"webhook {shown_url(parsed.url)}",
         parsed.url,
         given_secret(parsed, "auth_token"),
+        key_options(parsed),
         parsed.event_loop,
         logging_options(parsed),
     )
@@ -192,6 +196,7 @@ def webhook_parser() -> ArgumentParser:
     parser.add_argument("--url", type=http_url, required=True, help="where the adapter listens")
     add_secret(parser, "--auth-token", SECTION, "the secret that the adapter asks for")
     add_manager_name(parser)
+    add_key_arguments(parser)
     add_program_arguments(parser)
     return parser
 
@@ -220,4 +225,5 @@ def manager_config(parsed: argparse.Namespace, cluster: ClusterConfig) -> Manage
         parsed.max_task_concurrency,
         capabilities=cluster.capabilities,
         stop_seconds=cluster.grace_seconds + STOP_MARGIN_SECONDS,
+        keys=cluster.keys,
     )

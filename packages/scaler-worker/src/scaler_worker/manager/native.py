@@ -8,6 +8,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
+from scaler_protocol.keys import KeyFileError, KeyOptions
+from scaler_protocol.keys.places import FILE_VARIABLE
 from scaler_protocol.process import PARENT_VARIABLE, secrets_for
 from scaler_worker.core.deaths import describe_exit
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
@@ -31,6 +33,9 @@ class NativeBackend:
         stop_seconds: float,
         command: Sequence[str] = SCALER_CLUSTER,
         secret_names: Sequence[str] = (),
+        *,
+        address: str,
+        keys: KeyOptions,
     ) -> None:
         """`secret_names`: the variables of the environment with secrets that the command needs itself. It gets no other
         secret of ours, because what it starts are tasks of users."""
@@ -39,6 +44,8 @@ class NativeBackend:
         self._stop_seconds = stop_seconds
         self._command = command
         self._secret_names = secret_names
+        self._address = address
+        self._keys = keys
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[str] = set()
@@ -67,13 +74,16 @@ class NativeBackend:
         """From the start of a unit to its end, which is told exactly once."""
         text = ""
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command, *self._arguments_of(unit_id),
-                stdin=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # a Ctrl-C is the manager's to handle: a second signal would end their grace
-                env={**os.environ, **secrets_for(*self._secret_names), PARENT_VARIABLE: str(os.getpid())},
-            )  # fmt: skip
-        except OSError as error:
+            with self._keys.for_worker(self._address) as (key_arguments, descriptors):
+                process = await asyncio.create_subprocess_exec(
+                    *self._command, *key_arguments, *self._arguments_of(unit_id),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    # A Ctrl-C is the manager's to handle: a second signal would end their grace.
+                    start_new_session=True,
+                    env={**_environment(), **secrets_for(*self._secret_names), PARENT_VARIABLE: str(os.getpid())},
+                    pass_fds=descriptors,
+                )  # fmt: skip
+        except (OSError, KeyFileError) as error:
             text = f"cannot start a process: {error}"
         else:
             self._processes[unit_id] = process
@@ -90,3 +100,8 @@ class NativeBackend:
     def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
             process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without the name of our own key file: workers have a ticket."""
+    return {name: value for name, value in os.environ.items() if name != FILE_VARIABLE}

@@ -9,11 +9,12 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_MANAGER
 from scaler_protocol.ids import PeerId, new_peer_id
+from scaler_protocol.keys import KeyOptions, Pass
 from scaler_protocol.messages import Capability, Hello, ManagerOffer, Timers
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
@@ -41,6 +42,10 @@ LEASE_SECONDS = 10.0
 """A manager that was killed is forgotten after so long; one that was started again gets its place then. (MGR-2)"""
 
 
+KEY_SECONDS = 60.0
+"""How long to wait for the key of a scheduler of this machine that does not run yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class ManagerConfig:
     address: str
@@ -49,7 +54,13 @@ class ManagerConfig:
     workers_per_unit: int = 1
     capabilities: tuple[Capability, ...] = ()
     stop_seconds: float = 30.0  #: how long units get to end when the manager itself is to end
+    keys: KeyOptions = field(default_factory=KeyOptions)
+    shown: Pass | None = None  #: what the keys were found to be, once they are looked for
     timers: Timers = field(default_factory=lambda: Timers(heartbeat_seconds=1.0, lease_seconds=LEASE_SECONDS))
+
+    def with_key(self) -> ManagerConfig:
+        """KeyFileError when there is none, also after a while."""
+        return replace(self, shown=self.keys.find_pass(self.address, KEY_SECONDS))
 
     @property
     def manager_id(self) -> PeerId:
@@ -112,7 +123,7 @@ class ManagerService:
             manager=ManagerOffer(config.manager_id, config.name, config.capabilities, config.workers_per_unit),
         )
         dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=FROM_SCHEDULER[ROLE_MANAGER])
-        return DealerEndpoint(config.address, dialer)
+        return DealerEndpoint(config.address, dialer, config.shown)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`, then until its units have ended."""

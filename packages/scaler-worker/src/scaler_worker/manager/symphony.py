@@ -19,6 +19,7 @@ from scaler_protocol.process import (
     logging_options,
     positive_int,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import add_capabilities, add_grace, add_scheduler, checked_address
 from scaler_worker.manager.arguments import capabilities_text
 from scaler_worker.manager.config import PROGRAM, SECTION, add_manager_name
@@ -51,6 +52,8 @@ class SymphonyUnits:
             stop_seconds=self.manager.stop_seconds,
             command=(_command(),),
             secret_names=(PASSWORD_VARIABLE,),
+            address=self.manager.address,
+            keys=self.manager.keys,
         )
 
 
@@ -61,7 +64,14 @@ def parse_symphony(arguments: Sequence[str]) -> SymphonyUnits:
     capabilities = parsed.per_worker_capabilities
     stop_seconds = parsed.grace_seconds + CLOSE_SECONDS
     return SymphonyUnits(
-        ManagerConfig(checked_address(parsed.address), name, 1, capabilities=capabilities, stop_seconds=stop_seconds),
+        ManagerConfig(
+            checked_address(parsed.address),
+            name,
+            1,
+            capabilities=capabilities,
+            stop_seconds=stop_seconds,
+            keys=key_options(parsed),
+        ),
         parsed.service_name,
         parsed.max_task_concurrency,
         parsed.grace_seconds,
@@ -96,6 +106,7 @@ def symphony_parser() -> ArgumentParser:
         help=f'further options of {COMMAND}: "--session-type Fast"',
     )  # fmt: skip
     add_manager_name(parser)
+    add_key_arguments(parser)
     add_program_arguments(parser)
     return parser
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from scaler_protocol.errors import ScalerError
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import StartupError, shown_url
 from scaler_worker.manager.config import WebhookConfig
@@ -223,7 +224,7 @@ class WebhookBackend:
         self._report(event)
 
 
-async def serve(config: WebhookConfig, stop: asyncio.Event) -> None:
+async def serve(config: WebhookConfig, shown: Pass | None, stop: asyncio.Event) -> None:
     """A manager of what the adapter can have, which it is asked first. Raises StartupError when it will not say."""
     webhook = Webhook(config.url, config.token)
     try:
@@ -233,7 +234,14 @@ async def serve(config: WebhookConfig, stop: asyncio.Event) -> None:
             return
         info = asking.result()
         manager = ManagerConfig(
-            config.address, config.name, info.max_workers, info.workers_per_group, info.capabilities, SHUT_DOWN_SECONDS
+            config.address,
+            config.name,
+            info.max_workers,
+            info.workers_per_group,
+            info.capabilities,
+            SHUT_DOWN_SECONDS,
+            keys=config.keys,
+            shown=shown,
         )
         await ManagerService(manager, lambda report: WebhookBackend(report, webhook)).run(stop)
     finally:

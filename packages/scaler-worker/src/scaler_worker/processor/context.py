@@ -6,16 +6,24 @@ import threading
 from collections.abc import Callable
 
 from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.keys import Pass
 from scaler_protocol.running.calls import Context
 
 
 class ProcessorTask:
     """One object for the life of the processor; what it says is about the task that is running now."""
 
-    def __init__(self, block: Callable[[], None], unblock: Callable[[], None], is_running: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        block: Callable[[], None],
+        unblock: Callable[[], None],
+        is_running: Callable[[], bool],
+        shown: Pass | None = None,
+    ) -> None:
         self._task: tuple[TaskId, ObjectId, Context | None] = (TaskId(b""), ObjectId(b""), None)
         self.scheduler_address = ""
         self.storage_address = ""
+        self.shown = shown
         self._send_block = block
         self._wait_for_place = unblock
         self._is_running = is_running

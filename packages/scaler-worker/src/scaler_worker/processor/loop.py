@@ -30,6 +30,7 @@ from typing import Any
 from scaler_protocol import task_context
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Limits
 from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, Pieces, arguments_of, result_of
 from scaler_protocol.running.ends import call_with_flags, failed_end
@@ -69,6 +70,7 @@ class ProcessorLoop:
         slot: int,
         housekeeping: Housekeeping,
         named: NamedFunctions | None = None,
+        shown: Pass | None = None,
     ) -> None:
         self._end = end
         self._descriptor = end.fileno()
@@ -80,10 +82,10 @@ class ProcessorLoop:
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
-        self._objects = Objects(named, self._send_fetched)
+        self._objects = Objects(named, self._send_fetched, shown)
         self._housekeeping = housekeeping
         self._functions = self._objects.loaded
-        self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running))
+        self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running), shown)
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
         self._is_signalled = False

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from types import FrameType
 
+from scaler_protocol.keys import Pass
 from scaler_protocol.process import LoggingOptions, execute_preload, setup_logging
 from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
@@ -28,6 +29,7 @@ class ProcessorOptions:
     collect_seconds: float = 30.0
     trim_threshold_bytes: int = 1 << 30
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
+    shown: Pass | None = None
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
@@ -43,7 +45,7 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     gc.collect()
     gc.freeze()
     housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
-    ProcessorLoop(end, page, slot, housekeeping, NamedFunctions(options.functions)).run()
+    ProcessorLoop(end, page, slot, housekeeping, NamedFunctions(options.functions), options.shown).run()
 
 
 def _outlive_sigterm() -> None:

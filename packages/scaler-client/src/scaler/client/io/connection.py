@@ -40,6 +40,7 @@ from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, new_salt, task_id_source
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import NO_TASK, Buffer, Submit, Welcome
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
@@ -79,8 +80,10 @@ class Connection:
         heartbeat_seconds: float,
         storage_address: str | None = None,
         parent_task: TaskId = NO_TASK,
+        shown: Pass | None = None,
     ) -> None:
         self.address = address
+        self._shown = shown
         #: who we are to the scheduler now; another one after a session was lost
         self.peer_id: PeerId = new_peer_id()
         self.identity = bytes(self.peer_id)
@@ -92,12 +95,12 @@ class Connection:
         self._timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self.garbage = Garbage()
-        self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage)
+        self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage, shown)
         self._storage.on_lost = self._note_lost
         self._remaking = Remaking(self)
         self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
         self._dialer = self._new_dialer()
-        self.driver = BlockingDriver(DealerEndpoint(address, self._dialer), self)
+        self.driver = BlockingDriver(DealerEndpoint(address, self._dialer, shown), self)
         #: guards all that turns touch; held while this process forks
         self.lock = self.driver.lock
         #: ends of tasks that guests have left to the IO thread
@@ -401,7 +404,7 @@ class Connection:
         self.peer_id = new_peer_id()
         self._hello = replace(self._hello, peer_id=self.peer_id)
         self._dialer = self._new_dialer()
-        self.driver.endpoint = DealerEndpoint(self.address, self._dialer)
+        self.driver.endpoint = DealerEndpoint(self.address, self._dialer, self._shown)
         self._storage.rename(self.peer_id)
 
     def _new_dialer(self) -> SessionDialer:

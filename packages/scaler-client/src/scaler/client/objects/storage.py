@@ -19,6 +19,7 @@ from scaler.utility.exceptions import MissingObjects, ObjectStorageException
 from scaler_protocol import codes
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient, PendingPut
 from scaler_protocol.waits import Event
@@ -61,8 +62,16 @@ class StartedPut:
 class Storage:
     """Puts and gets in the caller's thread; releases, and what a successor needs again, in one of its own."""
 
-    def __init__(self, owner: PeerId, timeout_seconds: float, fixed_address: str | None, garbage: Garbage) -> None:
+    def __init__(
+        self,
+        owner: PeerId,
+        timeout_seconds: float,
+        fixed_address: str | None,
+        garbage: Garbage,
+        shown: Pass | None = None,
+    ) -> None:
         self._owner = owner
+        self._shown = shown
         #: the last name of ours that the scheduler has welcomed
         self._welcomed_owner: PeerId | None = None
         #: of the owner and the ones before; no Condition, which an interrupt can leave locked
@@ -310,6 +319,7 @@ class Storage:
                     software_name="scaler-client",
                     timeout_seconds=self._timeout_seconds,
                     on_restart=_weakly(self._restore_later),
+                    shown=self._shown,
                 )
             return self._client
 
