@@ -1,10 +1,10 @@
 """`python -m benchmarks.watching`: what does it cost the scheduler to be watched?
 
-The scheduler's core, its codec and its monitor's socket are real, and so is the watcher, in a process of its own.
-Workers and clients are played: each second so many tasks are submitted, dispatched and answered, and every worker tells
-its status each two seconds, with samples of its tasks when it is asked for them. What is counted is processor time of
-publications, of the socket's thread, and of reading statuses, which are there without watchers too, but shorter. The
-ways to watch take turns, so that what else the machine does befalls them alike.
+The scheduler's core, its codec, its sessions and its socket are real, and so are the watchers, in processes of their
+own. Workers and clients are played: each second so many tasks are submitted, dispatched and answered, and every worker
+tells its status each two seconds, with samples of its tasks when it is asked for them. What is counted is processor
+time of publications, of the socket's thread, and of reading statuses, which are there without watchers too, but
+shorter. The ways to watch take turns, so that what else the machine does befalls them alike.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.scale.cluster import FUNCTION, SETTLED, Cluster, peer, task_ids
 from benchmarks.scale.measures import ARGUMENT, SUBMIT_TASKS, queue
 from scaler_protocol import codec
 from scaler_protocol.codec.checks import SAMPLE_BYTES
+from scaler_protocol.codes import ROLE_MONITOR
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
 from scaler_protocol.messages import (
     Hello,
@@ -35,16 +36,28 @@ from scaler_protocol.messages import (
     WorkerOffer,
     WorkerStatus,
 )
-from scaler_protocol.session import Opened, Received
+from scaler_protocol.session import Lost, Opened, Received, SessionServer
+from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler import publishing
 from scaler_scheduler.core import FEATURE_SAMPLES, Send
-from scaler_scheduler.monitor_socket import MonitorSocket
+from scaler_scheduler.desk import Desk
+from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Identity, Publisher
+from scaler_scheduler.watchers import Watchers
 
-WAYS: dict[str, tuple[str, ...]] = {
-    "nobody": (),
-    "status": ("status",),
-    "all topics": ("status", "tasks", "graphs", "logs"),
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    watchers: int
+    topics: tuple[str, ...] = ()
+
+
+_ALL = ("status", "tasks", "graphs", "logs")
+WAYS = {
+    "nobody": Way(0),
+    "status": Way(1, _ALL[:1]),
+    "all topics": Way(1, _ALL),
+    "ten watchers": Way(10, _ALL),
 }
 PER_MESSAGE = 16
 STATUS_SECONDS = 2.0
@@ -53,7 +66,6 @@ WATCHER = """
 import sys
 from scaler.monitoring import Subscription
 with Subscription(sys.argv[1], sys.argv[2:]) as subscription:
-    print("ready", flush=True)
     while True:
         subscription.poll(1.0)
 """
@@ -70,15 +82,10 @@ class Clock:
         return self.now
 
 
-@dataclass
-class Ends:
-    """What a publisher asks of the sockets of a scheduler."""
+class Storage:
+    """What a publisher asks of the session with the storage."""
 
-    address: str = "tcp://127.0.0.1:1"
-    is_open: bool = False
-    rejected_count: int = 0
-    sent_counts: dict[str, int] = field(default_factory=dict)
-    received_counts: dict[str, int] = field(default_factory=dict)
+    is_open = False
 
 
 class Watched(Cluster):
@@ -92,10 +99,14 @@ class Watched(Cluster):
         super().__init__(clients=10)
         queue(self, 4 * PER_MESSAGE * workers)  # so much waits that busy workers get and answer many at a time
         self.join_workers(workers, credit=2 * PER_MESSAGE)
-        self.monitor = MonitorSocket("tcp://127.0.0.1:0")
-        ends: Any = Ends()
+        server = SessionServer(server_id=peer(3, 0), role_name="scheduler", allowed_roles=(ROLE_MONITOR,))
+        self.router = RouterEndpoint("tcp://127.0.0.1:0", server)
+        storage: Any = Storage()
         identity = Identity(peer(3, 0), Software(), "", 1.0)
-        self.publisher = Publisher(identity, self.core, self.monitor, ends, ends, settle=self._settle)
+        self.watchers = Watchers(self.router.send, self.router.unacknowledged)
+        self.publisher = Publisher(identity, self.core, self.watchers, self.router, storage, settle=self._settle)
+        dumps = Dumps(lambda now: iter(()))
+        self.desk = Desk(self.core, self.router, self.watchers, self.publisher, dumps)
         self._handle([Received(self.clients[0], 1, NameFunctions(FUNCTION, ("simulate",)))])
 
     def _join(self, peer_id: PeerId, role: int, offer: WorkerOffer) -> None:
@@ -131,6 +142,16 @@ class Watched(Cluster):
 
         self.count(receive)
 
+    def serve_monitors(self) -> None:
+        now = time.monotonic()
+        for event in self.router.poll(now):
+            if isinstance(event, Received):
+                self.desk.asked(event.peer_id, event.seq, event.message)  # type: ignore[arg-type]
+            elif isinstance(event, Lost):
+                self.desk.lost(event.peer_id)
+        self.desk.settle(now)
+        self.router.settle(now)
+
     def count(self, work: Callable[[], None]) -> None:
         began_at = time.thread_time()
         work()
@@ -148,20 +169,19 @@ def second(cluster: Watched, tasks: int, number: int) -> None:
     cluster.tell_statuses(cluster.workers[start : start + half], int(tasks * STATUS_SECONDS) // len(cluster.workers))
     cluster.clock.now += 1.0
     cluster.count(cluster.publisher.tick)
+    cluster.count(cluster.serve_monitors)
 
 
-def measure(cluster: Watched, topics: Sequence[str], options: argparse.Namespace, number: int) -> float:
+def measure(cluster: Watched, way: Way, options: argparse.Namespace, number: int) -> float:
     """Processor time of what is counted, as a share of one core."""
-    watcher = None
-    if topics:
-        command = [sys.executable, "-c", WATCHER, cluster.monitor.address, *topics]
-        watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert watcher.stdout is not None and watcher.stdout.readline() == "ready\n"
+    command = [sys.executable, "-c", WATCHER, cluster.router.address, *way.topics]
+    watchers = [subprocess.Popen(command) for _ in range(way.watchers)]
     try:
         ready_at = time.monotonic() + READY_SECONDS
-        while len(cluster.monitor.topics()) != len(topics):
-            assert time.monotonic() < ready_at, f"waited {READY_SECONDS:g} s for the watcher of {topics}"
+        while len(cluster.watchers) != way.watchers:
+            assert time.monotonic() < ready_at, f"waited {READY_SECONDS:g} s for {way}"
             time.sleep(0.05)
+            cluster.serve_monitors()
         second(cluster, options.tasks, number)  # now all are told whether to send samples
         before = cluster.watch_seconds + other_threads_seconds()
         for step in range(options.seconds):
@@ -169,9 +189,13 @@ def measure(cluster: Watched, topics: Sequence[str], options: argparse.Namespace
         spent = cluster.watch_seconds + other_threads_seconds() - before
         return spent / int(options.seconds)
     finally:
-        if watcher is not None:
+        for watcher in watchers:
             watcher.kill()
-            watcher.communicate()
+            watcher.wait()
+        while len(cluster.watchers):
+            for peer_id in list(cluster.watchers):
+                cluster.desk.lost(peer_id)
+                cluster.router.disconnect(peer_id)
 
 
 def other_threads_seconds() -> float:
@@ -189,11 +213,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: dict[str, list[float]] = {name: [] for name in WAYS}
     number = 0
     for _ in range(options.rounds):
-        for name, topics in WAYS.items():
-            found[name].append(measure(cluster, topics, options, number))
+        for name, way in WAYS.items():
+            found[name].append(measure(cluster, way, options, number))
             number += options.seconds + 1
             print(f"{name}: {found[name][-1]:.2%}", file=sys.stderr, flush=True)
-    cluster.monitor.close()
+    cluster.router.close()
     alone = statistics.median(found["nobody"])
     print(f"{options.workers:,} workers, {options.tasks:,} tasks/s, of one core, median of {options.rounds}")
     for name, shares in found.items():

@@ -36,7 +36,7 @@ class Endpoint:
         except BlockingIOError:
             return []
 
-    def settle(self, now: float) -> bool:
+    def settle(self, now: float, is_eager: bool = False) -> bool:
         return self.has_more
 
     def next_deadline(self) -> float | None:

@@ -317,6 +317,7 @@ def test_rotation_accepts_both_keys_until_the_old_one_is_taken_out(wire: Bench, 
     path = tmp_path / "cluster.key"
     write_keys(path, old)
     server = wire.server(keyring=ring(old, origin=str(path)))
+    further = server.listen_also("tcp://127.0.0.1:*")
     before = wire.dialer(server.address, shown=ring(old).own_pass())
     wire.open(before)
 
@@ -333,6 +334,7 @@ def test_rotation_accepts_both_keys_until_the_old_one_is_taken_out(wire: Bench, 
     wire.ask(during, 2)
     after = wire.dialer(server.address, shown=ring(new).own_pass())
     wire.open(after)
+    wire.open(wire.dialer(further, shown=ring(new).own_pass()))
     both = wire.dialer(server.address, shown=ring(new, old).own_pass())
     wire.open(both)  # it tries the old one first
     rejection(wire, wire.dialer(server.address, shown=ring(old).own_pass()))

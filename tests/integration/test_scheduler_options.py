@@ -6,21 +6,18 @@ import importlib.util
 import selectors
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import psutil
 import pytest
-import zmq
 
 from scaler import Client
+from scaler.monitoring import Subscription
 from scaler.utility.exceptions import NoWorkerError
 from scaler_protocol import codes
-from scaler_protocol.codec import decode
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import Hello, Welcome
+from scaler_protocol.messages import ClusterStatus, Hello, Welcome
 from scaler_protocol.session import Opened, SessionDialer
 from scaler_protocol.transport import DealerEndpoint
 from tests.support import option_tasks, tasks
@@ -86,23 +83,14 @@ def test_the_monitor_publishes_where_and_as_often_as_told(stage: Stage) -> None:
     address = f"tcp://127.0.0.1:{port}"
     cluster = RealCluster(stage, 0, scheduler=("-ma", address, "--status-report-interval-seconds", "0.1"))
     cluster.scheduler.wait_for(f"listen to scheduler monitor address {address}")
-    with subscribed(address) as socket:
-        uptimes = []
+    with Subscription(address) as subscription:
+        uptimes: list[float] = []
         while len(uptimes) < 4:
-            assert socket.poll(WAIT * 1000), "nothing is published"
-            _, *frames = socket.recv_multipart()
-            uptimes.append(decode(frames[0], frames[1:]).message.uptime_seconds)
+            heard = [one.message for one in subscription.poll(WAIT) if one.topic == "status"]
+            assert heard or not uptimes, "nothing is published"
+            uptimes += [message.uptime_seconds for message in heard if isinstance(message, ClusterStatus)]
     # A busy machine makes some of them late, not all.
     assert min(later - earlier for earlier, later in pairwise(uptimes)) < 0.5
-
-
-@contextmanager
-def subscribed(address: str) -> Iterator[zmq.Socket[bytes]]:
-    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.SUBSCRIBE, b"status")
-        socket.connect(address)
-        yield socket
 
 
 def test_threads_for_sockets(stage: Stage) -> None:

@@ -65,7 +65,7 @@ class Scene:
         self.pump = arena.pump
         self.role = arena.role
         self.transcript = Transcript(arena.role)
-        self.peers: list[Dialer | MonitorPeer] = []
+        self.peers: list[Dialer] = []
         #: of generated sequences, when there were any
         self.run: Run | None = None
         #: in whose names a case stores objects, beside those of its peers
@@ -129,11 +129,13 @@ class Scene:
         peer = StoragePeer(self.pump, self.transcript, self._name(role), role, self.arena.address, self.role)
         return self._join(peer, is_open, hello)
 
-    def monitor(self, *topics: bytes) -> MonitorPeer:
-        """Subscribed to these topics of the monitor's stream, `status` if none is named."""
-        name, wanted = self._name("watcher"), topics or (b"status",)
-        peer = MonitorPeer(self.pump, self.transcript, name, self.arena.monitor_address, wanted)
-        self.peers.append(peer)
+    def monitor(self, *topics: str, address: str = "", is_open: bool = True, is_watching: bool = True) -> MonitorPeer:
+        """Watches these topics, `status` if none is named."""
+        where = address or self.arena.address
+        peer = MonitorPeer(self.pump, self.transcript, self._name("watcher"), "monitor", where, self.role)
+        self._join(peer, is_open, {})
+        if is_open and is_watching:
+            peer.watch(*(topics or ("status",)))
         return peer
 
     def _join(self, peer: Peer, is_open: bool, hello: dict[str, Any]) -> Peer:
@@ -216,7 +218,7 @@ class Scene:
         broom = StoragePeer(self.pump, self.transcript, "broom", "scheduler", self.arena.address, self.role)
         self.peers.append(broom)
         broom.open()
-        for owner in self.owners | {peer.peer_id for peer in self.peers if isinstance(peer, Dialer)}:
+        for owner in self.owners | {peer.peer_id for peer in self.peers}:
             broom.release_owner(owner, is_answered=False)
         broom.fence()
         broom.leave()
@@ -269,8 +271,7 @@ class Scene:
                 return False
             # Clients first: their tasks are canceled and nobody is given them again.
             for peer in sorted(self.peers, key=lambda peer: peer.role != "client"):
-                if isinstance(peer, Dialer):
-                    peer.leave()
+                peer.leave()
             if self.role == "storage":
                 self._release_everything()
             if self.role == "client":

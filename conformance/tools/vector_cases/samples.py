@@ -69,6 +69,7 @@ from scaler_protocol.messages import (
     Unit,
     Value,
     WaitingClass,
+    Watch,
     Welcome,
     WorkerEntry,
     WorkerOffer,
@@ -123,6 +124,7 @@ SMALL: list[Message] = [
     StorageStatusRequest(0),
     StorageStatus(0),
     SnapshotRequest(0),
+    Watch(),
     DumpRequest(0),
     DumpPart(0),
     ClusterStatus(),
@@ -177,6 +179,7 @@ FULL: list[Message] = [
     StorageStatusRequest(7),
     StorageStatus(7, 10, 2, 2**34, 3),
     SnapshotRequest(8),
+    Watch(("status", "tasks", "graphs", "logs", "x-weather")),
     DumpRequest(2**40, 3),
     DumpPart(2**40, 3, 4, b'{"dump": 1}\n'),
     ClusterStatus(
@@ -191,7 +194,7 @@ FULL: list[Message] = [
         storage_address="tcp://10.0.0.7:2346", is_storage_connected=True, storage=StorageStatus(7, 10, 2, 2**34, 3),
         function_names=NAMES, waiting_classes=(WaitingClass(CAPABILITIES, -5, 2, 2**33, 0), WaitingClass()),
         managers=(ManagerEntry(an_id(0xAA), "grid", CAPABILITIES, 4, 8, 16, 1, 2, 3, "no quota"), ManagerEntry()),
-        recalled_count=2**33, returned_count=17,
+        recalled_count=2**33, returned_count=17, watcher_count=3, left_out_count=2**34,
     ),
     ManagerStatus(
         3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"

@@ -3,11 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import zmq
 from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_publisher import FakePublisher
 
 from scaler import Client
-from scaler_protocol.transport import zmq_context
 
 
 @pytest.fixture
@@ -24,10 +23,8 @@ def client(cluster: FakeCluster) -> Iterator[Client]:
 
 
 @pytest.fixture
-def publisher() -> Iterator[zmq.Socket[bytes]]:
-    """A monitor that says what a test lets it say."""
-    socket = zmq_context().socket(zmq.XPUB)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind("tcp://127.0.0.1:*")
-    yield socket
-    socket.close()
+def publisher() -> Iterator[FakePublisher]:
+    """A scheduler that says to monitors what a test lets it say."""
+    publisher = FakePublisher()
+    yield publisher
+    publisher.close()

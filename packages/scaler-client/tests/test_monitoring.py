@@ -3,53 +3,79 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
-import zmq
+from tests.support.fake_publisher import FakePublisher
+from tests.support.processes import WAIT
 
-from scaler.monitoring import Condition, MonitorError, Subscription
-from scaler.monitoring.places import monitor_as_seen, scheduler_of, watchable
-from scaler_protocol.codec import encode
-from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import ClusterStatus, Count
+from scaler.monitoring import Condition, Heard, MonitorError, Subscription
+from scaler.monitoring.places import watchable
+from scaler.monitoring.subscription import REDIAL_SECONDS
+from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.ids import TaskId, new_peer_id
+from scaler_protocol.messages import ClusterStatus, Count, GraphShapes, TaskLog, TaskSamples
+from scaler_protocol.session import SessionServer
+from scaler_protocol.transport import RouterEndpoint
 
 STATUS = ClusterStatus(sequence=1, server_id=new_peer_id(), task_counts=(Count("queued", 3),))
 
 
-def address_of(socket: zmq.Socket[bytes]) -> str:
-    return socket.getsockopt_string(zmq.LAST_ENDPOINT)
-
-
-def publish(socket: zmq.Socket[bytes], status: ClusterStatus) -> None:
-    socket.send_multipart([b"status", *encode(status)])
-
-
-def subscribed(socket: zmq.Socket[bytes]) -> None:
-    assert socket.poll(10_000), "nobody subscribed within 10 s"
-    socket.recv()
-
-
-def test_what_is_published_becomes_the_state(publisher: zmq.Socket[bytes]) -> None:
-    with Subscription(address_of(publisher)) as subscription:
-        subscribed(publisher)
-        publish(publisher, STATUS)
-        state = subscription.first(10)
+def test_what_is_published_becomes_the_state(publisher: FakePublisher) -> None:
+    with Subscription(publisher.address) as subscription:
+        publisher.answer = lambda question: STATUS
+        state = subscription.first(WAIT)
         assert state.is_live and state.status == STATUS and state.counts() == {"queued": 3}
-        publish(publisher, replace(STATUS, sequence=4))
-        publish(publisher, replace(STATUS, sequence=1, server_id=new_peer_id()))
+        publisher.wait_for_watchers()
+        publisher.publish(replace(STATUS, sequence=4), replace(STATUS, sequence=1, server_id=new_peer_id()))
         while subscription.state.restart_count == 0:
-            assert subscription.poll(10), "the second scheduler was not heard within 10 s"
+            assert subscription.poll(WAIT), "the second scheduler was not heard"
         assert subscription.state.missed_count == 2
 
 
-def test_what_is_no_message_of_ours_is_left_out(publisher: zmq.Socket[bytes]) -> None:
-    with Subscription(address_of(publisher), ("",)) as subscription:
-        subscribed(publisher)
-        for frames in ([b"status"], [b"status", b"nonsense"], [b"news", b"", b""]):
-            publisher.send_multipart(frames)
-        publish(publisher, STATUS)
-        assert subscription.first(10).status == STATUS
+def test_each_topic_is_heard_under_its_name(publisher: FakePublisher) -> None:
+    said = (STATUS, TaskSamples(), GraphShapes(), TaskLog(TaskId(bytes(16)), 1, "x"))
+    with Subscription(publisher.address, ("status", "tasks", "graphs", "logs")) as subscription:
+        while not publisher.watching:
+            subscription.poll(0.02)
+        assert set(publisher.watching.values()) == {("status", "tasks", "graphs", "logs")}
+        publisher.publish(*said)
+        heard: list[Heard] = []
+        while len(heard) < len(said):
+            found = subscription.poll(WAIT)
+            assert found, heard
+            heard += found
+    assert [(one.topic, one.message) for one in heard] == list(
+        zip(("status", "tasks", "graphs", "logs"), said, strict=True)
+    )
+
+
+def test_what_was_heard_is_acknowledged_soon(publisher: FakePublisher) -> None:
+    """A scheduler publishes no more to a watcher that acknowledges nothing."""
+    with Subscription(publisher.address) as subscription:
+        while not publisher.watching:
+            subscription.poll(0.02)
+        publisher.publish(STATUS)
+        end_at = time.monotonic() + WAIT
+        while subscription.state.status is None or any(publisher.unacknowledged()):
+            assert time.monotonic() < end_at, "it was not acknowledged"
+            subscription.poll(0.02)
+
+
+def test_a_server_that_refuses_is_named_and_not_dialed_without_end() -> None:
+    server = SessionServer(server_id=new_peer_id(), role_name="object storage server", allowed_roles=(ROLE_CLIENT,))
+    endpoint = RouterEndpoint("tcp://127.0.0.1:*", server)
+    begun_at = time.monotonic()
+    with Subscription(endpoint.address) as subscription:
+        while "does not talk to a monitor" not in subscription.state.text:
+            assert time.monotonic() < begun_at + WAIT, subscription.state
+            endpoint.poll(time.monotonic())
+            endpoint.settle(time.monotonic())
+            subscription.poll(0.01)
+    endpoint.close()
+    most = (time.monotonic() - begun_at) / REDIAL_SECONDS + 3
+    assert endpoint.received_counts["Hello"] <= most
 
 
 def test_when_nothing_answers_it_says_so() -> None:
@@ -68,12 +94,9 @@ def test_addresses_that_cannot_be(address: str) -> None:
 def test_addresses_of_earlier_days() -> None:
     assert watchable("ipc:///tmp/0.0.0.0_8516_monitor") == "tcp://127.0.0.1:8518"
     assert watchable("ipc:///tmp/127.0.0.2_80_monitor") == "tcp://127.0.0.2:82"
-    assert scheduler_of("tcp://127.0.0.1:8518") == "tcp://127.0.0.1:8516"
-    assert monitor_as_seen("tcp://0.0.0.0:7", "tcp://10.0.0.1:5") == "tcp://10.0.0.1:7"
-    assert monitor_as_seen("", "tcp://10.0.0.1:5") == ""
 
 
-def test_nothing_is_left_behind(publisher: zmq.Socket[bytes]) -> None:
+def test_nothing_is_left_behind(publisher: FakePublisher) -> None:
     before = threading.active_count()
-    Subscription(address_of(publisher)).close()
+    Subscription(publisher.address).close()
     assert threading.active_count() == before

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import zmq
+from tests.support.fake_publisher import FakePublisher
+from tests.support.processes import WAIT
 
 from scaler.monitoring import Condition, Playback, Recorder, Recording, RecordingError, Subscription
 from scaler.trace import __main__ as trace
@@ -30,7 +31,7 @@ HEAD_BYTES = len(b"scaler-recording 1\n") + 8
 def write(path: Path, *messages: Message) -> Path:
     recorder = Recorder(path)
     for message in messages:
-        recorder.write(b"status", bytes(encode(message)[0]))
+        recorder.write("status", message)
     recorder.close()
     return path
 
@@ -48,12 +49,13 @@ def played(playback: Playback) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["run.rec", "run.rec.gz"])
-def test_a_recording_is_what_was_heard(tmp_path: Path, publisher: zmq.Socket[bytes], name: str) -> None:
+def test_a_recording_is_what_was_heard(tmp_path: Path, publisher: FakePublisher, name: str) -> None:
     recorder = Recorder(tmp_path / name)
-    with Subscription(publisher.getsockopt_string(zmq.LAST_ENDPOINT), recorder=recorder) as subscription:
-        assert publisher.poll(10_000), "nobody subscribed within 10 s"
-        publisher.send_multipart([b"status", *encode(STATUS)])
-        subscription.first(10)
+    with Subscription(publisher.address, recorder=recorder) as subscription:
+        while not publisher.watching:
+            subscription.poll(0.02)
+        publisher.publish(STATUS)
+        subscription.first(WAIT)
     recorder.close()
     if os.name == "posix":
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, "it has names and ids of others' tasks"
@@ -166,7 +168,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_watching(tmp_path: Path) -> 
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full on this system")
     recorder = Recorder("/dev/full")
-    recorder.write(b"status", b"...")
+    recorder.write("status", STATUS)
     assert "ends early" in recorder.trouble
     with pytest.raises(RecordingError, match="ends early: No space left"):
         recorder.close()

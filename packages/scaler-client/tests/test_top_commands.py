@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-import zmq
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from tests.support.fake_publisher import FakePublisher
 from tests.support.waiting import WAIT, eventually
 
 from scaler.explain import __main__ as explain
@@ -19,10 +19,8 @@ from scaler.monitoring import ClusterState, Condition, Heard
 from scaler.top import __main__ as top
 from scaler.top.screen import text_of
 from scaler.top.terminal import Terminal
-from scaler_protocol.codec import encode
 from scaler_protocol.ids import TaskId, new_peer_id
 from scaler_protocol.messages import Capability, ClusterStatus, Count, Explanation, Message, WorkerEntry
-from scaler_protocol.transport import zmq_context
 
 STATUS = ClusterStatus(
     sequence=1,
@@ -35,23 +33,10 @@ TASK = TaskId(bytes(range(16)))
 
 
 @pytest.fixture
-def monitor() -> Iterator[str]:
-    """A monitor that publishes the same again and again."""
-    socket = zmq_context().socket(zmq.PUB)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind("tcp://127.0.0.1:*")
-    is_over = threading.Event()
-
-    def publish() -> None:
-        while not is_over.wait(0.02):
-            socket.send_multipart([b"status", *encode(STATUS)])
-
-    thread = threading.Thread(target=publish)
-    thread.start()
-    yield socket.getsockopt_string(zmq.LAST_ENDPOINT)
-    is_over.set()
-    thread.join(WAIT)
-    socket.close()
+def monitor(publisher: FakePublisher) -> str:
+    """A scheduler that publishes the same again and again."""
+    publisher.repeat = STATUS
+    return publisher.address
 
 
 def test_once(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,4 +154,4 @@ def test_nobody_explains(monitor: str, capsys: pytest.CaptureFixture[str]) -> No
     assert explain.main([NOBODY, TASK.hex(), "-t", "0.2"]) == 1
     assert "nothing answers at" in capsys.readouterr().err
     assert explain.main([monitor, TASK.hex(), "-t", "0.5"]) == 1
-    assert "give its own address" in capsys.readouterr().err
+    assert "has not answered within 0.5 s" in capsys.readouterr().err

@@ -31,10 +31,10 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained
 from scaler_scheduler.core import (
+    Asked,
     Numbered,
     Policy,
     Send,
-    SendStatus,
     Stop,
 )
 from scaler_scheduler.core.balancing import IDLE_SECONDS
@@ -437,7 +437,7 @@ def test_a_watcher_gets_a_snapshot(story: Story) -> None:
     story.submit("c", ["t0", "t1"])
     story.settle()
     story.receive("m", SnapshotRequest(7))
-    assert story.actions() == [SendStatus(peer("m"), 7)]
+    assert story.actions() == [Asked(peer("m"), 2, SnapshotRequest(7))]
     status = story.core.snapshot(story.now)
     assert {count.name: count.value for count in status.task_counts if count.value} == {"dispatched": 2}
     assert [(entry.name, entry.held_count) for entry in status.workers] == [("w", 2)]

@@ -7,7 +7,7 @@ from tests.support.scheduler_story import GRAPH, Story, peer, task
 
 from scaler_protocol.codes import STATUS_PROCESSOR_DIED
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import Explain, Explanation, Results, TaskLog
+from scaler_protocol.messages import Explain, Results, TaskLog
 from scaler_scheduler.core import Send, delivery
 
 WINDOW = 10_000
@@ -88,10 +88,8 @@ def test_answers_pass_by_what_waits(story: Story) -> None:
 
 def test_an_explanation_tells_of_it(story: Story) -> None:
     fill(story)
-    story.receive("m", Explain(1, task(5)))
-    (send,) = story.actions()
-    assert isinstance(send, Send) and isinstance(send.message, Explanation)
-    assert send.message.state == "queued" and 12_000 <= send.message.unread_bytes < 20_000
+    answer = story.core.explanation(Explain(1, task(5)), story.now)
+    assert answer.state == "queued" and 12_000 <= answer.unread_bytes < 20_000
 
 
 def test_what_a_task_prints_waits_in_its_place(story: Story) -> None:

@@ -158,7 +158,10 @@ def test_watchers_see_the_graphs_of_two_clients_as_two(story: Story) -> None:
     story.submit_graph("c", {"a": []})
     story.submit_graph("d", {"x": [], "y": ["x"]})
     shapes = story.core.graph_shapes().graphs
-    assert [(shape.client_id, shape.task_count) for shape in shapes] == [(peer("c"), 1), (peer("d"), 2)]
+    assert [(shape.client_id, shape.task_count) for shape in shapes] == [
+        (story.core.display_id(peer("c")), 1),
+        (story.core.display_id(peer("d")), 2),
+    ]
 
 
 def test_a_late_batch_of_a_graph_hears_of_an_early_failure(story: Story) -> None:

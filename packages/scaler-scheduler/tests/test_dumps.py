@@ -9,7 +9,7 @@ from tests.support.scheduler_story import Story, names, peer
 
 from scaler_protocol.messages import DumpPart, DumpRequest
 from scaler_scheduler import dumps
-from scaler_scheduler.core import GiveDump, dumping
+from scaler_scheduler.core import Asked, dumping
 from scaler_scheduler.dumps import Dumps, RecentEvents
 
 
@@ -102,4 +102,4 @@ def test_no_value_is_in_it_and_very_many_tasks_are_left_out(monkeypatch: pytest.
 def test_a_watcher_may_ask_and_nobody_else() -> None:
     story = Story()
     story.receive("m", DumpRequest(1))
-    assert GiveDump(peer("m"), DumpRequest(1)) in story.actions()
+    assert Asked(peer("m"), 1, DumpRequest(1)) in story.actions()

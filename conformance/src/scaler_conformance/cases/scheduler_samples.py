@@ -6,7 +6,6 @@ import struct
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.monitor import MonitorPeer
 from scaler_conformance.play.roles import ids_of
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message
@@ -18,28 +17,22 @@ case = cases_for("scheduler")
 SECONDS = 10.0
 
 
-def watcher(scene: Scene, topic: bytes) -> MonitorPeer:
-    address = scene.peer("monitor").welcome["monitorAddress"]
-    scene.needs(bool(address), "its Welcome says that the monitor is off (chapter 14, Freedoms)")
-    return scene.monitor(topic)
-
-
-@case("MON-10", "MON-8", seconds=40.0)
+@case("MON-10", "MON-18", seconds=40.0)
 def samples_are_wanted_while_somebody_watches(scene: Scene) -> None:
     willing, plain = scene.worker(credit=1, features=["samples"]), scene.worker(credit=1)
     scene.needs("samples" in willing.welcome["features"], "the feature `samples` is optional, and it does not name it")
     willing.fence()
     willing.expect_nothing("nobody watches", "MON-10")
-    watching = watcher(scene, b"tasks")
+    watching = scene.monitor("tasks")
     asked = willing.expect("sampleTasks", clause="MON-10", seconds=SECONDS)
     scene.check(asked["sampleLimit"] > 0, "somebody watches, and sampleLimit is 0")
     row = new_id() + new_id() + struct.pack("<QQII", 2_000, 1_000, 77, 0)
     willing.send("workerStatus", endedCount=3, samples=row)
-    scene.pump.until(lambda: any(message["blocks"] for message in watching.of(b"tasks")), SECONDS)
-    blocks = [block for message in watching.of(b"tasks") for block in message["blocks"]]
-    told = [(block["peerId"], block["endedCount"], block["samples"]) for block in blocks]
-    scene.equal(told, [(willing.peer_id, 3, row)], "what was published of one WorkerStatus", "MON-8")
-    watching.close()
+    scene.pump.until(lambda: any(message["blocks"] for message in watching.of("tasks")), SECONDS)
+    blocks = [block for message in watching.of("tasks") for block in message["blocks"]]
+    told = [(block["name"], block["endedCount"], block["samples"]) for block in blocks]
+    scene.equal(told, [(willing.name, 3, row)], "what was published of one WorkerStatus", "MON-18")
+    watching.watch()
     willing.take("sampleTasks")
     asked = willing.expect("sampleTasks", clause="MON-10", seconds=SECONDS)
     scene.equal(asked["sampleLimit"], 0, "sampleLimit when the last watcher has gone")
@@ -47,7 +40,7 @@ def samples_are_wanted_while_somebody_watches(scene: Scene) -> None:
     plain.expect_nothing("its session has no feature `samples`", "MON-10")
 
 
-@case("MON-12", "MON-8", seconds=30.0)
+@case("MON-12", "MON-18", seconds=30.0)
 def a_graph_can_be_drawn(scene: Scene) -> None:
     worker, client = scene.worker(credit=1), scene.client()
     graph = new_id()
@@ -57,10 +50,10 @@ def a_graph_can_be_drawn(scene: Scene) -> None:
     client.submit([one, two, join, last], graphId=graph)
     scene.settle(client, worker)
     held = worker.expect_dispatch(1)
-    watching = watcher(scene, b"graphs")
+    watching = scene.monitor("graphs")
 
     def shapes() -> list[Message]:
-        return [shape for message in watching.of(b"graphs") for shape in message["graphs"] if shape["graphId"] == graph]
+        return [shape for message in watching.of("graphs") for shape in message["graphs"] if shape["graphId"] == graph]
 
     scene.pump.until(lambda: bool(shapes()), SECONDS)
     scene.needs(bool(shapes()), f"nothing of this graph was published within {SECONDS:g} s; it may leave out some")
@@ -86,10 +79,10 @@ def a_graph_can_be_drawn(scene: Scene) -> None:
         scene.equal(states[held[0].id], 2, "the state of the task that a worker holds")
 
 
-@case("MON-8", seconds=30.0)
+@case("MON-18", seconds=30.0)
 def what_tasks_print_is_published(scene: Scene) -> None:
     worker, client = scene.worker(credit=1), scene.client()
-    watching = watcher(scene, b"logs")
+    watching = scene.monitor("logs")
     (task,) = client.submit(1, flags=CODES.FLAG_STREAM_OUTPUT)
     scene.settle(client, worker)
     worker.expect_dispatch(1)
@@ -98,8 +91,8 @@ def what_tasks_print_is_published(scene: Scene) -> None:
         # A subscription takes its time to arrive, and nothing says when it has.
         worker.send("taskLog", taskId=task.id, stream=1, text="line")
         worker.fence()
-        return bool(watching.of(b"logs"))
+        return bool(watching.of("logs"))
 
     scene.check(scene.pump.until(is_told, SECONDS), f"nothing was published under `logs` within {SECONDS:g} s")
-    for log in watching.of(b"logs"):
+    for log in watching.of("logs"):
         scene.equal((log["taskId"], log["text"]), (task.id, "line"), "task and text of a TaskLog")

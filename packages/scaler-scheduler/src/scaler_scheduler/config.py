@@ -72,7 +72,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         address=options.address,
         storage_address=storage,
         is_storage_given=options.object_storage_address is not None,
-        advertised_storage_address=options.advertised_object_storage_address or _as_seen_from_afar(storage),
+        advertised_storage_address=options.advertised_object_storage_address or as_seen_from_afar(storage),
         monitor_address=monitor,
         keys=key_options(options),
         policy=_policy(options, choice),
@@ -111,9 +111,10 @@ def _choice(options: argparse.Namespace) -> PolicyChoice:
     return choice
 
 
-def _as_seen_from_afar(storage: str) -> str:
-    """An address that means "every interface" names no place to dial: peers then derive it from ours (HSK-18)."""
-    return "" if parse_address(storage, is_bind=True).host in ("*", "0.0.0.0", "::") else storage
+def as_seen_from_afar(address: str) -> str:
+    """An address that means "every interface" names no place to dial: peers derive the storage's from ours (HSK-18),
+    and monitors dial ours (HSK-19)."""
+    return "" if parse_address(address, is_bind=True).host in ("*", "0.0.0.0", "::") else address
 
 
 def _check_addresses(options: argparse.Namespace) -> None:
@@ -168,7 +169,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--monitor-address", "-ma", metavar="ADDRESS",
-        help="where to publish what the cluster does (default: the second next port)",
+        help="where monitors are served, besides the address itself (default: the second next port)",
     )  # fmt: skip
     group.add_argument(
         "--adapter-webhook-url", "-awu", type=http_url, metavar="URL",
@@ -212,7 +213,7 @@ def _add_times(group: argparse._ArgumentGroup) -> None:
         (("--client-timeout-seconds", "-ct"), 60.0, "a client that is silent for so long is lost, and its tasks end"),
         (("--worker-timeout-seconds", "-wt"), 60.0, "a worker that is silent for so long is lost: others do its tasks"),
         (("--heartbeat-seconds",), 2.0, "peers that have nothing to say show life so often"),
-        (("--status-report-interval-seconds", "-sri"), 1.0, "how often the monitor address publishes"),
+        (("--status-report-interval-seconds", "-sri"), 1.0, "how often the state is published to those who watch"),
     )
     for names, default, text in options:
         group.add_argument(

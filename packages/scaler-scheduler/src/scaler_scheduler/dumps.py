@@ -24,14 +24,20 @@ EVENTS_KEPT = 1_000
 class RecentEvents:
     """What came and what went, without what it said: the last of it is in every dump."""
 
-    def __init__(self) -> None:
+    def __init__(self, display_id: Callable[[PeerId], PeerId] = lambda peer_id: peer_id) -> None:
+        self._display_id = display_id
         self._events: deque[tuple[float, str, PeerId, type]] = deque(maxlen=EVENTS_KEPT)
         #: instant, "from" or "to", a peer, and what: the kind of a message, or what became of the session
         self.note = self._events.append
 
     def lines(self, now: float) -> Iterator[dict[str, Any]]:
         for at, direction, peer_id, what in self._events:
-            yield {"kind": "event", "seconds_ago": round(now - at, 4), direction: peer_id.hex(), "what": what.__name__}
+            yield {
+                "kind": "event",
+                "seconds_ago": round(now - at, 4),
+                direction: self._display_id(peer_id).hex(),
+                "what": what.__name__,
+            }
 
 
 class Dumps:

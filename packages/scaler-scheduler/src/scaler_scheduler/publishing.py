@@ -1,7 +1,8 @@
-"""What is told to those who watch: when, on which topic, and at what cost (MON).
+"""What is published to those who watch: when, on which topic, and at what cost (MON).
 
-Nothing is made for a topic without subscribers. What a publication costs is measured, and the next one comes the later
-the more it was, so that a large cluster takes a bounded share of the scheduler's time (MON-9).
+Nothing is made for a topic that no session watches, and a publication is encoded once for all. What a publication costs
+is measured, and the next one comes the later the more it was, so that a large cluster takes a bounded share of the
+scheduler's time (MON-9).
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from scaler_protocol.codec.envelope import Encoded
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, StorageStatusRequest, TaskLog
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.host_figures import HostFigures
-from scaler_scheduler.monitor_socket import GRAPHS, LOGS, STATUS, TASKS, MonitorSocket
+from scaler_scheduler.watchers import GRAPHS, LOGS, STATUS, TASKS, Watchers
 
 COST_SHARE = 0.012
 """Of the scheduler's time, at most, for publications; what is not counted here, samples that come with the statuses of
@@ -39,14 +41,14 @@ class Publisher:
         self,
         identity: Identity,
         core: SchedulerCore,
-        monitor: MonitorSocket,
+        watchers: Watchers,
         router: RouterEndpoint,
         storage: DealerEndpoint,
         settle: Callable[[], None],
     ) -> None:
         self._identity = identity
         self._core = core
-        self._monitor = monitor
+        self._watchers = watchers
         self._router = router
         self._storage = storage
         self._settle = settle
@@ -56,11 +58,14 @@ class Publisher:
         self._interval_seconds = identity.status_seconds
         self._due_at = 0.0
         self._logs_left = LOGS_PER_INTERVAL
+        #: the last that was made, as it was published or given
+        self._status: Encoded | None = None
+        self._old_at = 0.0
         self.storage_status = StorageStatus(0)
 
     def tick(self) -> None:
         """Every `status_seconds`; what comes sooner is published when it is due."""
-        topics = self._monitor.topics()
+        topics = self._watchers.topics()
         self._core.watch(tasks=TASKS in topics, logs=LOGS in topics)
         self._settle()
         self._logs_left = LOGS_PER_INTERVAL
@@ -76,30 +81,39 @@ class Publisher:
         if self._storage.is_open:
             self._storage.send(StorageStatusRequest(0))
 
-    def _publish(self, topics: frozenset[bytes], now: float) -> None:
+    def _publish(self, topics: frozenset[str], now: float) -> None:
         server_id = self._identity.server_id
         if STATUS in topics:
-            self._monitor.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
+            self._status = self._watchers.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
         if TASKS in topics:
             samples = self._core.task_samples(now)
             uptime_seconds = now - self._started_at
-            self._monitor.publish(
+            self._watchers.publish(
                 TASKS,
                 replace(samples, sequence=self._next(TASKS), server_id=server_id, uptime_seconds=uptime_seconds),
             )
         if GRAPHS in topics:
             shapes = self._core.graph_shapes()
-            self._monitor.publish(GRAPHS, replace(shapes, sequence=self._next(GRAPHS), server_id=server_id))
+            self._watchers.publish(GRAPHS, replace(shapes, sequence=self._next(GRAPHS), server_id=server_id))
 
     def publish_log(self, message: TaskLog) -> None:
         """A task that prints without end is not shown in full."""
         if self._logs_left > 0:
             self._logs_left -= 1
-            self._monitor.publish(LOGS, message)
+            self._watchers.publish(LOGS, message)
 
-    def _next(self, topic: bytes) -> int:
+    def _next(self, topic: str) -> int:
         self._sequences[topic] += 1
         return self._sequences[topic]
+
+    def snapshot(self, now: float, *, may_be_old: bool) -> Encoded:
+        """For those who ask. To give the last status again costs a hundredth of making one, so when much is asked it is
+        given for as long as its making takes a bounded share of the time. (MON-3)"""
+        if self._status is None or not may_be_old or now >= self._old_at:
+            begun = time.thread_time()
+            self._status = Encoded(self.status(now))
+            self._old_at = now + (time.thread_time() - begun) / COST_SHARE
+        return self._status
 
     def status(self, now: float) -> ClusterStatus:
         """All there is to see. Its sequence is that of the last publication. (MON-3)"""
@@ -124,6 +138,8 @@ class Publisher:
             storage_address=identity.storage_address,
             is_storage_connected=self._storage.is_open,
             storage=self.storage_status,
+            watcher_count=len(self._watchers),
+            left_out_count=self._watchers.left_out_count,
         )
 
 

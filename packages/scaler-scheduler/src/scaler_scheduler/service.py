@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
@@ -20,7 +21,7 @@ from scaler_protocol.codes import (
     ROLE_SCHEDULER,
     ROLE_WORKER,
 )
-from scaler_protocol.ids import new_peer_id
+from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.memory import MemoryReturn
@@ -40,30 +41,31 @@ from scaler_protocol.session.admission import Admission
 from scaler_protocol.session.receivable import FROM_STORAGE
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
-from scaler_scheduler.config import Config
+from scaler_scheduler.config import Config, as_seen_from_afar
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     FEATURE_CHAINS,
     FEATURE_RESULT_WINDOW,
     FEATURE_SAMPLES,
     Action,
+    Asked,
     Disconnect,
-    GiveDump,
     Numbered,
     PublishLog,
     SchedulerCore,
     Send,
-    SendStatus,
     SendToStorage,
     Settled,
     Stop,
     StorageOpened,
     StorageReplied,
 )
+from scaler_scheduler.core.display import KEY_BYTES
+from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
-from scaler_scheduler.monitor_socket import MonitorSocket
 from scaler_scheduler.publishing import Identity, Publisher
 from scaler_scheduler.storage_process import StorageProcess
+from scaler_scheduler.watchers import Watchers
 from scaler_scheduler.webhook_process import WebhookProcess
 
 STORAGE_READY_SECONDS = 30.0
@@ -84,8 +86,10 @@ class SchedulerService:
         self._config = config
         self._stop = stop
         use_io_threads(config.io_threads)
-        self._core = SchedulerCore(config.policy, lambda client_id: self._router.backlog_bytes(client_id))
-        self._recent = RecentEvents()
+        self._core = SchedulerCore(
+            config.policy, lambda client_id: self._router.backlog_bytes(client_id), secrets.token_bytes(KEY_BYTES)
+        )
+        self._recent = RecentEvents(self._core.display_id)
         self._dumps = Dumps(self._dump_lines)
         self._memory = MemoryReturn()
         self._server_id = new_peer_id()
@@ -98,23 +102,33 @@ class SchedulerService:
         shown = None if self._keyring is None else self._keyring.own_pass()
         try:
             self._router = RouterEndpoint(config.address, self._session_server())
+            self._monitor_address = self._listen_for_monitors()
             self._storage = DealerEndpoint(config.storage_address, self._storage_dialer(), shown)
-            self._monitor = MonitorSocket(config.monitor_address)
         except AddressError as error:
             raise StartupError(str(error)) from None
         identity = Identity(self._server_id, self._software, config.storage_address, config.status_seconds)
+        watchers = Watchers(self._router.send, self._router.unacknowledged)
         self._publisher = Publisher(
             identity,
             self._core,
-            self._monitor,
+            watchers,
             self._router,
             self._storage,
             settle=lambda: self._on_peers([], time.monotonic()),
         )
+        self._desk = Desk(self._core, self._router, watchers, self._publisher, self._dumps)
         self._driver = AsyncioDriver(
-            self._router, self._on_peers, next_deadline=self._core.next_deadline, on_failure=self._dumps.save
+            self._router, self._on_peers, next_deadline=self._next_deadline, on_failure=self._dumps.save
         )
         self._driver.add(self._storage, self._on_storage)
+
+    def _listen_for_monitors(self) -> str:
+        """Monitors have an address of their own, so that they can be given one; it leads to the same sessions."""
+        try:
+            return self._router.listen_also(self._config.monitor_address)
+        except AddressError as error:
+            self._router.close()
+            raise AddressError(f"{error} with --monitor-address") from None
 
     def _session_server(self) -> SessionServer:
         return SessionServer(
@@ -126,7 +140,7 @@ class SchedulerService:
             software=self._software,
             timers=self._config.worker_timers,
             features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW),
-            is_busy_with=self._core.is_busy_with,
+            is_busy_with=self._is_busy_with,
             admission=Admission(self._keyring, time.time),
         )
 
@@ -135,7 +149,7 @@ class SchedulerService:
             version_min=PROTOCOL_VERSION_MIN,
             version_max=PROTOCOL_VERSION_MAX,
             role=ROLE_SCHEDULER,
-            peer_id=self._server_id,
+            peer_id=new_peer_id(),  # that of the server is told to everyone
             software=self._software,
         )
         return SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
@@ -143,11 +157,20 @@ class SchedulerService:
     def _welcome(self, hello: Hello) -> WelcomeFields:
         return WelcomeFields(
             storage_address=self._config.advertised_storage_address,
-            monitor_address=self._monitor.address,
+            monitor_address=as_seen_from_afar(self._monitor_address),
             is_protected=self._config.policy.is_protected,
             object_retention_seconds=self._config.object_retention_seconds,
             timers=self._config.client_timers if hello.role == ROLE_CLIENT else None,
         )
+
+    def _is_busy_with(self, peer_id: PeerId) -> bool:
+        return self._core.is_busy_with(peer_id) or self._desk.is_busy_with(peer_id)
+
+    def _next_deadline(self) -> float | None:
+        core_at, desk_at = self._core.next_deadline(), self._desk.next_deadline()
+        if core_at is None or desk_at is None:
+            return desk_at if core_at is None else core_at
+        return min(core_at, desk_at)
 
     # ------------------------------------------------------------ life
 
@@ -156,7 +179,7 @@ class SchedulerService:
         try:
             self._start_storage_if_needed()
             logging.info("Scheduler: connect to object storage server %s", self._config.storage_address)
-            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor.address)
+            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
             self._driver.start()
             if self._config.adapter_webhook_url:
                 self._webhook_process = WebhookProcess(self._config, self._router.address, self._keyring)
@@ -209,7 +232,6 @@ class SchedulerService:
         self._driver.stop()
         self._router.close()
         self._storage.close()
-        self._monitor.close()
         for process in (self._webhook_process, self._storage_process):
             if process is not None:
                 process.stop()
@@ -225,8 +247,11 @@ class SchedulerService:
             else:
                 self._recent.note((now, "from", event.peer_id, type(event)))
                 self._log(event)
+                if isinstance(event, Lost):
+                    self._desk.lost(event.peer_id)
             self._core.handle(event, now)
         self._perform(self._core.handle(_SETTLED, now), now)
+        self._desk.settle(now)
 
     def _perform(self, actions: list[Action], now: float) -> None:
         for action in actions:
@@ -240,10 +265,8 @@ class SchedulerService:
             elif type(action) is Disconnect:
                 self._router.disconnect(action.peer_id, action.code, action.text)
                 self._driver.wake()  # its Lost waits for the next poll
-            elif type(action) is SendStatus:
-                self._router.send(action.peer_id, replace(self._publisher.status(now), request_id=action.request_id))
-            elif type(action) is GiveDump:
-                self._router.send(action.peer_id, self._dumps.answer(action.peer_id, action.request, now))
+            elif type(action) is Asked:
+                self._desk.asked(action.peer_id, action.seq, action.message)
             elif type(action) is PublishLog:
                 self._publisher.publish_log(action.message)
             elif type(action) is Stop:
@@ -293,16 +316,22 @@ class SchedulerService:
         yield from self._core.dump(now)
         yield from self._recent.lines(now)
 
+    def _short_id(self, peer_id: PeerId) -> str:
+        """As those who watch see it. (MON-23)"""
+        return self._core.display_id(peer_id).hex()[:8]
+
     def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
         if isinstance(event, Opened):
             who = event.hello.software
             role = _ROLE_NAMES[event.hello.role]
-            name = event.hello.worker.name or event.hello.manager.name or event.peer_id.hex()[:8]
+            name = event.hello.worker.name or event.hello.manager.name or self._short_id(event.peer_id)
             place = f"{who.language} on {who.host}" if who.host else "of unknown software"
             logging.info("Scheduler: %s %s joined (%s)", role, name, place)
         elif isinstance(event, Lost):
             level = logging.INFO if event.is_orderly else logging.WARNING
             how = "left" if event.is_orderly else "was lost"
-            logging.log(level, "Scheduler: peer %s %s: %s", event.peer_id.hex()[:8], how, event.text or "goodbye")
+            logging.log(level, "Scheduler: peer %s %s: %s", self._short_id(event.peer_id), how, event.text or "goodbye")
         elif isinstance(event, Complained):
-            logging.warning("Scheduler: peer %s complains: %s (%s)", event.peer_id.hex()[:8], event.text, event.clause)
+            logging.warning(
+                "Scheduler: peer %s complains: %s (%s)", self._short_id(event.peer_id), event.text, event.clause
+            )

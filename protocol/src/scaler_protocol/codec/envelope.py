@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import struct
+from collections.abc import Callable, Container, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from scaler_protocol import codes
 from scaler_protocol.codec.checks import check
 from scaler_protocol.codec.errors import CodecError, reason
-from scaler_protocol.codec.framing import NESTING_MAX, split_segments, traversal_limit
+from scaler_protocol.codec.framing import NESTING_MAX, WORD_BYTES, split_segments, traversal_limit
 from scaler_protocol.codec.registry import MemberPlan, Registry, registry
-from scaler_protocol.messages import Buffer, Limits, Message
+from scaler_protocol.messages import Buffer, ClusterStatus, GraphShapes, Limits, Message, TaskLog, TaskSamples
+from scaler_protocol.messages.common import NO_TASK
 
 DEFAULT_LIMITS = Limits()
 
@@ -130,3 +133,105 @@ def _check_payload_frames(member: MemberPlan, promised: int, frames: Sequence[Bu
 def _too_large_payload(frame: Buffer, limits: Limits) -> CodecError:
     text = f"the payload has {len(frame)} bytes, more than the limit of {limits.payload_frame_bytes}"
     return CodecError(codes.TOO_LARGE, text, "FRM-5")
+
+
+# ------------------------------------------------------------ for many peers
+
+_MOST = (1 << 64) - 1
+_NUMBER = struct.Struct("<Q")
+_NUMBERS = struct.Struct("<QQ")
+_SEGMENT_COUNT = struct.Struct("<I")
+
+#: kinds that may be encoded once, by name: an empty message of each
+_EMPTY: dict[str, Message] = {
+    type(message).__name__: message
+    for message in (ClusterStatus(), TaskSamples(), GraphShapes(), TaskLog(NO_TASK, 0, ""))
+}
+
+
+Frames = Sequence[Buffer]
+
+
+class Encoded:
+    """A message that goes to many peers, encoded once; `frames` gives a copy with other numbers in it.
+
+    A publication for those who watch may have some hundred kilobytes and take milliseconds to encode. What differs
+    between the copies that the watchers get are three numbers: `seq` and `ack` of each session, and the `requestId` of
+    the answer to a question. Where these lie is not known here but found: the ordinary encoder writes a small message
+    of the same kind twice, with the number changed, and the bytes that differ are the number. They lie in the first
+    segment, which the encoder begins with the envelope and the message's own struct, so their place there does not
+    depend on what follows.
+    """
+
+    __slots__ = ("_envelope", "_numbers_at", "_request_at", "_request_id", "kind")
+
+    def __init__(self, message: Message) -> None:
+        self.kind: type = type(message)
+        (envelope,) = encode(message)
+        self._envelope = bytes(envelope)
+        begin = _first_segment(self._envelope)
+        self._numbers_at = begin + _numbers_at(self.kind.__name__)
+        self._request_at = begin + _request_at() if self.kind is ClusterStatus else 0
+        self._request_id: int | None = None
+
+    def answering(self, request_id: int) -> Encoded:
+        """The same ClusterStatus as the answer to a question."""
+        assert self._request_at, f"{self.kind.__name__} has no requestId"
+        answer = object.__new__(Encoded)
+        for name in Encoded.__slots__:
+            setattr(answer, name, getattr(self, name))
+        answer._request_id = request_id
+        return answer
+
+    def __len__(self) -> int:
+        return len(self._envelope)
+
+    def frames(self, seq: int, ack: int) -> list[Buffer]:
+        copy = bytearray(self._envelope)
+        _NUMBERS.pack_into(copy, self._numbers_at, seq, ack)
+        if self._request_id is not None:
+            _NUMBER.pack_into(copy, self._request_at, self._request_id)
+        return [copy]
+
+
+Sent = Message | Encoded
+
+
+def counted(
+    encode: Callable[[Message, int, int], Frames], counts: dict[type, int]
+) -> Callable[[Sent, int, int], Frames]:
+    """Encodes also what is encoded already, and counts both by their kinds."""
+
+    def encode_and_count(message: Sent, seq: int, ack: int) -> Frames:
+        if isinstance(message, Encoded):
+            counts[message.kind] += 1
+            return message.frames(seq, ack)
+        counts[type(message)] += 1
+        return encode(message, seq, ack)
+
+    return encode_and_count
+
+
+def _first_segment(envelope: bytes) -> int:
+    """Where it begins, behind the table of segments."""
+    count = _SEGMENT_COUNT.unpack_from(envelope)[0] + 1
+    return int((4 + 4 * count + 7) // WORD_BYTES * WORD_BYTES)
+
+
+@cache
+def _numbers_at(name: str) -> int:
+    message = _EMPTY[name]
+    return _difference(encode(message, 0, 0)[0], encode(message, _MOST, _MOST)[0], _NUMBERS.size)
+
+
+@cache
+def _request_at() -> int:
+    return _difference(encode(ClusterStatus(0))[0], encode(ClusterStatus(_MOST))[0], _NUMBER.size)
+
+
+def _difference(one: Buffer, other: Buffer, size: int) -> int:
+    """Where the two differ, counted from the beginning of the first segment."""
+    one, other = bytes(one), bytes(other)
+    places = [place for place in range(len(one)) if one[place] != other[place]]
+    assert places[-1] - places[0] + 1 == size == len(places), "all bytes of the numbers differ, and no others"
+    return places[0] - _first_segment(one)

@@ -23,6 +23,7 @@ from scaler_protocol.messages.monitor import (
     SnapshotRequest,
     TaskSamples,
     WaitingClass,
+    Watch,
     WorkerEntry,
 )
 from scaler_protocol.messages.objects import (
@@ -141,6 +142,7 @@ __all__ = [
     "Unit",
     "Value",
     "WaitingClass",
+    "Watch",
     "Welcome",
     "WorkerEntry",
     "WorkerOffer",

@@ -11,6 +11,7 @@ from scaler_protocol.messages.monitor import (
     NameFunctions,
     SnapshotRequest,
     TaskSamples,
+    Watch,
 )
 from scaler_protocol.messages.objects import (
     Duplicate,
@@ -46,7 +47,7 @@ Message = (
     | Credit | Recall | Returned | WorkerStatus
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
     | PutShared | SharedValue
-    | SnapshotRequest | ClusterStatus
+    | SnapshotRequest | ClusterStatus | Watch
     | ManagerStatus | ManagerTarget
     | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart
 )  # fmt: skip

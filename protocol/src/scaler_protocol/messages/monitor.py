@@ -13,6 +13,11 @@ from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Watch:
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotRequest:
     request_id: int
 
@@ -123,6 +128,8 @@ class ClusterStatus:
     managers: tuple[ManagerEntry, ...] = ()
     recalled_count: int = 0
     returned_count: int = 0
+    watcher_count: int = 0
+    left_out_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.messages import Acknowledge, Buffer, Message
 
+if TYPE_CHECKING:
+    from scaler_protocol.codec.envelope import Encoded
+
 Frames = Sequence[Buffer]
 """Each as long as its bytes are: a view has the items of one byte."""
-Encode = Callable[[Message, int, int], Frames]
+Encode = Callable[[Any, int, int], Frames]
+"""Of a message, or of one that is encoded already."""
 Counts = defaultdict[type, int]
 
 #: An acknowledgement of its own is due after so much came in and nothing went out (SES-4).
@@ -60,7 +65,7 @@ class Channel:
 
     # ------------------------------------------------------------ sending
 
-    def send(self, message: Message) -> Frames:
+    def send(self, message: Message | Encoded) -> Frames:
         """Give `message` its place in the session and keep it. A message that cannot be encoded takes no place."""
         seq = self.sent_seq + 1
         frames = self._encode(message, seq, self.received_seq)
@@ -76,9 +81,11 @@ class Channel:
         """Bytes and messages that the other side may lack."""
         return self.backlog_bytes, len(self._kept)
 
-    def acknowledgement(self) -> Frames | None:
-        """An Acknowledge if one is due: nothing we sent meanwhile has carried it (SES-4)."""
-        if self._unacknowledged_count < ACKNOWLEDGE_MESSAGES and self._unacknowledged_bytes < ACKNOWLEDGE_BYTES:
+    def acknowledgement(self, is_eager: bool = False) -> Frames | None:
+        """An Acknowledge if one is due: nothing we sent meanwhile has carried it (SES-4). To be eager is to owe one for
+        each message."""
+        most = 1 if is_eager else ACKNOWLEDGE_MESSAGES
+        if self._unacknowledged_count < most and self._unacknowledged_bytes < ACKNOWLEDGE_BYTES:
             return None
         return self.acknowledge_now()
 

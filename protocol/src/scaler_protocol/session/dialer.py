@@ -278,14 +278,14 @@ class SessionDialer:
         if self._state is State.OPEN:
             self._ping(now)
 
-    def settle(self, now: float) -> None:
+    def settle(self, now: float, is_eager: bool = False) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgement nothing carried."""
         if self._state is _OPEN:
             if self._pings:
                 pings, self._pings = self._pings, []
                 for nonce in pings:
                     self.send(Pong(nonce))
-            elif (frames := self._channel.acknowledgement()) is not None:
+            elif (frames := self._channel.acknowledgement(is_eager)) is not None:
                 self.transmissions.append(frames)
                 self._has_sent = True
         if self._has_sent:

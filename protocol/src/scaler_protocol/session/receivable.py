@@ -10,6 +10,7 @@ from scaler_protocol.messages import (
     Dispatch,
     DumpPart,
     Explanation,
+    GraphShapes,
     ManagerTarget,
     ObjectReply,
     Recall,
@@ -20,6 +21,7 @@ from scaler_protocol.messages import (
     ShutdownReply,
     StorageStatus,
     TaskLog,
+    TaskSamples,
     Value,
 )
 
@@ -27,7 +29,7 @@ from scaler_protocol.messages import (
 FROM_SCHEDULER: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Results, CancelReply, TaskLog, Explanation, ShutdownReply}),
     ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown}),
-    ROLE_MONITOR: frozenset({ClusterStatus, Explanation, DumpPart}),
+    ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart}),
     ROLE_MANAGER: frozenset({ManagerTarget}),
 }
 

@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from scaler_protocol import codec, codes
 from scaler_protocol.codec import Envelope
+from scaler_protocol.codec.envelope import Encoded, counted
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
@@ -39,7 +40,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import handshake
 from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
-from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames, counted
+from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames
 from scaler_protocol.session.deadlines import Deadlines
 from scaler_protocol.session.events import Complained, Lost, Opened, Received, SessionEvent
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
@@ -242,7 +243,7 @@ class SessionServer:
 
     # ------------------------------------------------------------ from the role
 
-    def send(self, peer_id: PeerId, message: Message) -> int:
+    def send(self, peer_id: PeerId, message: Message | Encoded) -> int:
         """The number of the message in its session. To a peer without session (0): dropped. To one that is away for the
         moment: kept until it is back."""
         session = self._by_peer.get(peer_id)
@@ -293,6 +294,11 @@ class SessionServer:
     def backlog_bytes(self, peer_id: PeerId) -> int:
         session = self._by_peer.get(peer_id)
         return 0 if session is None else session.channel.backlog_bytes
+
+    def unacknowledged(self, peer_id: PeerId) -> tuple[int, int]:
+        """Bytes and messages that this peer may lack."""
+        session = self._by_peer.get(peer_id)
+        return (0, 0) if session is None else session.channel.unacknowledged
 
     # ------------------------------------------------------------ opening
 

@@ -1,4 +1,4 @@
-"""One session in one thread that does nothing else meanwhile: readiness, health, the monitor's snapshots.
+"""One session in one thread that does nothing else meanwhile: readiness, health, watching.
 
 A round is `poll`, handle the events, send, `settle`, `wait`. No lock and no host: for several threads there is the
 blocking driver.
@@ -32,12 +32,12 @@ class Conversation:
     def send(self, message: Message) -> None:
         self.endpoint.send(message)
 
-    def settle(self, now: float) -> None:
-        """What was sent leaves."""
-        self._has_more = self.endpoint.settle(now)
+    def settle(self, now: float, is_eager: bool = False) -> None:
+        """What was sent leaves; eager: with an acknowledgement of what came."""
+        self._has_more = self.endpoint.settle(now, is_eager)
 
-    def wait(self, seconds: float, *others: zmq.Socket[bytes]) -> None:
-        """Until there is something to poll, here or on one of the others, or something is due; at most for so long."""
+    def wait(self, seconds: float) -> None:
+        """Until there is something to poll, or something is due; at most for so long."""
         if self._has_more:
             return
         due_at = self.endpoint.next_deadline()
@@ -45,8 +45,6 @@ class Conversation:
             seconds = min(seconds, due_at - time.monotonic())
         poller = zmq.Poller()
         poller.register(self.endpoint.fileno(), zmq.POLLIN)  # another one after each dial
-        for other in others:
-            poller.register(other, zmq.POLLIN)
         poller.poll(math.ceil(max(0.0, seconds) * 1000))
 
     def close(self) -> None:

@@ -96,13 +96,14 @@ class DealerEndpoint:
         self._dialer.ping(now)
         self._flush()
 
-    def settle(self, now: float) -> bool:
-        """The role is done with its events. True: poll again before waiting."""
+    def settle(self, now: float, is_eager: bool = False) -> bool:
+        """The role is done with its events. True: poll again before waiting. Eager: what came is acknowledged now, as a
+        server that waits for it may wish (MON-21)."""
         self._is_in_turn = False
         if not self._is_unsettled:
             return False
         dialer = self._dialer
-        dialer.settle(now)
+        dialer.settle(now, is_eager)
         if dialer.transmissions:
             self._flush()
         self._is_unsettled = dialer.has_work or self._carrier.has_input()

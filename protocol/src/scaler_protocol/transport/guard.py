@@ -33,21 +33,35 @@ class Guard:
         self._socket = socket
         self._address = address
         self._server = server
+        #: where it listens besides
+        self._further: list[Address] = []
         self._keys: KeyWatch | None = None
-        self._file: RuntimeFile | None = None
+        self._files: list[RuntimeFile] = []
         self._test: SelfTest | None = None
         #: when to begin with the test, or to look at it
         self._test_at = -math.inf
         self._review_at = -math.inf
-        #: when the socket was unbound, to be bound with other keys once libzmq has given the port back
+        #: where the socket is to listen again
+        self._unbound: list[Address] = []
+        #: when it was unbound there, to be bound with other keys once libzmq has given the ports back
         self._unbound_at = math.inf
         self.look_at = math.inf
         keyring = server.admission.keyring
         if keyring is not None:
             self.look_at = -math.inf
             self._keys = KeyWatch(keyring)
-            self._file = RuntimeFile(str(address))
-            self._file.write(keyring)
+            self._tell(address)
+
+    def listens_also(self, address: Address) -> None:
+        self._further.append(address)
+        self._tell(address)
+
+    def _tell(self, address: Address) -> None:
+        """Dialers of this user find the key by the address."""
+        keyring = self._server.admission.keyring
+        if keyring is not None:
+            self._files.append(RuntimeFile(str(address)))
+            self._files[-1].write(keyring)
 
     def look(self, now: float) -> None:
         if self._unbound_at < math.inf:
@@ -63,8 +77,8 @@ class Guard:
     def close(self) -> None:
         if self._test is not None:
             self._test.close()
-        if self._file is not None:
-            self._file.remove()
+        for file in self._files:
+            file.remove()
 
     def _try_fence(self, now: float) -> None:
         if self._test_at == -math.inf:
@@ -76,30 +90,36 @@ class Guard:
         self._test_at = math.inf if self._test.is_over else now + _SOON_SECONDS
 
     def _review(self, now: float) -> None:
-        assert self._keys is not None and self._file is not None, "only a server with keys is looked at"
+        assert self._keys is not None, "only a server with keys is looked at"
         before, keyring = self._keys.keyring, self._keys.look()
         if keyring is not None:
             _logger.info(
                 "the keys of %s have changed: tickets of %d are accepted now", self._address, len(keyring.keys)
             )
             self._server.admission.use(keyring)
-            self._file.write(keyring)
+            for file in self._files:
+                file.write(keyring)
             if keyring.curve_public != before.curve_public:
                 self._unbound_at = now
-                self._socket.unbind(str(self._address))
+                self._unbound = [self._address, *self._further]
+                for address in self._unbound:
+                    self._socket.unbind(str(address))
                 curve.listen_with(self._socket, keyring)
                 self._bind(now)
         self._server.review()
 
     def _bind(self, now: float) -> None:
         """Connections that are there stay; a new one needs the new key."""
-        try:
-            self._socket.bind(str(self._address))
-        except zmq.ZMQError as error:
-            if error.errno != zmq.EADDRINUSE:
-                raise
-            if now - self._unbound_at > _BIND_SECONDS:
-                _logger.error("%s cannot be listened at with its new key: another program has taken it", self._address)
-                self._unbound_at = now
-            return
+        while self._unbound:
+            try:
+                self._socket.bind(str(self._unbound[0]))
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE:
+                    raise
+                if now - self._unbound_at > _BIND_SECONDS:
+                    address = self._unbound[0]
+                    _logger.error("%s cannot be listened at with its new key: another program has taken it", address)
+                    self._unbound_at = now
+                return
+            del self._unbound[0]
         self._unbound_at = math.inf

@@ -15,6 +15,7 @@ import zmq
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.codec import CodecError, decode, readable_seq
+from scaler_protocol.codec.envelope import Encoded
 from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Hello, Message
@@ -51,6 +52,12 @@ class RouterEndpoint:
         self._now = 0.0  # of the round we are in
         self._busy_seconds = 0.0  # for which every round has left something to read
 
+    def listen_also(self, address: str) -> str:
+        """Serve the same sessions at a further address; what it is when the system has chosen the port."""
+        bound = sockets.bind_also(self._zeromq.socket, parse_address(address, is_bind=True))
+        self._guard.listens_also(parse_address(bound, is_bind=True))
+        return bound
+
     def fileno(self) -> int:
         return self._descriptor
 
@@ -72,7 +79,7 @@ class RouterEndpoint:
             self._flush()
         return server.take_events()
 
-    def send(self, peer_id: PeerId, message: Message) -> int:
+    def send(self, peer_id: PeerId, message: Message | Encoded) -> int:
         """The number of the message in its session. To a peer without session (0): dropped. To one that is away for the
         moment: kept until it is back."""
         seq = self._server.send(peer_id, message)
@@ -106,6 +113,10 @@ class RouterEndpoint:
     def backlog_bytes(self, peer_id: PeerId) -> int:
         """Sent to this peer and not yet acknowledged."""
         return self._server.backlog_bytes(peer_id)
+
+    def unacknowledged(self, peer_id: PeerId) -> tuple[int, int]:
+        """Bytes and messages that were sent to this peer and are not acknowledged."""
+        return self._server.unacknowledged(peer_id)
 
     def refuse_newcomers(self) -> None:
         """Whoever says Hello from now on is told that the end is near. (SCH-27)"""

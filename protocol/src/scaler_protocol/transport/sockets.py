@@ -92,6 +92,18 @@ def connected_dealer(address: Address, limits: Limits, shown: Pass | None = None
     return socket
 
 
+def bind_also(socket: Socket, address: Address) -> str:
+    """Listen at a further address with a socket that listens already; where that is. Raises AddressError."""
+    where = bindable(address)
+    _refuse_taken_path(address)
+    try:
+        socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
+        socket.bind(where)
+    except zmq.ZMQError as error:
+        raise AddressError(bind_text(address, error)) from None
+    return str(socket.get_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+
+
 def _new_socket(kind: int) -> Socket:
     with exhaustion_told():
         return zmq_context().socket(kind)

@@ -36,6 +36,6 @@ def answer(
     if subscription.state.status is None:
         raise MonitorError(subscription.state.text or subscription.nothing_answers(timeout_seconds))
     raise NoAnswer(
-        f"the scheduler of {subscription.state.address} has not answered within {timeout_seconds:g} s: give its own "
-        "address rather than its monitor's, and see that it is not older than this command"
+        f"the scheduler of {subscription.state.address} has not answered within {timeout_seconds:g} s: it may be busy "
+        "with what others ask; try again, or give it longer with --timeout"
     )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 
-from scaler_protocol.addresses import Address, AddressError, check_resolvable, default_monitor_address, parse_address
+from scaler_protocol.addresses import AddressError, check_resolvable, default_monitor_address
 from scaler_protocol.errors import ScalerError
 
 #: `ipc:///tmp/0.0.0.0_8516_monitor`: where the predecessor's schedulers published, named after their own address.
 _OLD_MONITOR = re.compile(r"ipc://.*?([^/_]+)_(\d+)_monitor\Z")
 _EVERY_INTERFACE = ("*", "0.0.0.0", "::")
-_MONITOR_PORTS_ON = 2
 
 
 class MonitorError(ScalerError):
@@ -30,24 +28,3 @@ def watchable(text: str) -> str:
     except AddressError as error:
         raise MonitorError(str(error)) from None
     return text
-
-
-def monitor_as_seen(monitor: str, dialed: str) -> str:
-    """The monitor's address of a Welcome, on the host that was dialed when it names every interface. Empty: none."""
-    if not monitor:
-        return ""
-    try:
-        found, there = parse_address(monitor, is_bind=True), parse_address(dialed)
-    except AddressError:
-        return ""
-    if found.host in _EVERY_INTERFACE and there.host:
-        found = replace(found, host=there.host)
-    return str(found)
-
-
-def scheduler_of(monitor: str) -> str:
-    """Where the scheduler is whose monitor this is, unless somebody chose otherwise."""
-    address = parse_address(monitor)
-    if address.path:
-        return str(Address(path=address.path.removesuffix("-monitor")))
-    return str(replace(address, port=max(1, address.port - _MONITOR_PORTS_ON)))

@@ -1,9 +1,9 @@
-"""Recordings of the stream: what was published, byte by byte, and when.
+"""Recordings of the stream: what was published, and when.
 
 A file begins with the line `scaler-recording 1` and the time of its beginning (seconds of the epoch, f64). Then come
 records: microseconds since its beginning (u64), length of the topic (u16), length of the envelope (u32), little-endian,
-then both as they came. So a recording can be read for as long as the protocol's messages can. A name that ends in `.gz`
-is compressed.
+then both. The envelope is that of the message with `seq` zero. So a recording can be read for as long as the protocol's
+messages can. A name that ends in `.gz` is compressed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from scaler.monitoring.state import ClusterState, Condition, Heard
-from scaler_protocol.codec import CodecError, decode
+from scaler_protocol.codec import CodecError, decode, encode
 from scaler_protocol.codes import UNKNOWN_MESSAGE
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import ClusterStatus, Limits, Message
@@ -70,10 +70,11 @@ class Recorder:
         self.trouble = ""  #: why it has stopped before its time
         self._append(FIRST_LINE + _BEGUN.pack(time.time()))
 
-    def write(self, topic: bytes, envelope: bytes) -> None:
+    def write(self, topic: str, message: Message) -> None:
         """Whoever watches goes on when the disk is full."""
         microseconds = int((time.monotonic() - self._begun_at) * 1e6)
-        self._append(_HEAD.pack(microseconds, len(topic), len(envelope)) + topic + envelope)
+        name, (envelope,) = topic.encode(), encode(message)
+        self._append(_HEAD.pack(microseconds, len(name), len(envelope)) + name + envelope)
 
     def _append(self, data: bytes) -> None:
         if self.trouble:

@@ -1,8 +1,7 @@
-"""A subscription to the monitor stream of one scheduler (spec chapter 14).
+"""A subscription to what one scheduler publishes: a session as monitor, with a Watch (spec chapter 14).
 
-The address may be the scheduler's own, or its monitor's. Both are tried at once: the scheduler answers a Hello, and
-says where it publishes; a monitor publishes. Then there are a SUB socket for the stream and a session for snapshots: at
-the start, so that nobody waits for the next publication, and after a gap.
+The address may be the scheduler's own, or its monitor's: both lead to the same server. At the start of each session,
+and after a gap, the subscription also asks for a snapshot, so that nobody waits for the next publication.
 """
 
 from __future__ import annotations
@@ -12,35 +11,45 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-import zmq
-
-from scaler.monitoring.places import MonitorError, monitor_as_seen, scheduler_of, watchable
+from scaler.monitoring.places import MonitorError, watchable
 from scaler.monitoring.recording import Recorder
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler_protocol import codes
-from scaler_protocol.codec import CodecError, decode
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import ClusterStatus, Hello, Limits, Message, SnapshotRequest
-from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionDialer
+from scaler_protocol.messages import (
+    ClusterStatus,
+    Error,
+    GraphShapes,
+    Hello,
+    Message,
+    SnapshotRequest,
+    TaskLog,
+    TaskSamples,
+    Watch,
+    Welcome,
+)
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer
+from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import Conversation, DealerEndpoint, zmq_context
+from scaler_protocol.transport import Conversation, DealerEndpoint
 
 STATUS = "status"
 SNAPSHOT = "snapshot"
+#: What is published, by topic; a ClusterStatus with a number is the answer to a request of ours.
+_TOPICS: dict[type, str] = {ClusterStatus: STATUS, TaskSamples: "tasks", GraphShapes: "graphs", TaskLog: "logs"}
 #: After so long without a publication, in usual intervals and at least in seconds, the scheduler counts as gone.
 OVERDUE_INTERVALS = 3.0
 OVERDUE_SECONDS = 3.0
-#: A watcher that falls behind by more than this loses messages, and hurts nobody.
-BACKLOG_MESSAGES = 1000
-_DRAIN_MESSAGES = 200
+#: A scheduler publishes no more to a watcher that has not acknowledged the last publications. (MON-21)
+ACKNOWLEDGE_SECONDS = 0.25
+REDIAL_SECONDS = 0.25
 
 
 class Subscription:
     """Of one thread. Costs the scheduler nothing but what the topics cost."""
 
     def __init__(self, address: str, topics: Sequence[str] = (STATUS,), *, recorder: Recorder | None = None) -> None:
-        self._given = watchable(address)
         self._topics = tuple(topics)
         self._recorder = recorder
         self.state = ClusterState(address)
@@ -49,11 +58,11 @@ class Subscription:
         self._published_at = 0.0
         self._sequence = 0
         self._request_id = 0
-        #: why the session was refused, if it was: for those who wait in vain
+        #: why the session was refused, or ended, if it was: for those who wait in vain
         self._refusal = ""
-        self._monitor = self._given
-        self._stream = self._subscribe(self._given)
-        self._session: Conversation | None = self._dial(self._given)
+        self._acknowledge_at = 0.0
+        self._redial_at = math.inf
+        self._session = self._dial(watchable(address))
         self._requests: list[Message] = []
 
     def __enter__(self) -> Subscription:
@@ -63,10 +72,7 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
-        self._stream.close(0)
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self._session.close()
 
     # ------------------------------------------------------------ for the watcher
 
@@ -90,7 +96,7 @@ class Subscription:
             self._judge(now)
             if heard or now >= end_at or self.state.condition is not was:
                 return heard
-            self._wait(min(end_at, now + 0.25) - now)
+            self._session.wait(min(end_at, now + 0.25) - now)
 
     def ask(self, message: Message) -> None:
         """A question to the scheduler, such as Explain, sent as soon as there is a session; its answer has the topic
@@ -106,57 +112,55 @@ class Subscription:
     # ------------------------------------------------------------ hearing
 
     def _receive(self, now: float) -> list[Heard]:
-        heard = self._receive_session(now)
-        for _ in range(_DRAIN_MESSAGES):
-            try:
-                frames = self._stream.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                break
-            found = self._read(frames, now)
-            if found is not None:
-                heard.append(found)
-        for one in heard:
-            self._take(one)
-        return heard
-
-    def _read(self, frames: Sequence[bytes], now: float) -> Heard | None:
-        """What cannot be read is left out: a newer scheduler may publish what we do not know. (MON-6)"""
-        if len(frames) != 2:
-            return None
-        topic, envelope = frames
-        try:
-            message = decode(envelope, (), Limits()).message
-        except CodecError:
-            return None
-        if self._recorder is not None:
-            self._recorder.write(topic, envelope)
-        self._follow_monitor()
-        return Heard(topic.decode("utf-8", "replace"), message, now)
-
-    def _receive_session(self, now: float) -> list[Heard]:
         session = self._session
-        if session is None:
-            return []
+        if now >= self._redial_at:
+            self._redial_at = math.inf
+            session.endpoint.redial()
         heard: list[Heard] = []
         for event in session.poll(now):
             if isinstance(event, Opened):
-                self._follow_welcome(session.endpoint.address, event.welcome.monitor_address)
-                self._ask_snapshot()
+                self._opened(event.welcome)
             elif isinstance(event, Received):
-                heard.append(Heard(SNAPSHOT, event.message, now))
-            elif isinstance(event, Rejected):
-                self._refusal = event.text
-            elif isinstance(event, Lost):
-                if event.is_orderly and self.state.status is not None:
-                    text = f"the scheduler at {self.state.address} has ended: {event.text or 'it said goodbye'}"
-                    self.state = replace(self.state, condition=Condition.SILENT, text=text)
-                session.endpoint.redial()
+                heard.append(self._heard(event.message, now))
+            elif isinstance(event, Complained):
+                error = Error(event.code, event.ref_seq, False, event.text, event.clause)
+                heard.append(Heard(SNAPSHOT, error, now))
+            else:
+                self._lost(event, now)
         if session.is_open:
             requests, self._requests = self._requests, []
             for request in requests:
                 session.send(request)
-        session.settle(now)
+        is_eager = now >= self._acknowledge_at
+        if is_eager and heard:
+            self._acknowledge_at = now + ACKNOWLEDGE_SECONDS
+        session.settle(now, is_eager)
+        for one in heard:
+            self._take(one)
         return heard
+
+    def _heard(self, message: Message, now: float) -> Heard:
+        topic = _TOPICS.get(type(message), SNAPSHOT)
+        if isinstance(message, ClusterStatus) and message.request_id:
+            topic = SNAPSHOT
+        if self._recorder is not None and topic != SNAPSHOT:
+            self._recorder.write(topic, message)
+        return Heard(topic, message, now)
+
+    def _opened(self, welcome: Welcome) -> None:
+        self._refusal = why_no_scheduler(welcome, self.state.address)
+        if not self._refusal:
+            self._session.send(Watch(self._topics))
+            self._ask_snapshot()
+
+    def _lost(self, event: Lost | Rejected, now: float) -> None:
+        """A server that ends our sessions, or refuses them, is dialed again, and not as often as it can do that."""
+        self._redial_at = now + REDIAL_SECONDS
+        if isinstance(event, Rejected):
+            self._refusal = event.text
+        elif event.is_orderly and self.state.status is not None:
+            text = f"the scheduler at {self.state.address} has ended: {event.text or 'it said goodbye'}"
+            self.state = replace(self.state, condition=Condition.SILENT, text=text)
 
     def _take(self, heard: Heard) -> None:
         status = heard.message
@@ -200,39 +204,11 @@ class Subscription:
             )
             self.state = replace(state, condition=Condition.SILENT, text=text)
 
-    # ------------------------------------------------------------ sockets
-
-    def _follow_welcome(self, dialed: str, monitor: str) -> None:
-        """We have found the scheduler: it says where it publishes."""
-        place = monitor_as_seen(monitor, dialed)
-        if place and place != self._monitor:
-            self._monitor = place
-            self._stream.close(0)
-            self._stream = self._subscribe(place)
-
-    def _follow_monitor(self) -> None:
-        """We have found the monitor: the scheduler is probably where it is by default. It is only for snapshots."""
-        session = self._session
-        if session is not None and not session.is_open and session.endpoint.address == self._monitor:
-            session.close()
-            self._session = self._dial(scheduler_of(self._monitor))
+    # ------------------------------------------------------------ session
 
     def _ask_snapshot(self) -> None:
         self._request_id += 1
         self._requests.append(SnapshotRequest(self._request_id))
-
-    def _subscribe(self, address: str) -> zmq.Socket[bytes]:
-        socket = zmq_context().socket(zmq.SUB)
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.RCVHWM, BACKLOG_MESSAGES)
-        socket.setsockopt(zmq.RECONNECT_IVL, 50)
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
-        socket.setsockopt(zmq.IPV6, int("[" in address))
-        socket.setsockopt(zmq.MAXMSGSIZE, Limits().envelope_bytes)
-        for topic in self._topics:
-            socket.setsockopt(zmq.SUBSCRIBE, topic.encode())
-        socket.connect(address)
-        return socket
 
     def _dial(self, address: str) -> Conversation:
         hello = Hello(
@@ -245,9 +221,3 @@ class Subscription:
         allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]
         dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed)
         return Conversation(DealerEndpoint(address, dialer))
-
-    def _wait(self, seconds: float) -> None:
-        if self._session is not None:
-            self._session.wait(seconds, self._stream)
-        else:
-            self._stream.poll(math.ceil(max(0.0, seconds) * 1000))

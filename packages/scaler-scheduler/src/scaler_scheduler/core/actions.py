@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import DumpRequest, Message, TaskLog
+from scaler_protocol.messages import DumpRequest, Explain, Message, SnapshotRequest, TaskLog, Watch
 from scaler_protocol.records import dataclass
 
 
@@ -33,24 +33,18 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class SendStatus:
-    """A watcher asked for a snapshot (MON-4). The shell completes it: it knows the process and the sockets."""
+class Asked:
+    """A monitor wants something: to watch, or to be told (MON-3, MON-15, MON-16, MON-18). The shell answers when all
+    has settled: it knows the process and the sockets, keeps dumps in parts, and bounds what watching may cost."""
 
     peer_id: PeerId
-    request_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class GiveDump:
-    """A watcher asked for a part of what the core remembers (MON-16). The shell keeps what is asked for in parts."""
-
-    peer_id: PeerId
-    request: DumpRequest
+    seq: int
+    message: Watch | SnapshotRequest | Explain | DumpRequest
 
 
 @dataclass(frozen=True, slots=True)
 class PublishLog:
-    """A task has printed something, and somebody watches such lines (MON-8)."""
+    """A task has printed something, and somebody watches such lines (MON-18)."""
 
     message: TaskLog
 
@@ -62,4 +56,4 @@ class Stop:
     grace_seconds: float
 
 
-Action = Send | SendToStorage | Disconnect | SendStatus | GiveDump | PublishLog | Stop
+Action = Send | SendToStorage | Disconnect | Asked | PublishLog | Stop

@@ -19,6 +19,7 @@ from scaler_protocol.messages import (
     Credit,
     DumpRequest,
     Explain,
+    Explanation,
     GraphShapes,
     ManagerStatus,
     Message,
@@ -31,6 +32,7 @@ from scaler_protocol.messages import (
     Submit,
     TaskLog,
     TaskSamples,
+    Watch,
     WorkerStatus,
 )
 from scaler_protocol.records import dataclass
@@ -50,9 +52,9 @@ from scaler_scheduler.core import (
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, GiveDump, PublishLog, SendStatus, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Asked, PublishLog, SendToStorage, Stop
 from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
-from scaler_scheduler.core.explaining import Explainer
+from scaler_scheduler.core.explaining import Explainer, explanation
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.states import UNFINISHED
@@ -63,7 +65,7 @@ from scaler_scheduler.core.workers import Worker
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, Cancel, Explain, Shutdown, NameFunctions}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
-    ROLE_MONITOR: frozenset({SnapshotRequest, Explain, DumpRequest}),
+    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, DumpRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
 }
 
@@ -105,9 +107,15 @@ Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | Stora
 
 
 class SchedulerCore:
-    def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int] = lambda client_id: 0) -> None:
-        """`unacknowledged`: how many bytes the session keeps for a client, because it has not acknowledged them."""
-        self.tables = Tables(policy, unacknowledged)
+    def __init__(
+        self,
+        policy: Policy,
+        unacknowledged: Callable[[PeerId], int] = lambda client_id: 0,
+        display_key: bytes = b"",
+    ) -> None:
+        """`unacknowledged`: how many bytes the session keeps for a client, because it has not acknowledged them.
+        `display_key`: random, and of this life of the scheduler alone."""
+        self.tables = Tables(policy, unacknowledged, display_key)
         self._balancer = balancing.Balancer(self.tables)
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
@@ -163,6 +171,14 @@ class SchedulerCore:
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
+
+    def display_id(self, peer_id: PeerId) -> PeerId:
+        """What monitors, and people, are shown in its place. (MON-23)"""
+        return self.tables.display.of(peer_id)
+
+    def explanation(self, question: Explain, now: float) -> Explanation:
+        """Where a task is, of whichever client, for a monitor. (MON-15)"""
+        return explanation(self.tables, self._scaler, None, question, now)
 
     def watch(self, *, tasks: bool, logs: bool) -> None:
         """Whether anybody watches tasks, or what they print; said again now and then. Settle afterwards."""
@@ -243,12 +259,8 @@ class SchedulerCore:
         client = self.tables.clients.get(event.peer_id)
         if client is not None:
             self._from_client[type(message)](client, event.seq, message)
-        elif isinstance(message, SnapshotRequest):
-            self.tables.act(SendStatus(event.peer_id, message.request_id))
-        elif isinstance(message, Explain):
-            self._explainer.ask_about_all(event.peer_id, message)
-        elif isinstance(message, DumpRequest):
-            self.tables.act(GiveDump(event.peer_id, message))
+        elif isinstance(message, (Watch, SnapshotRequest, Explain, DumpRequest)):
+            self.tables.act(Asked(event.peer_id, event.seq, message))
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from typing import Any
 
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import TaskHeader
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.scaling.manager import Manager
@@ -25,9 +25,9 @@ Json = dict[str, Any]
 
 TASKS_LIMIT = 200_000
 BATCHES_LIMIT = 10_000
-SECRETS = frozenset(("result_salt",))
-"""Fields of headers that would tell a watcher where values lie. (OWN-15)"""
 """More are left out, and the line `tables` says how many: nobody waits for more than some tenths of a second."""
+SECRETS = frozenset(("result_salt", "owner_grant"))
+"""Fields of headers that would tell a watcher where values lie, or let it take them. (OWN-15)"""
 
 
 def lines(tables: Tables, managers: Iterable[Manager], now: float) -> Iterator[Json]:
@@ -43,12 +43,12 @@ def lines(tables: Tables, managers: Iterable[Manager], now: float) -> Iterator[J
         "returned": tables.returned_count,
         "unconfirmed_owners": len(tables.gone_owners),
     }
-    yield from map(_client, tables.clients.values())
-    yield from (_worker(worker, now) for worker in tables.workers.values())
-    yield from map(_manager, managers)
+    yield from (_client(tables, client) for client in tables.clients.values())
+    yield from (_worker(tables, worker, now) for worker in tables.workers.values())
+    yield from (_manager(tables, manager) for manager in managers)
     numbers = {worker: number for number, worker in enumerate(tables.workers.values())}
     yield from _abandoned(tables, numbers)
-    headers = cache(_header)  # batches of one program share theirs
+    headers = cache(partial(_header, tables))  # batches of one program share theirs
     functions: dict[bytes, None] = {}
     for chunk in chunks:
         functions.update(dict.fromkeys(split_ids(chunk.batch.functions)))
@@ -71,21 +71,21 @@ def _chosen(tables: Tables) -> tuple[list[Chunk], int]:
     return chunks, count
 
 
-def _client(client: Client) -> Json:
+def _client(tables: Tables, client: Client) -> Json:
     return {
         "kind": "client",
-        "id": client.peer_id.hex(),
+        "id": _shown(tables, client.peer_id),
         "software": asdict(client.software),
         "unfinished": client.unfinished_count,
         "open_graphs": [graph_id.hex() for graph_id in client.graphs],
     }
 
 
-def _worker(worker: Worker, now: float) -> Json:
+def _worker(tables: Tables, worker: Worker, now: float) -> Json:
     status = worker.status
     return {
         "kind": "worker",
-        "id": worker.peer_id.hex(),
+        "id": _shown(tables, worker.peer_id),
         "name": worker.name,
         "software": asdict(worker.software),
         "capabilities": worker.capabilities,
@@ -108,10 +108,10 @@ def _worker(worker: Worker, now: float) -> Json:
     }
 
 
-def _manager(manager: Manager) -> Json:
+def _manager(tables: Tables, manager: Manager) -> Json:
     return {
         "kind": "manager",
-        "id": manager.manager_id.hex(),
+        "id": _shown(tables, manager.manager_id),
         "name": manager.name,
         "goal": manager.goal,
         "units": {unit.unit_id: unit.state for unit in manager.status.units} if manager.status is not None else None,
@@ -129,7 +129,7 @@ def _abandoned(tables: Tables, numbers: dict[Worker, int]) -> Iterator[Json]:
                     "id": task_id.hex(),
                     "worker": number,
                     "attempt": tables.abandoned[task_id],
-                    "header": _header(chunk.header),
+                    "header": _header(tables, chunk.header),
                 }
 
 
@@ -146,7 +146,7 @@ def _batch(tables: Tables, chunk: Chunk, header: Json, numbers: dict[Worker, int
     }  # fmt: skip
     return {
         "kind": "batch",
-        "client": chunk.client.peer_id.hex(),
+        "client": _shown(tables, chunk.client.peer_id),
         "header": header,
         **{name: column for name, column in columns.items() if column},
         "inputs": bytes(outline.payload).hex(),
@@ -167,9 +167,16 @@ def _place(tables: Tables, task_id: TaskId, numbers: dict[Worker, int]) -> str |
     return "waiting" if task_id in tables.dependencies.waiting else "queued"
 
 
-def _header(header: TaskHeader) -> Json:
-    """Without what stands in it by default, and without secrets; keywords are names of arguments, and no arguments."""
+def _shown(tables: Tables, peer_id: PeerId) -> str:
+    return tables.display.of(peer_id).hex()
+
+
+def _header(tables: Tables, header: TaskHeader) -> Json:
+    """Without what stands in it by default, and without what is nobody's to know; keywords are names of arguments, and
+    no arguments."""
     fields = {name: value for name, value in asdict(header).items() if value and name not in SECRETS}
+    if header.client:
+        fields["client"] = tables.display.of(header.client)
     return {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
 
 
@@ -181,7 +188,7 @@ def _kept(tables: Tables) -> Iterator[Json]:
         yield {
             "kind": "kept",
             "id": task_id.hex(),
-            "client": kept.chunk.client.peer_id.hex(),
+            "client": _shown(tables, kept.chunk.client.peer_id),
             "graph": kept.chunk.header.graph_id.hex(),
             "value_kind": kept.kind,
             "bytes": len(kept.value),

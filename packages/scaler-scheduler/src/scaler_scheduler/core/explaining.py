@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import Requirement
@@ -20,25 +20,22 @@ class Explainer:
     def __init__(self, tables: Tables, scaler: Scaler) -> None:
         self._tables = tables
         self._scaler = scaler
-        self._questions: list[tuple[PeerId, Client | None, Explain]] = []
+        self._questions: list[tuple[Client, Explain]] = []
 
     def ask(self, client: Client, question: Explain) -> None:
-        self._questions.append((client.peer_id, client, question))
-
-    def ask_about_all(self, monitor: PeerId, question: Explain) -> None:
-        """Whoever watches sees the tasks of every client. (MON-15)"""
-        self._questions.append((monitor, None, question))
+        self._questions.append((client, question))
 
     def settle(self, now: float) -> None:
         if not self._questions:
             return
         questions, self._questions = self._questions, []
-        for peer_id, client, question in questions:
-            if client is None or not client.is_gone:
-                self._tables.tell(peer_id, explanation(self._tables, self._scaler, client, question, now))
+        for client, question in questions:
+            if not client.is_gone:
+                self._tables.tell(client.peer_id, explanation(self._tables, self._scaler, client, question, now))
 
 
 def explanation(tables: Tables, scaler: Scaler, client: Client | None, question: Explain, now: float) -> Explanation:
+    """Without a client: of the tasks of all. (MON-15)"""
     task_id = question.task_id or _hopeless(tables, client)
     answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
     if not task_id or task_id not in tables.where:

@@ -31,15 +31,16 @@ CHUNKS_LIMIT = 5_000
 def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> ClusterStatus:
     """The part of a ClusterStatus that the core knows; the shell adds processor time, memory and message counts."""
     functions = _functions(tables)
+    shown = tables.display.of
     return ClusterStatus(
         task_counts=tuple(Count(state.value, tables.counts[state]) for state in (*UNFINISHED, *FINISHED)),
         function_counts=tuple(Count(function_id.hex(), tasks) for function_id, tasks in functions.items()),
         function_names=tables.function_names.of_all(functions),
-        clients=tuple(ClientEntry(c.peer_id, c.software, c.unfinished_count) for c in tables.clients.values()),
+        clients=tuple(ClientEntry(shown(c.peer_id), c.software, c.unfinished_count) for c in tables.clients.values()),
         workers=tuple(_workers(tables, now)),
         rejected_count=tables.refused_count,
         waiting_classes=tuple(islice(_waiting_classes(tables), CLASSES_LIMIT)),
-        managers=tuple(_manager(manager) for manager in managers),
+        managers=tuple(_manager(tables, manager) for manager in managers),
         recalled_count=tables.recalled_count,
         returned_count=tables.returned_count,
     )
@@ -48,7 +49,7 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> Cluster
 def _workers(tables: Tables, now: float) -> Iterable[WorkerEntry]:
     for worker in tables.workers.values():
         yield WorkerEntry(
-            peer_id=worker.peer_id,
+            peer_id=tables.display.of(worker.peer_id),
             name=worker.name,
             software=worker.software,
             capabilities=tuple(Capability(name, amount) for name, amount in worker.capabilities.items()),
@@ -59,7 +60,7 @@ def _workers(tables: Tables, now: float) -> Iterable[WorkerEntry]:
             silent_seconds=max(0.0, now - worker.heard_at),
             status=worker.status,
             unit_id=worker.unit_id,
-            manager_id=worker.manager_id,
+            manager_id=tables.display.of(worker.manager_id),
         )
 
 
@@ -95,11 +96,11 @@ def _able_count(tables: Tables, key: ClassKey) -> int:
     return sum(worker.can_ever_run(key.requirement) for worker in tables.workers.values())
 
 
-def _manager(manager: Manager) -> ManagerEntry:
+def _manager(tables: Tables, manager: Manager) -> ManagerEntry:
     status = manager.status
     states = Counter(unit.state for unit in status.units) if status is not None else Counter[int]()
     return ManagerEntry(
-        manager_id=manager.manager_id,
+        manager_id=tables.display.of(manager.manager_id),
         name=manager.name,
         capabilities=tuple(Capability(name, amount) for name, amount in manager.capabilities.items()),
         workers_per_unit=manager.workers_per_unit,

@@ -48,7 +48,8 @@ class Sampler:
         """The status without its samples; they wait here for the next publication."""
         if self.is_wanted and len(self._blocks) < BLOCKS_LIMIT:
             rows = status.samples[: SAMPLE_BYTES * worker.sample_limit]
-            self._blocks.append((worker.heard_at, worker.peer_id, worker.name, status.ended_count, rows))
+            shown_id = self._tables.display.of(worker.peer_id)
+            self._blocks.append((worker.heard_at, shown_id, worker.name, status.ended_count, rows))
         return replace(status, ended_count=0, samples=b"")
 
     def publication(self, now: float) -> TaskSamples:

@@ -41,7 +41,7 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
     functions = [chunk.function_id(index) for chunk, index in nodes]
     return GraphShape(
         graph_id=graph_id,
-        client_id=client.peer_id,
+        client_id=tables.display.of(client.peer_id),
         task_count=sum(len(chunk.ids) for chunk in chunks),
         unfinished_count=sum(chunk.unfinished for chunk in chunks),
         ids=b"".join(place),

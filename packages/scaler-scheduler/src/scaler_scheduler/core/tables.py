@@ -25,6 +25,7 @@ from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
+from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
@@ -108,8 +109,10 @@ Place = Chunk | Worker
 
 
 class Tables:
-    def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int]) -> None:
+    def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int], display_key: bytes = b"") -> None:
         self.policy = policy
+        #: what monitors are shown in place of peers' ids
+        self.display = DisplayIds(display_key)
         self.clients: dict[PeerId, Client] = {}
         #: how many sessions clients have opened
         self.client_sessions = 0

@@ -25,7 +25,7 @@ class Manager:
     def __init__(self, peer_id: PeerId, offer: ManagerOffer) -> None:
         self.peer_id = peer_id
         self.manager_id = offer.manager_id
-        self.name = offer.name or offer.manager_id.hex()[:8]
+        self.name = offer.name or "unnamed"
         self.capabilities = {item.name: item.amount for item in offer.capabilities}
         #: all that its workers offer; which code they read is known when the first of them has come (SCH-39)
         self.offer = offered(self.capabilities, ())
