@@ -148,7 +148,7 @@ class Processor:
         if len(value) <= program.LARGE:
             self._end(STATUS_SUCCESS, KIND_INLINE, value, seconds)
             return
-        object_id = result_object_id(task.id, task.attempt, task.header.result_salt)
+        object_id = result_object_id(task.id, task.attempt, task.header.result_salt, task.header.client)
         run = self._run
 
         def stored(code: int) -> None:

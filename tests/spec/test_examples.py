@@ -10,7 +10,7 @@ import pytest
 
 from scaler_protocol import codes, columns
 from scaler_protocol.codec import decode, encode
-from scaler_protocol.ids import Salt, TaskId, content_id, result_object_id
+from scaler_protocol.ids import PeerId, Salt, TaskId, content_id, result_object_id
 from scaler_protocol.messages import NO_SALT, Dispatch, Message, Ping, Results, Submit, TaskHeader
 
 SPEC = Path(__file__).resolve().parents[2] / "protocol" / "spec"
@@ -73,7 +73,9 @@ def test_the_dispatch_of_chapter_eight() -> None:
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_the_result_ids_of_chapter_thirteen(attempt: int, salt: Salt) -> None:
     task_id = TaskId(bytes.fromhex("a1a2a3a4a5a6a7a80000000000000000"))
-    assert result_object_id(task_id, attempt, salt).hex() in (SPEC / "13-ownership.md").read_text(encoding="utf-8")
+    assert result_object_id(task_id, attempt, salt, PeerId(CLIENT)).hex() in (SPEC / "13-ownership.md").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"name:echo"])

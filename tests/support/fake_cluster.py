@@ -323,7 +323,7 @@ class FakeCluster:
         self._results[task.task_id] = data
         if len(data) <= self.inline_bytes:
             return codes.STATUS_SUCCESS, codes.KIND_INLINE, data
-        object_id = result_object_id(task.task_id, 1, submit.header.result_salt)
+        object_id = result_object_id(task.task_id, 1, submit.header.result_salt, peer_id)
         self.objects[object_id] = bytearray(data)
         self._owners[object_id] = {peer_id}
         return codes.STATUS_SUCCESS, codes.KIND_OBJECT, object_id

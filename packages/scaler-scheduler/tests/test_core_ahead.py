@@ -151,7 +151,7 @@ def test_a_lost_worker_gives_back_the_chain_as_it_was(story: Story) -> None:
     chaining(story, "w1", 10)
     story.submit_graph("c1", CHAIN, unwanted=["a"])
     given(story, "w1")
-    story.results("w1", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1, NO_SALT))
+    story.results("w1", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1, NO_SALT, peer("c")))
     story.lost("w1")
     assert story.core.tables.lost_workers.keys() == {task("b")}, "the others have not begun"
     chaining(story, "w2", 10)

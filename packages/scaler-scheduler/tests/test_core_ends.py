@@ -41,7 +41,7 @@ def test_a_result_of_an_older_attempt_is_dropped_and_its_object_released(story: 
     story.worker("w0")
     story.settle()
     holder, other = ("w0", "w1") if task("t0") in story.core.tables.workers[peer("w0")].held else ("w1", "w0")
-    story.results(other, ["t0"], kind=KIND_OBJECT, value=result_object_id(task("t0"), 1, NO_SALT))
+    story.results(other, ["t0"], kind=KIND_OBJECT, value=result_object_id(task("t0"), 1, NO_SALT, peer("c")))
     story.results(holder, ["t0"], attempt=1)
     assert story.settle() == ["storage <- Release of c 1 objects"]
     story.results(holder, ["t0"], attempt=2)
@@ -54,7 +54,7 @@ def test_a_salt_goes_into_the_ids_of_what_attempts_may_have_stored(story: Story)
     story.submit("c", ["t0"], result_salt=salt)
     story.settle()
     story.lost("w0")
-    assert SendToStorage(Release(0, peer("c"), result_object_id(task("t0"), 1, salt))) in story.actions()
+    assert SendToStorage(Release(0, peer("c"), result_object_id(task("t0"), 1, salt, peer("c")))) in story.actions()
 
 
 def test_a_task_that_loses_worker_after_worker_is_given_up(story: Story) -> None:

@@ -94,11 +94,11 @@ def test_a_large_intermediate_is_released_with_its_last_user(story: Story) -> No
     story.worker("w")
     story.submit_graph("c", {"a": [], "b": ["a"]}, unwanted=["a"])
     story.settle()
-    story.results("w", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1, NO_SALT))
+    story.results("w", ["a"], kind=KIND_OBJECT, value=result_object_id(task("a"), 1, NO_SALT, peer("c")))
     story.settle()
     story.results("w", ["b"])
     actions = story.actions()
-    assert SendToStorage(Release(0, peer("c"), result_object_id(task("a"), 1, NO_SALT))) in actions
+    assert SendToStorage(Release(0, peer("c"), result_object_id(task("a"), 1, NO_SALT, peer("c")))) in actions
 
 
 def test_very_many_intermediates_are_released_in_parts(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_very_many_intermediates_are_released_in_parts(story: Story, monkeypatch
     story.submit_graph("c", {"a": [], "b": [], "e": [], "sum": ["a", "b", "e"]}, unwanted=["a", "b", "e"])
     story.settle()
     for name in "abe":
-        story.results("w", [name], kind=KIND_OBJECT, value=result_object_id(task(name), 1, NO_SALT))
+        story.results("w", [name], kind=KIND_OBJECT, value=result_object_id(task(name), 1, NO_SALT, peer("c")))
     story.settle()
     story.results("w", ["sum"])
     assert [line for line in story.settle() if line.startswith("storage")] == [

@@ -47,8 +47,10 @@ class Content:
 
 
 class Partial:
-    def __init__(self, owner: PeerId, touched_at: float) -> None:
+    def __init__(self, owner: PeerId, touched_at: float, against: object) -> None:
         self.owner = owner
+        #: the object it is compared with, of which nothing is kept; or none
+        self.against = against
         self.received_bytes = 0
         self.touched_at = touched_at
 
@@ -63,6 +65,8 @@ class StorageMachine(RuleBasedStateMachine):
         #: the model: what exists and for whom, who is gone, what is coming in
         self.values: dict[ObjectId, Content] = {}
         self.owners: dict[ObjectId, set[PeerId]] = {}
+        #: one for each life of an object
+        self.lives: dict[ObjectId, object] = {}
         self.gone: list[PeerId] = []
         self.partials: dict[tuple[PeerId, ObjectId], Partial] = {}
         #: requests without an answer yet: number -> (peer, request, deadline)
@@ -102,6 +106,8 @@ class StorageMachine(RuleBasedStateMachine):
             assert isinstance(request, Get) and request.offset > len(self.values[request.object_id].data)
         elif message.code == codes.OWNER_GONE:
             assert isinstance(request, Duplicate)
+        elif message.code == codes.EXISTS:
+            assert isinstance(request, Duplicate) and self._is_other(request)
         else:
             assert isinstance(request, Duplicate) and message.code == codes.OK
             self._model_duplicate(request)
@@ -116,7 +122,13 @@ class StorageMachine(RuleBasedStateMachine):
 
     def _model_add(self, object_id: ObjectId, owner: PeerId, value: Content) -> None:
         self.values.setdefault(object_id, value)
+        self.lives.setdefault(object_id, object())
         self.owners.setdefault(object_id, set()).add(owner)
+
+    def _is_other(self, request: Duplicate) -> bool:
+        target, source = self.values.get(request.target), self.values.get(request.source)
+        is_owner = request.owner in self.owners.get(request.target, ())
+        return target is not None and source is not None and target is not source and not is_owner
 
     def _model_duplicate(self, request: Duplicate) -> None:
         known = request.target if request.target in self.values else request.source
@@ -125,40 +137,46 @@ class StorageMachine(RuleBasedStateMachine):
     @property
     def memory_bytes(self) -> int:
         stored = sum(len(value.data) for value in set(self.values.values()))
-        return stored + sum(partial.received_bytes for partial in self.partials.values())
+        return stored + sum(one.received_bytes for one in self.partials.values() if one.against is None)
 
     def _is_acceptable(self, peer_id: PeerId, put: Put) -> bool:
-        """Of a Put for something that does not exist, in the name of somebody who is there."""
+        """Of a Put in the name of somebody who is there, and is no owner yet."""
         size, partial = len(put.payload), self.partials.get((peer_id, put.object_id))
         if size > LIMITS.chunk_bytes or put.offset + size > put.total_bytes or (size == 0 and put.total_bytes):
             return False
         if put.offset and (partial is None or (partial.received_bytes, partial.owner) != (put.offset, put.owner)):
             return False
+        if put.offset and partial is not None and partial.against is not self.lives.get(put.object_id):
+            return False
         if partial is None and sum(key[0] == peer_id for key in self.partials) >= LIMITS.session_uploads:
             return False
-        replaced = partial.received_bytes if partial is not None and put.offset == 0 else 0
+        if put.object_id in self.values:
+            there = self.values[put.object_id].data
+            return len(there) == put.total_bytes and there[put.offset : put.offset + size] == bytes(put.payload)
+        is_replaced = partial is not None and put.offset == 0 and partial.against is None
+        replaced = partial.received_bytes if partial is not None and is_replaced else 0
         return self.memory_bytes - replaced + put.total_bytes - put.offset <= 40
 
     def _put(self, peer_id: PeerId, object_id: ObjectId, owner: PeerId, offset: int, length: int) -> int:
         content = CONTENTS[object_id]
         piece = content[offset : offset + length]
         put = Put(self._next(), object_id, owner, len(content), offset, piece)
-        is_gone, exists = owner in self.gone, object_id in self.values
-        expected = not is_gone and (exists or self._is_acceptable(peer_id, put))
+        there = self.values.get(object_id)
+        is_again = there is not None and owner in self.owners[object_id] and len(there.data) == len(content)
+        expected = owner not in self.gone and (is_again or self._is_acceptable(peer_id, put))
 
         def on_ok() -> None:
-            if exists:
+            if is_again:
                 self.partials.pop((peer_id, object_id), None)
-                self._model_add(object_id, owner, self.values[object_id])
                 return
             if offset == 0:
-                self.partials[peer_id, object_id] = Partial(owner, self.now)
+                self.partials[peer_id, object_id] = Partial(owner, self.now, self.lives.get(object_id))
             partial = self.partials[peer_id, object_id]
             partial.received_bytes += len(piece)
             partial.touched_at = self.now
             if partial.received_bytes == len(content):
                 del self.partials[peer_id, object_id]
-                self._model_add(object_id, owner, Content(content))
+                self._model_add(object_id, owner, self.values.get(object_id) or Content(content))
 
         answer = self._ask(peer_id, put, on_ok)
         assert isinstance(answer, ObjectReply)
@@ -173,6 +191,7 @@ class StorageMachine(RuleBasedStateMachine):
         if not left:
             self.owners.pop(object_id, None)
             self.values.pop(object_id, None)
+            self.lives.pop(object_id, None)
 
     def _next(self) -> int:
         self.number += 1
@@ -234,10 +253,13 @@ class StorageMachine(RuleBasedStateMachine):
     def duplicate(self, data: st.DataObject, source: ObjectId, name: ObjectId, owner: PeerId, wait: float) -> None:
         peer_id = data.draw(st.sampled_from(sorted(self.open)))
         request = Duplicate(self._next(), source, name, owner, wait)
-        is_answered = source in self.values or name in self.values
+        is_answered = source in self.values or owner in self.owners.get(name, ())
+        is_other = self._is_other(request)
         answer = self._ask(peer_id, request, lambda: self._model_duplicate(request))
         if owner in self.gone:
             assert answer.code == codes.OWNER_GONE
+        elif is_other:
+            assert answer.code == codes.EXISTS
         elif is_answered:
             assert answer == ObjectReply(self.number)
         elif answer is None:

@@ -47,10 +47,69 @@ def test_two_writers_of_one_object_are_kept_apart_and_the_first_to_finish_makes_
     story.put("c1", "o", b"ab", total=4)
     story.put("w1", "o", b"abc", total=4, owner="c2")
     assert story.put("c1", "o", b"cd", total=4, offset=2) == [("c1", ("reply", 3, codes.OK))]
-    assert story.put("w1", "o", b"d", total=4, offset=3, owner="c2") == [("w1", ("reply", 4, codes.OK))]
+    # What the other has sent before was compared with nothing, so it begins again. (STO-30)
+    assert story.put("w1", "o", b"d", total=4, offset=3, owner="c2") == [("w1", ("reply", 4, codes.BAD_CHUNK))]
+    assert story.put("w1", "o", b"abc", total=4, owner="c2") == [("w1", ("reply", 5, codes.OK))]
+    assert story.put("w1", "o", b"d", total=4, offset=3, owner="c2") == [("w1", ("reply", 6, codes.OK))]
     assert story.core.uploads.uploads == {}
     story.release("c1", "o", owner="c1")
-    assert story.get("w1", "o") == [("w1", ("value", 6, 4, 0, b"ab"))]
+    assert story.get("w1", "o") == [("w1", ("value", 8, 4, 0, b"ab"))]
+
+
+def test_two_writers_of_one_owner_may_store_different_bytes(story):
+    """Attempts of a task, both of which are right."""
+    story.put("c1", "o", b"ab", total=4)
+    story.put("w1", "o", b"ABC", total=4)
+    story.put("c1", "o", b"cd", total=4, offset=2)
+    assert story.put("w1", "o", b"D", total=4, offset=3) == [("w1", ("reply", 4, codes.OK))]
+    assert story.core.uploads.uploads == {}
+    assert story.get("w1", "o") == [("w1", ("value", 5, 4, 0, b"ab"))]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "code"),
+    [
+        ([b"hello world"], codes.OK),
+        ([b"hel", b"lo wo", b"rld"], codes.OK),
+        ([b"hello w0rld"], codes.EXISTS),
+        ([b"hel", b"LO wo"], codes.EXISTS),
+        ([b"hello", b" ", b"w", b"0rld"], codes.EXISTS),
+    ],
+)
+def test_another_owner_has_to_show_the_same_bytes(story, chunks, code):
+    story.put("c1", "o", b"hello", total=11)
+    story.put("c1", "o", b" world", total=11, offset=5)
+    before = story.core.memory_bytes
+    offset = 0
+    for chunk in chunks:
+        assert offset == 0 or "c2" not in str(story.core.objects.owned), "an owner with the last byte, not the first"
+        ((_, (_, _, told)),) = story.put("w1", "o", chunk, total=11, offset=offset, owner="c2")
+        offset += len(chunk)
+        assert story.core.memory_bytes == before, "what is compared is not kept"
+    assert told == code and story.core.uploads.uploads == {}
+    story.release("c1", "o", owner="c1")
+    assert len(story.core.objects.objects) == (code == codes.OK)
+
+
+@pytest.mark.parametrize("owner", ["c1", "c2"])
+def test_an_object_of_another_size_exists(story, owner):
+    story.put("c1", "o", b"hello")
+    assert story.put("w1", "o", b"hell", owner=owner) == [("w1", ("reply", 2, codes.EXISTS))]
+    assert story.put("w1", "o", b"hello!", owner=owner) == [("w1", ("reply", 3, codes.EXISTS))]
+    assert story.get("c1", "o") == [("c1", ("value", 4, 5, 0, b"hello"))]
+    story.release("c1", "o")
+    assert not story.core.objects.objects, "no owner was added"
+
+
+def test_what_was_compared_with_an_object_that_is_gone_begins_again(story):
+    story.put("c1", "o", b"hello")
+    story.put("w1", "o", b"hel", total=5, owner="c2")
+    story.release("c1", "o")
+    assert story.put("w1", "o", b"lo", total=5, offset=3, owner="c2") == [("w1", ("reply", 4, codes.BAD_CHUNK))]
+    story.put("w1", "o", b"hel", total=5, owner="c2")
+    story.release("c1", "o")
+    story.put("c1", "o", b"HELLO")
+    assert story.put("w1", "o", b"lo", total=5, offset=3, owner="c2") == [("w1", ("reply", 8, codes.BAD_CHUNK))]
 
 
 @pytest.mark.parametrize(

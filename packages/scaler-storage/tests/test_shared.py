@@ -71,12 +71,16 @@ def test_two_names_share_one_file(story, closed):
     assert closed == [b"hello"]
 
 
-def test_a_file_of_what_exists_adds_an_owner_and_is_closed(story, closed):
+def test_a_file_of_what_exists_is_closed_and_put_in_chunks_by_another_owner(story, closed):
     story.put("c1", "o", b"hello")
-    assert story.offer("w1", "o", File(b"hello", closed), owner="c2") == [("w1", ("reply", 2, codes.OK))]
-    assert story.offer("w1", "o", "not opened", owner="c3") == [("w1", ("reply", 3, codes.OK))]
+    assert story.offer("w1", "o", File(b"hello", closed)) == [("w1", ("reply", 2, codes.OK))]
+    assert story.offer("w1", "o", "not opened") == [("w1", ("reply", 3, codes.OK))]
+    assert story.offer("w1", "o", File(b"HELLO", closed), owner="c2") == [("w1", ("reply", 4, codes.UNREADABLE_FILE))]
+    assert story.offer("w1", "o", File(b"hello!", closed), owner="c2") == [("w1", ("reply", 5, codes.EXISTS))]
+    assert closed == [b"hello", b"HELLO", b"hello!"]
+    assert story.put("w1", "o", b"hello", owner="c2") == [("w1", ("reply", 6, codes.OK))]
     story.release("c1", "o")
-    assert closed == [b"hello"] and story.get("w1", "o") == [("w1", ("value", 5, 5, 0, b"hello"))]
+    assert story.get("w1", "o") == [("w1", ("value", 8, 5, 0, b"hello"))]
 
 
 def test_what_cannot_be_opened_changes_nothing(story):
@@ -112,7 +116,8 @@ def test_the_directory_has_the_files_of_objects_that_exist(story, closed):
     story.offer("c1", "o", File(b"hello", closed))
     story.duplicate("c1", "o", "p")
     assert sorted(story.directory) == ["o", "p"]
-    story.offer("w1", "o", File(b"refused", closed), owner="c2")
+    story.offer("w1", "o", File(b"refused", closed))
+    story.put("w1", "o", b"hello", owner="c2")
     story.release("c1", "o")
     assert sorted(story.directory) == ["o", "p"]
     story.release("w1", "o", owner="c2")

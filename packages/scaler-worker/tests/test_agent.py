@@ -127,7 +127,7 @@ def test_a_large_result_becomes_an_object_of_the_client(cluster: Any, worker: An
     salt = Salt(b"s" * 16)
     (task,) = cluster.dispatch(double, (b"x" * 100_000,), result_salt=salt)
     (result,) = cluster.wait_results([task])
-    object_id = result_object_id(task, 1, salt)
+    object_id = result_object_id(task, 1, salt, cluster.client_id)
     assert (result.kind, result.value) == (KIND_OBJECT, object_id)
     assert values.loads(cluster.storage.objects[object_id]) == b"x" * 200_000
     assert cluster.storage.owners[object_id] == cluster.client_id

@@ -66,6 +66,7 @@ const badChunk :UInt16 = 403;
 const unreadableFile :UInt16 = 404;
 const storageUnreachable :UInt16 = 405;
 const tooMany :UInt16 = 406;
+const exists :UInt16 = 407;
 const taskRaised :UInt16 = 500;
 const taskTimedOut :UInt16 = 501;
 const processorDied :UInt16 = 502;

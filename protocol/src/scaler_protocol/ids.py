@@ -47,9 +47,10 @@ def new_salt() -> Salt:
     return Salt(secrets.token_bytes(ID_BYTES))
 
 
-def result_object_id(task_id: TaskId, attempt: int, salt: Salt) -> ObjectId:
+def result_object_id(task_id: TaskId, attempt: int, salt: Salt, client: PeerId) -> ObjectId:
     """Where that attempt of a task stores a large result: known before it exists, so it can be released (OWN-6)."""
-    return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little") + salt, digest_size=ID_BYTES).digest())
+    secret = salt + client if salt else b""
+    return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little") + secret, digest_size=ID_BYTES).digest())
 
 
 def task_id_source() -> Callable[[int], list[TaskId]]:

@@ -119,7 +119,7 @@ def a_salt_is_handed_on_and_goes_into_what_is_released(scene: Scene) -> None:
     scene.equal(given.header["resultSalt"], salt, "resultSalt of the Dispatch")
     worker.leave()
     storage.fence()
-    own = result_id(task.id, 1, salt)
+    own = result_id(task.id, 1, salt, client.peer_id)
     scene.equal(released(scene, own), [client.peer_id], "the owners in whose name it was released", "OWN-7")
 
 

@@ -26,10 +26,9 @@ def _its_owner(scene: Scene, writer: StoragePeer, identifier: bytes) -> None:
 
 def _another_upload(scene: Scene, writer: StoragePeer, identifier: bytes) -> None:
     other = scene.requester()
-    other.store(identifier, b"x")
+    other.expect_done(other.put(identifier, bytes(900_000), owner=writer.peer_id))
     writer.expect_done(writer.put(identifier, bytes(1000), offset=500_000, total=900_000), clause="STO-10")
-    for peer in (other, writer):
-        peer.expect_done(peer.release(identifier))
+    writer.expect_done(writer.release(identifier))
 
 
 def _a_chunk_out_of_order(scene: Scene, writer: StoragePeer, identifier: bytes) -> None:
@@ -112,26 +111,40 @@ def a_duplicate_that_waited_adds_its_owner_to_a_target_that_exists(scene: Scene)
     scene.owners.add(owner)
     source, target = peer.new_object(), peer.new_object()
     waiting = peer.duplicate(source, target, owner=owner, wait=20)
-    peer.store(target, b"was faster")
+    first = peer.duplicate(source, target, wait=20)
+    again = peer.duplicate(source, target, owner=owner, wait=20)
     peer.store(source, b"source")
-    peer.expect_done(waiting, clause="STO-7")
-    scene.check(peer.fetch(target) == b"was faster", "the target was replaced", "STO-9")
-    peer.expect_done(peer.release(target))
-    scene.check(peer.is_there(target), "the owner of the Duplicate that waited is none")
-    peer.expect_done(peer.release(target, owner=owner))
+    for each in (waiting, first, again):
+        peer.expect_done(each, clause="STO-7")
+    peer.expect_done(peer.release(source))
+    for left in (owner, peer.peer_id):
+        scene.check(peer.is_there(target), f"an owner, {left.hex()}, is left, and the object is gone")
+        peer.expect_done(peer.release(target, owner=left))
     scene.check(not peer.is_there(target), "no owner is left, and the object is there", "OWN-3")
 
 
-@case("STO-9", "STO-4")
-def a_duplicate_to_a_target_that_exists_needs_no_source(scene: Scene) -> None:
-    """It is asked again after a lost session, when the source may be gone."""
+@case("STO-31", "STO-7")
+def a_duplicate_that_waited_adds_no_owner_to_another_object(scene: Scene) -> None:
     peer, owner = scene.requester(), new_id()
     scene.owners.add(owner)
+    source, target = peer.new_object(), peer.new_object()
+    waiting = peer.duplicate(source, target, owner=owner, wait=20)
+    peer.store(target, b"was faster")
+    peer.store(source, b"source")
+    peer.expect_code(waiting, CODES.EXISTS)
+    scene.check(peer.fetch(target) == b"was faster", "the target was replaced", "STO-9")
+    peer.expect_done(peer.release(target))
+    scene.check(not peer.is_there(target), "the owner of the Duplicate is one of another object")
+
+
+@case("STO-9", "STO-4")
+def a_duplicate_to_a_target_of_the_same_owner_needs_no_source(scene: Scene) -> None:
+    """It is asked again after a lost session, when the source may be gone."""
+    peer = scene.requester()
     target = peer.new_object()
     peer.store(target, b"target")
-    peer.expect_done(peer.duplicate(peer.new_object(), target, owner=owner, wait=20), clause="STO-9")
-    peer.expect_done(peer.release(target))
-    scene.check(peer.is_there(target), "the owner of the Duplicate is none")
+    peer.expect_done(peer.duplicate(peer.new_object(), target, wait=20), clause="STO-9")
+    scene.check(peer.fetch(target) == b"target", "the target was replaced")
 
 
 @case("STO-13", "STO-14", "STO-7")

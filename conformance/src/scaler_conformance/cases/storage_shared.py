@@ -118,17 +118,21 @@ def a_file_that_is_not_what_was_said_is_not_read(scene: Scene) -> None:
             file.close()
 
 
-@case("STO-21", "OWN-4", "STO-4")
+@case("STO-21", "OWN-4", "STO-4", "STO-30")
 def shared_objects_have_owners_like_others(scene: Scene) -> None:
     key, file = MemoryFile(), MemoryFile(b"value")
     try:
         peer, other, scheduler = sharing(scene, key), scene.requester(), scene.requester("scheduler")
         identifier = peer.new_object()
-        other.store(identifier, b"first")
+        other.expect_done(other.put(identifier, b"first", owner=peer.peer_id))
         _put_shared(peer, identifier, file, 5, CODES.OK)
         scene.check(peer.fetch(identifier) == b"first", "the object was replaced", "STO-4")
-        other.expect_done(other.release(identifier))
-        scene.check(peer.is_there(identifier), "the owner of the PutShared is none", "STO-4")
+        foreign = peer.new_object()
+        other.store(foreign, b"first")
+        for told in (5, 6):
+            _put_shared(peer, foreign, file, told, CODES.EXISTS, UNREADABLE, clause="STO-30")
+        other.expect_done(other.release(foreign))
+        scene.check(not peer.is_there(foreign), "a PutShared of other bytes made an owner", "STO-30")
         scheduler.expect_done(scheduler.release_owner(peer.peer_id))
         _put_shared(peer, peer.new_object(), file, 5, CODES.OWNER_GONE, clause="OWN-4")
     finally:

@@ -235,9 +235,24 @@ def a_salt_goes_into_the_id_of_a_value(scene: Scene) -> None:
     size = worker.limits_in_force["inlineBytes"] + 1
     for salt in (new_id(), b"", new_id()):
         task = call(scene, "bytes_n", b"%d" % size, attempt=2)
-        (result,) = run(scene, worker, task, client=new_id(), resultSalt=salt)
+        client = new_id()
+        (result,) = run(scene, worker, task, client=client, resultSalt=salt)
         scene.equal(result.kind, CODES.KIND_OBJECT, f"the kind of a value of {size} bytes", "PAY-1")
-        scene.equal(result.value, result_id(task.id, 2, salt), f"the id of the object with the salt {salt.hex()!r}")
+        scene.equal(
+            result.value, result_id(task.id, 2, salt, client), f"the id of the object with the salt {salt.hex()!r}"
+        )
+
+
+@case("WRK-30")
+def a_task_fails_if_another_object_has_the_id_of_its_value(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    size = worker.limits_in_force["inlineBytes"] + 1
+    for forged in (b"forged", b"f" * size, b"f" * 3_000_000):
+        task = call(scene, "bytes_n", b"%d" % max(size, len(forged)))
+        scene.storage.store(result_id(task.id, 1), forged, new_id())
+        (result,) = run(scene, worker, task)
+        scene.equal(result.status, CODES.STATUS_FAILED, "the status")
+        scene.equal(error_of(result)["code"], CODES.EXISTS, "the code of its TaskError")
 
 
 @case("STO-5", "STO-6")

@@ -39,6 +39,8 @@ class Upload:
     value: bytes
     done: int
     owner: bytes
+    #: the object that existed when it began, of which it has to show the bytes (STO-30)
+    against: object = None
 
 
 @dataclass(eq=False)
@@ -76,6 +78,8 @@ class StoragePlayer:
             scene.transcript.call(owner, f"owner{number + 1}")
         self.values: dict[bytes, bytes] = {}
         self.owned: dict[bytes, set[bytes]] = {}
+        #: one for each life of an object
+        self.lives: dict[bytes, object] = {}
         self.gone: set[bytes] = set()
         self.uploads: dict[tuple[StoragePeer, bytes], Upload] = {}
         self.waiters: list[Waiter] = []
@@ -133,8 +137,7 @@ class StoragePlayer:
             self.uploads.pop((peer, identifier), None)  # a chunk of another owner ends it (STO-5)
         else:
             self._expect(peer, request, CODES.OK)
-            if identifier not in self.values:
-                self.uploads.pop((peer, identifier), None)
+            self.uploads.pop((peer, identifier), None)
             self._own(identifier, name)
         self._edge(identifier, "Put of all its bytes", before)
         return peer
@@ -149,10 +152,11 @@ class StoragePlayer:
             self.uploads.pop((peer, identifier), None)  # a chunk of another owner ends it (STO-5)
         else:
             self._expect(peer, request, CODES.OK)
-            if identifier in self.values:
-                self.owned[identifier].add(name)
-            else:
-                self.uploads[peer, identifier] = Upload(self._value(identifier), count, name)
+            self.uploads.pop((peer, identifier), None)
+            if name not in self.owned.get(identifier, ()):
+                self.uploads[peer, identifier] = Upload(
+                    self._value(identifier), count, name, self.lives.get(identifier)
+                )
         self._edge(identifier, "Put of its first bytes", before)
         return peer
 
@@ -160,17 +164,18 @@ class StoragePlayer:
         if not self.uploads:
             return None
         (peer, identifier), upload = list(self.uploads.items())[which % len(self.uploads)]
+        is_again = upload.owner in self.owned.get(identifier, ())
+        if is_again or upload.against is not self.lives.get(identifier):
+            del self.uploads[peer, identifier]  # whether it goes on from here is for the storage to know (STO-10)
+            if not is_again:
+                return None
         before = self._state(identifier)
         count = TOTAL - upload.done if last % 2 else 1 + size % (TOTAL - upload.done)
         piece = upload.value[upload.done : upload.done + count]
         request = peer.put(identifier, piece, offset=upload.done, total=TOTAL, owner=upload.owner)
         self._expect(peer, request, CODES.OK)
         upload.done += count
-        if identifier in self.values:
-            self.owned[identifier].add(upload.owner)
-            if upload.done == TOTAL:
-                del self.uploads[peer, identifier]
-        elif upload.done == TOTAL:
+        if upload.done == TOTAL and not is_again:
             del self.uploads[peer, identifier]
             self._own(identifier, upload.owner)
         self._edge(identifier, "Put of further bytes", before)
@@ -195,6 +200,7 @@ class StoragePlayer:
         """The object exists from now on, or has one owner more; who has waited is answered."""
         is_new = identifier not in self.values
         self.values[identifier] = self._value(identifier)
+        self.lives.setdefault(identifier, object())
         self.owned.setdefault(identifier, set()).add(owner)
         if is_new:
             ready = [waiter for waiter in self.waiters if waiter.source == identifier]
@@ -284,6 +290,7 @@ class StoragePlayer:
         if identifier in self.values and not owners:
             del self.values[identifier]
             del self.owned[identifier]
+            self.lives.pop(identifier, None)
 
     def _release_owner(self, owner: int, *_: int) -> StoragePeer:
         name = self._owner(owner)

@@ -20,9 +20,9 @@ def content_id(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def result_id(task: bytes, attempt: int, salt: bytes = b"") -> bytes:
+def result_id(task: bytes, attempt: int, salt: bytes = b"", client: bytes = b"") -> bytes:
     """OWN-6."""
-    return content_id(task + struct.pack("<H", attempt) + salt)
+    return content_id(task + struct.pack("<H", attempt) + salt + (client if salt else b""))
 
 
 def named_function(name: str) -> bytes:

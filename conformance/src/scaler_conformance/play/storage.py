@@ -99,8 +99,7 @@ class StorageHost(Host):
         if len(chunk) > CHUNK_BYTES:
             raise Breach(f"{guest.name} puts a chunk of {len(chunk)} bytes; {CHUNK_BYTES} are the most", "STO-6")
         if identifier in self.values:
-            self.store(identifier, self.values[identifier], message["owner"])
-            self._reply(guest, message)
+            self._put_again(guest, message, chunk, message["offset"])
             return
         key = (guest.session_id, identifier)
         if message["offset"] == 0:
@@ -118,6 +117,17 @@ class StorageHost(Host):
             self.store(identifier, bytes(self._uploads.pop(key)), message["owner"])
         self._reply(guest, message)
 
+    def _put_again(self, guest: Guest, message: Message, chunk: bytes, offset: int = 0) -> None:
+        """STO-4, STO-30. A chunk is compared by itself, and the last one adds the owner."""
+        identifier, owner, value = message["objectId"], message["owner"], self.values[message["objectId"]]
+        is_same = message["totalBytes"] == len(value) and value[offset:].startswith(chunk)
+        if owner not in self.owners.get(identifier, ()) and not is_same:
+            self._reply(guest, message, CODES.EXISTS, "the object exists with other bytes")
+            return
+        if offset + len(chunk) == len(value):
+            self.store(identifier, value, owner)
+        self._reply(guest, message)
+
     def _on_putShared(self, guest: Guest, message: Message) -> None:  # noqa: N802  named for the member of the union
         _must_share(guest, "PutShared")
         value, trouble = memory_file.read(message["file"], message["totalBytes"])
@@ -125,6 +135,8 @@ class StorageHost(Host):
             raise Breach(f"{guest.name} shares what is no sealed memory file: {trouble}", "STO-19")
         if self.refuses_files:
             self._reply(guest, message, CODES.UNREADABLE_FILE, "put it in chunks")
+        elif message["objectId"] in self.values:
+            self._put_again(guest, message, value)
         else:
             self.store(message["objectId"], value, message["owner"])
             self._reply(guest, message)

@@ -13,6 +13,7 @@ from scaler_protocol.codes import (
     CALL_PACKED,
     CALL_RAW,
     CALL_SEPARATE,
+    EXISTS,
     KIND_INLINE,
     KIND_OBJECT,
     NO_SUCH_OBJECT,
@@ -190,7 +191,7 @@ class Objects:
         try:
             self._ask(lambda storage: storage.put(object_id, owner, buffers))
         except StorageError as error:
-            code = error.code if error.code in (OWNER_GONE, STORAGE_FULL) else STORAGE_UNREACHABLE
+            code = error.code if error.code in (OWNER_GONE, STORAGE_FULL, EXISTS) else STORAGE_UNREACHABLE
             text = f"the task has run, and its return value cannot be stored: {error}"
             raise TaskFailed(code, text, has_run=True) from error
 
@@ -282,7 +283,7 @@ def result_of(
     pieces = _serialized(value, context, objects)
     if values.size_of(pieces) <= inline_bytes:
         return KIND_INLINE, b"".join(pieces)
-    object_id = result_object_id(task_id, attempt, context.result_salt)
+    object_id = result_object_id(task_id, attempt, context.result_salt, context.client)
     objects.store(object_id, context.client, pieces)
     return KIND_OBJECT, object_id
 

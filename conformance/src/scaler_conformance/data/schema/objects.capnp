@@ -13,8 +13,9 @@ struct Put @0xefe96fc6c869a255 {
   owner @2 :Data;        # 16 bytes: the client that keeps it alive, until Release or ReleaseOwner (OWN-1)
   totalBytes @3 :UInt64;
   offset @4 :UInt64;     # where this chunk begins. Chunks of one writer come in order, at most a minute apart (STO-18).
-  # Putting an object that exists adds the owner and is answered OK at once: same id, same bytes. OK to a chunk that
-  # does not complete the object may mean either, so a writer sends its chunks to the end. (STO-4)
+  # Putting an object that exists is answered OK when it comes from an owner (STO-4). Another owner is added when all
+  # bytes have come and are the same, and otherwise told EXISTS (STO-30). OK to a chunk that does not complete the object
+  # may mean either, so a writer sends its chunks to the end.
 }
 
 struct Get @0xace6c0e939a95918 {
@@ -53,7 +54,8 @@ struct ReleaseOwner @0xa7ed63227cebe03e {
 }
 
 struct Duplicate @0x8b0a90f48bd66f62 {
-  # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9)
+  # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9) A target
+  # that exists, as another object of other owners, is answered EXISTS. (STO-31)
   requestId @0 :UInt64;
   source @1 :Data;
   target @2 :Data;
@@ -63,7 +65,7 @@ struct Duplicate @0x8b0a90f48bd66f62 {
 
 struct ObjectReply @0xb411aee48cf0cf70 {
   requestId @0 :UInt64;
-  code @1 :UInt16;  # zero: done. NO_SUCH_OBJECT, OWNER_GONE, STORAGE_FULL, BAD_CHUNK, …
+  code @1 :UInt16;  # zero: done. NO_SUCH_OBJECT, OWNER_GONE, STORAGE_FULL, BAD_CHUNK, EXISTS, …
   text @2 :Text;
 }
 

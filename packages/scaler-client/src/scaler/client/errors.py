@@ -108,6 +108,7 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
     codes.NO_SUCH_OBJECT: _plainly(exceptions.MissingObjects, "an object the task needs does not exist"),
     codes.OWNER_GONE: _plainly(exceptions.MissingObjects, "the task's client has left the cluster"),
     codes.STORAGE_FULL: _plainly(exceptions.ObjectStorageException, "the object storage is full"),
+    codes.EXISTS: _plainly(exceptions.ObjectStorageException, "another object has the id of the task's value"),
     codes.STORAGE_UNREACHABLE: _plainly(exceptions.ObjectStorageException, "no worker reaches the object storage"),
     codes.LEASE_EXPIRED: _plainly(exceptions.DisconnectedError, "the scheduler was lost"),
     codes.VERSION_MISMATCH: _plainly(exceptions.VersionMismatchError, "the protocol versions differ"),

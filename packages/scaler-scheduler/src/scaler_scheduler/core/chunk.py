@@ -49,7 +49,7 @@ class Chunk:
 
     def value_id(self, task_id: TaskId, attempt: int) -> ObjectId:
         """Where this attempt of one of these tasks stores a large value. (OWN-6)"""
-        return result_object_id(task_id, attempt, self.header.result_salt)
+        return result_object_id(task_id, attempt, self.header.result_salt, self.client.peer_id)
 
     def drop(self, index: int) -> None:
         self.drop_all((index,))

@@ -37,13 +37,13 @@ from scaler_storage.core import refusals
 from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
-from scaler_storage.core.objects import ObjectTable
+from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.refusals import Refusal
 from scaler_storage.core.rights import ALLOWED_MESSAGES
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.uploads import UploadTable
-from scaler_storage.core.values import AnyValue, FileValue, StoredValue
+from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue, is_at
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 
 
@@ -150,32 +150,58 @@ class StorageCore:
         if put.owner in self.gone_owners:
             self._drop_upload(peer_id, put.object_id)
             self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
-        elif put.object_id in self.objects.objects:
-            # Also for the chunks of an upload that somebody else was faster with. (STO-4)
+        elif (stored := self.objects.get(put.object_id)) is not None and stored.is_again(put):
+            # Also for the chunks of an upload that another session of this owner was faster with. (STO-4)
             self._drop_upload(peer_id, put.object_id)
-            self._add_owner(put.object_id, put.owner)
             self._confirm(peer_id, put.request_id)
         elif (refusal := self._check_put(peer_id, put)) is not None:
             # The chunks behind a refused one are refused as well, until the writer begins again. (STO-5)
             self._drop_upload(peer_id, put.object_id)
             self._refuse(peer_id, put.request_id, refusal)
+        elif stored is not None:
+            self._compare_chunk(peer_id, put, stored)
         else:
             self._confirm(peer_id, put.request_id)
             self._take_chunk(peer_id, put)
 
+    def _compare_chunk(self, peer_id: PeerId, put: Put, stored: StoredObject) -> None:
+        """A Put of an object that others own. Who knows its id must not become an owner by that, and so be able to read
+        it; nor must a writer take for stored what another peer has put there. So the bytes are compared. (STO-30)"""
+        if not is_at(stored.value, put.offset, put.payload):
+            self._drop_upload(peer_id, put.object_id)
+            self._refuse(peer_id, put.request_id, refusals.exists(put.object_id))
+            return
+        if put.offset == 0:
+            self._drop_upload(peer_id, put.object_id)
+            self.uploads.begin(
+                peer_id, put.object_id, put.owner, ComparedValue(stored.number, put.total_bytes), self._now
+            )
+        self.uploads.append(peer_id, put.object_id, put.payload, self._now)
+        if self.uploads.uploads[peer_id, put.object_id].value.is_complete:
+            self.uploads.remove(peer_id, put.object_id)
+            self._add_owner(put.object_id, put.owner)
+        self._confirm(peer_id, put.request_id)
+
     def _check_put(self, peer_id: PeerId, put: Put) -> Refusal | None:
         chunk_bytes = memoryview(put.payload).nbytes
         upload = self.uploads.get(peer_id, put.object_id)
-        refusal = refusals.check_shape(put, chunk_bytes, self.limits) or refusals.check_continues(put, upload)
+        stored = self.objects.get(put.object_id)
+        refusal = (
+            refusals.check_shape(put, chunk_bytes, self.limits)
+            or refusals.check_size(put, stored)
+            or refusals.check_continues(put, upload, stored)
+        )
         if refusal is not None:
             return refusal
         if upload is None and self.uploads.count_of(peer_id) >= self.limits.session_uploads:
             return refusals.too_many("unfinished uploads", self.limits.session_uploads)
+        if stored is not None:
+            return None  # nothing of it will be kept
         # The first chunk must leave room for the whole value, so that a hopeless upload fails early; nothing is
         # reserved, so two uploads may both begin and the later one fail at a later chunk.
         held = self.memory_bytes
         if put.offset == 0 and upload is not None:
-            held -= upload.value.held_bytes
+            held -= upload.kept_bytes
         return refusals.check_room(put.total_bytes - put.offset, held, self.limits)
 
     def _take_chunk(self, peer_id: PeerId, put: Put) -> None:
@@ -187,11 +213,12 @@ class StorageCore:
                 value.append(put.payload)
                 self._complete(put.object_id, value, put.owner)
                 return
-            self.uploads.begin(peer_id, put.object_id, put.owner, put.total_bytes, self._now)
+            self.uploads.begin(peer_id, put.object_id, put.owner, StoredValue(put.total_bytes), self._now)
         self.uploads.append(peer_id, put.object_id, put.payload, self._now)
         upload = self.uploads.uploads[peer_id, put.object_id]
         if upload.value.is_complete:
             self.uploads.remove(peer_id, put.object_id)
+            assert isinstance(upload.value, StoredValue), "what is compared is an upload of an object that exists"
             self._complete(put.object_id, upload.value, put.owner)
 
     def _drop_upload(self, peer_id: PeerId, object_id: ObjectId) -> None:
@@ -204,9 +231,12 @@ class StorageCore:
         peer_id, put, file = event.peer_id, event.put, event.file
         if put.owner in self.gone_owners:
             self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
-        elif put.object_id in self.objects.objects:
-            self._add_owner(put.object_id, put.owner)
+        elif (stored := self.objects.get(put.object_id)) is not None and stored.is_again(put):
             self._confirm(peer_id, put.request_id)
+        elif stored is not None:
+            # The bytes have to be compared, and are nothing to be read here at once: they may be very many. (STO-30)
+            unread = refusals.unreadable_file("the object exists, and is compared with what is put")
+            self._refuse(peer_id, put.request_id, refusals.check_size(put, stored) or unread)
         elif isinstance(file, str):
             self._refuse(peer_id, put.request_id, refusals.unreadable_file(file))
         elif (refusal := refusals.check_room(file.size, self.memory_bytes, self.limits)) is not None:
@@ -236,18 +266,27 @@ class StorageCore:
         self._actions.append(Send(peer_id, Value(get.request_id, value.total_bytes, get.offset, chunk)))
 
     def _duplicate(self, peer_id: PeerId, duplicate: Duplicate) -> None:
-        source = self.objects.get(duplicate.source)
+        source, target = self.objects.get(duplicate.source), self.objects.get(duplicate.target)
         if duplicate.owner in self.gone_owners:
             self._refuse(peer_id, duplicate.request_id, refusals.owner_gone(duplicate.owner))
-        elif duplicate.target in self.objects.objects:
+        elif target is not None and duplicate.owner in target.owners:
             # As with Put: asked again after a lost session, when the source may be gone already. (STO-9)
-            self._add_owner(duplicate.target, duplicate.owner)
             self._confirm(peer_id, duplicate.request_id)
         elif source is None:
             self._wait(peer_id, duplicate, duplicate.source)
+        elif target is not None:
+            self._name_again(peer_id, duplicate, source.value)
         else:
             self._confirm(peer_id, duplicate.request_id)
             self._complete(duplicate.target, source.value, duplicate.owner)
+
+    def _name_again(self, peer_id: PeerId, duplicate: Duplicate, value: AnyValue) -> None:
+        """The target exists already: as another name of this value, or it is another object. (STO-31)"""
+        if self.objects.objects[duplicate.target].value is value:
+            self._add_owner(duplicate.target, duplicate.owner)
+            self._confirm(peer_id, duplicate.request_id)
+        else:
+            self._refuse(peer_id, duplicate.request_id, refusals.exists(duplicate.target))
 
     def _wait(self, peer_id: PeerId, request: WaitingRequest, object_id: ObjectId) -> None:
         # Written so that a NaN is no wait at all.
@@ -279,11 +318,11 @@ class StorageCore:
                 if isinstance(waiter.request, Get):
                     self._get(waiter.peer_id, waiter.request)
                     continue
-                self._confirm(waiter.peer_id, waiter.request.request_id)
+                shared = self.objects.objects[created_id].value
                 if waiter.request.target in self.objects.objects:
-                    self._add_owner(waiter.request.target, waiter.request.owner)
+                    self._name_again(waiter.peer_id, waiter.request, shared)
                 else:
-                    shared = self.objects.objects[created_id].value
+                    self._confirm(waiter.peer_id, waiter.request.request_id)
                     available.append(self._create(waiter.request.target, shared, waiter.request.owner))
 
     def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> tuple[ObjectId, list[Waiter]]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_storage.core.core import StorageCore
-from scaler_storage.core.values import AnyValue, FileValue
+from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 
 
 def check(core: StorageCore) -> None:
@@ -56,10 +56,11 @@ def _check_uploads(core: StorageCore) -> None:
         assert peer_id in core.roles, "an upload ends with its session (STO-8)"
         assert upload.owner not in core.gone_owners, "and with its owner (STO-8)"
         assert 0 < upload.value.held_bytes < upload.value.total_bytes, "an upload is begun and not finished"
-        assert upload.value.names == 0, "nothing else refers to it"
-        _check_value(upload.value)
+        if isinstance(upload.value, StoredValue):
+            assert upload.value.names == 0, "nothing else refers to it"
+            _check_value(upload.value)
+            received_bytes += upload.value.held_bytes
         by_peer[peer_id].add(object_id)
-        received_bytes += upload.value.held_bytes
     assert core.uploads.by_peer == dict(by_peer), "the index by peer"
     assert core.uploads.received_bytes == received_bytes, "the sum of what was received"
     assert core.uploads.deadlines.due_at.keys() == core.uploads.uploads.keys(), "one deadline for each upload"

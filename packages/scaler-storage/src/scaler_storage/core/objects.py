@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import Put, PutShared
 from scaler_storage.core.values import AnyValue
 
 
 @dataclass(slots=True)
 class StoredObject:
     value: AnyValue
+    #: no other object has it, also none of the same id before or after
+    number: int
     #: never empty: what nobody owns is deleted (OWN-1)
     owners: set[PeerId] = field(default_factory=set)
+
+    def is_again(self, put: Put | PutShared) -> bool:
+        """One of its owners stores it once more, as after a lost session. (STO-4)"""
+        return put.owner in self.owners and put.total_bytes == self.value.total_bytes
 
 
 class ObjectTable:
@@ -22,6 +29,7 @@ class ObjectTable:
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
         #: bytes of the values of all objects; a value with several names counts once
         self.value_bytes = 0
+        self._last_number = 0
 
     def get(self, object_id: ObjectId) -> StoredObject | None:
         return self.objects.get(object_id)
@@ -32,7 +40,8 @@ class ObjectTable:
         if value.names == 0:
             self.value_bytes += value.total_bytes
         value.names += 1
-        self.objects[object_id] = StoredObject(value)
+        self._last_number += 1
+        self.objects[object_id] = StoredObject(value, self._last_number)
         self.add_owner(object_id, owner)
 
     def add_owner(self, object_id: ObjectId, owner: PeerId) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_protocol.messages import Get, Put
+from scaler_protocol.messages import Get, Put, PutShared
 from scaler_storage.core.limits import MEBIBYTE, CoreLimits
+from scaler_storage.core.objects import StoredObject
 from scaler_storage.core.uploads import Upload
 
 
@@ -41,6 +42,14 @@ def unreadable_file(reason: str) -> Refusal:
     return Refusal(codes.UNREADABLE_FILE, f"{reason}: put the object in chunks")
 
 
+def exists(object_id: ObjectId) -> Refusal:
+    return Refusal(
+        codes.EXISTS,
+        f"object {object_id.hex()} exists with other bytes, which another client or worker has stored under this id: "
+        "nothing was changed. Find out which program that was, and restart the storage to be rid of them",
+    )
+
+
 def too_many(what: str, limit: int) -> Refusal:
     return Refusal(codes.TOO_MANY, f"this session already has {limit} {what}: wait until some of them have ended")
 
@@ -65,10 +74,18 @@ def check_shape(put: Put, chunk_bytes: int, limits: CoreLimits) -> Refusal | Non
     return None
 
 
-def check_continues(put: Put, upload: Upload | None) -> Refusal | None:
+def check_size(put: Put | PutShared, stored: StoredObject | None) -> Refusal | None:
+    """Of a Put of an object that exists: the same bytes are as many. (STO-30)"""
+    return None if stored is None or put.total_bytes == stored.value.total_bytes else exists(put.object_id)
+
+
+def check_continues(put: Put, upload: Upload | None, stored: StoredObject | None) -> Refusal | None:
     """Whether this chunk is the next one of its upload. A chunk at offset zero always is: it begins a new one."""
     if put.offset == 0:
         return None
+    if upload is not None and upload.value.compared != (None if stored is None else stored.number):
+        # Its first chunks were not compared with what is there now, or with what is not there any more.
+        upload = None
     if upload is None:
         return Refusal(codes.BAD_CHUNK, f"a chunk at offset {put.offset} of an upload not begun: begin at offset 0")
     if put.offset != upload.value.held_bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Buffer
 from scaler_storage.core.deadlines import Deadlines
-from scaler_storage.core.values import StoredValue
+from scaler_storage.core.values import ComparedValue, StoredValue
 
 UploadKey = tuple[PeerId, ObjectId]
 
@@ -15,7 +15,11 @@ UploadKey = tuple[PeerId, ObjectId]
 @dataclass(frozen=True, slots=True)
 class Upload:
     owner: PeerId
-    value: StoredValue
+    value: StoredValue | ComparedValue
+
+    @property
+    def kept_bytes(self) -> int:
+        return 0 if isinstance(self.value, ComparedValue) else self.value.held_bytes
 
 
 class UploadTable:
@@ -26,7 +30,7 @@ class UploadTable:
         self.by_peer: dict[PeerId, set[ObjectId]] = {}
         #: when each upload counts as given up
         self.deadlines: Deadlines[UploadKey] = Deadlines()
-        #: bytes received for all of them
+        #: bytes kept of all of them
         self.received_bytes = 0
 
     def get(self, peer_id: PeerId, object_id: ObjectId) -> Upload | None:
@@ -35,24 +39,26 @@ class UploadTable:
     def count_of(self, peer_id: PeerId) -> int:
         return len(self.by_peer.get(peer_id, ()))
 
-    def begin(self, peer_id: PeerId, object_id: ObjectId, owner: PeerId, total_bytes: int, now: float) -> Upload:
-        upload = Upload(owner, StoredValue(total_bytes))
+    def begin(
+        self, peer_id: PeerId, object_id: ObjectId, owner: PeerId, value: StoredValue | ComparedValue, now: float
+    ) -> Upload:
+        upload = Upload(owner, value)
         self.uploads[peer_id, object_id] = upload
         self.by_peer.setdefault(peer_id, set()).add(object_id)
         self.deadlines.set((peer_id, object_id), now + self._idle_seconds)
         return upload
 
     def append(self, peer_id: PeerId, object_id: ObjectId, payload: Buffer, now: float) -> None:
-        value = self.uploads[peer_id, object_id].value
-        before = value.held_bytes
-        value.append(payload)
-        self.received_bytes += value.held_bytes - before
+        upload = self.uploads[peer_id, object_id]
+        before = upload.kept_bytes
+        upload.value.append(payload)
+        self.received_bytes += upload.kept_bytes - before
         self.deadlines.set((peer_id, object_id), now + self._idle_seconds)
 
     def remove(self, peer_id: PeerId, object_id: ObjectId) -> Upload:
         """Forget it; a complete one hands its value over to the caller."""
         upload = self.uploads.pop((peer_id, object_id))
-        self.received_bytes -= upload.value.held_bytes
+        self.received_bytes -= upload.kept_bytes
         self.deadlines.remove((peer_id, object_id))
         of_peer = self.by_peer[peer_id]
         of_peer.remove(object_id)

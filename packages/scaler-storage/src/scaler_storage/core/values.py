@@ -49,6 +49,9 @@ class StoredValue:
 
     __slots__ = ("chunks", "names", "starts", "total_bytes")
 
+    #: as of one that is compared: with no object
+    compared: int | None = None
+
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes
         #: not empty, except the one chunk of an empty value's upload, which is not kept
@@ -84,6 +87,42 @@ class StoredValue:
 
 #: Whichever way the bytes came.
 AnyValue = StoredValue | FileValue
+
+
+class ComparedValue:
+    """How far an upload has come whose bytes are those of an object that exists. Nothing is kept, neither of it nor of
+    the object, which may be released meanwhile."""
+
+    __slots__ = ("compared", "held_bytes", "total_bytes")
+
+    def __init__(self, number: int, total_bytes: int) -> None:
+        #: the number of that object
+        self.compared: int | None = number
+        self.held_bytes = 0
+        self.total_bytes = total_bytes
+
+    @property
+    def is_complete(self) -> bool:
+        return self.held_bytes == self.total_bytes
+
+    def append(self, payload: Buffer) -> None:
+        self.held_bytes += memoryview(payload).nbytes
+
+
+#: So much is compared at a time: comparing views is slow, so pieces are copied first.
+_COMPARED_BYTES = 1024 * 1024
+
+
+def is_at(value: AnyValue, offset: int, payload: Buffer) -> bool:
+    """Whether these are the bytes of the value from there on."""
+    view = memoryview(payload).cast("B")
+    position = 0
+    while position < view.nbytes:
+        piece = value.slice_at(offset + position, min(view.nbytes - position, _COMPARED_BYTES))
+        if not piece.nbytes or bytes(piece) != bytes(view[position : position + piece.nbytes]):
+            return False
+        position += piece.nbytes
+    return True
 
 
 def kept(payload: Buffer) -> memoryview:

@@ -89,7 +89,7 @@ class Connection:
         self.identity = bytes(self.peer_id)
         self.callbacks = Background("scaler-callbacks")
         self.new_task_ids = task_id_source()
-        #: stays the same under each name: what is submitted again stores its values where it did before (OWN-14)
+        #: in the headers of all tasks, under each name of ours (OWN-14)
         self.result_salt = new_salt()
         self.welcome: Welcome | None = None
         self._timeout_seconds = timeout_seconds

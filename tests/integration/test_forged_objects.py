@@ -1,0 +1,110 @@
+"""A peer that stores other bytes under ids which it can compute changes nothing for anybody. (STO-29, STO-30, OWN-6)"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client
+from scaler.utility.exceptions import ObjectStorageException
+from scaler_protocol import values
+from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
+from scaler_protocol.messages import NO_SALT
+from scaler_protocol.objects import ObjectClient
+from tests.support.clusters import RealCluster
+from tests.support.processes import Stage, until
+
+WAIT = 60
+
+
+class Trap:
+    """Who deserializes it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self.path), "w")
+
+
+@pytest.fixture(scope="module")
+def cluster(module_stage: Stage) -> Iterator[RealCluster]:
+    yield RealCluster(module_stage, 1)
+
+
+@pytest.fixture
+def attacker(cluster: RealCluster) -> Iterator[ObjectClient]:
+    storage = ObjectClient(cluster.storage_address, ROLE_CLIENT, "attacker")
+    yield storage
+    storage.close()
+
+
+def trap(tmp_path: Path) -> tuple[Path, bytes]:
+    path = tmp_path / "sprung"
+    return path, pickle.dumps(Trap(path))
+
+
+def test_a_function_that_another_peer_has_stored_first(
+    cluster: RealCluster, attacker: ObjectClient, tmp_path: Path
+) -> None:
+    path, evil = trap(tmp_path)
+    function = ObjectId(content_id(b"".join(bytes(piece) for piece in values.dumps(math.sqrt))))
+    own = new_peer_id()
+    attacker.put(function, own, [evil])
+    with Client(cluster.address) as client:
+        with pytest.raises(ObjectStorageException, match="exists with other bytes"):
+            client.submit(math.sqrt, 16).result(WAIT)
+        attacker.release(own, [function])
+        assert client.submit(math.sqrt, 16).result(WAIT) == 4
+    assert not path.exists()
+
+
+def test_a_function_that_is_stored_in_the_name_of_its_client(
+    cluster: RealCluster, attacker: ObjectClient, tmp_path: Path
+) -> None:
+    """The worker is the last that can notice."""
+    path, evil = trap(tmp_path)
+    content = b"".join(bytes(piece) for piece in values.dumps(math.cbrt if hasattr(math, "cbrt") else math.exp))
+    evil += bytes(len(content) - len(evil)) if len(evil) < len(content) else b""
+    with Client(cluster.address) as client:
+        attacker.put(content_id(content), PeerId(client.identity), [evil])
+        with pytest.raises(Exception, match="other bytes"):
+            client.submit(values.loads(content), 8.0).result(WAIT)
+    assert not path.exists()
+
+
+def hold_then_make(gate: str, size: int) -> bytes:
+    import os
+    import time
+
+    deadline = time.monotonic() + WAIT
+    while not os.path.exists(gate) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return b"x" * size
+
+
+def test_a_result_whose_task_the_monitor_shows(cluster: RealCluster, attacker: ObjectClient, tmp_path: Path) -> None:
+    path, evil = trap(tmp_path)
+    gate = tmp_path / "gate"
+
+    def running() -> list[TaskId]:
+        status = cluster.snapshot()
+        return [one.task_id for worker in status.workers for one in worker.status.processors if one.task_id]
+
+    with Client(cluster.address) as client:
+        future = client.submit(hold_then_make, str(gate), 300_000)
+        until(lambda: bool(running()), "the monitor shows the task that runs")
+        (task_id,) = running()
+        forged = [result_object_id(task_id, 1, NO_SALT, PeerId(client.identity))]
+        for owner in (new_peer_id(), PeerId(client.identity)):
+            for object_id in forged:
+                attacker.put(object_id, owner, [evil])
+        gate.touch()
+        assert future.result(WAIT) == b"x" * 300_000
+    assert not path.exists()
