@@ -211,6 +211,12 @@ class Story:
 
     # ------------------------------------------------------------ what comes of it
 
+    def work_off(self) -> None:
+        """As many turns as all that has arrived takes. What leaves is kept for `settle` or `actions`."""
+        self.handle(Settled())
+        while self.core.tables.backlog:
+            self.handle(Settled())
+
     def settle(self) -> list[str]:
         """Everything that leaves, one readable line per message."""
         self.handle(Settled())

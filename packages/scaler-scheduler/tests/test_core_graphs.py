@@ -103,7 +103,7 @@ def test_a_large_intermediate_is_released_with_its_last_user(story: Story) -> No
 
 def test_very_many_intermediates_are_released_in_parts(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph of several batches may keep more than an envelope names. (LIM-1)"""
-    monkeypatch.setattr(tables, "RELEASED_IDS", 2)
+    monkeypatch.setattr(tables, "IDS_IN_A_MESSAGE", 2)
     story.worker("w")
     story.submit_graph("c", {"a": [], "b": [], "e": [], "sum": ["a", "b", "e"]}, unwanted=["a", "b", "e"])
     story.settle()
@@ -202,6 +202,7 @@ def test_more_inputs_than_an_envelope_names_are_refused_with_advice(story: Story
     story.submit_graph("c", {**dict.fromkeys(leaves, ()), "sum": leaves}, unwanted=leaves)
     story.settle()
     story.results("w", leaves)
+    story.work_off()
     assert story.settle() == ["c <- Results sum refused"]
     assert not story.core.tables.dependencies.kept
 

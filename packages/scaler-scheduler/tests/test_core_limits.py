@@ -37,6 +37,7 @@ def test_results_of_one_message_are_cut(story: Story, limits: Limits) -> None:
     story.submit("c", TASKS)
     story.settle()
     story.results("w", TASKS, status=STATUS_FAILED)
+    story.work_off()
     assert told(story, limits, Results) == TASKS
 
 

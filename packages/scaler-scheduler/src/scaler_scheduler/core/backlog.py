@@ -1,9 +1,14 @@
 """Work on very many tasks, in slices: no message and no lost peer stops the scheduler for long.
 
-Theory of operation. To forget a client with a million queued tasks, or to cancel them, takes seconds. During one turn
-the scheduler does at most `TURN_STEPS` of such work and goes on in the next turn; in between it reads, answers and
-places as always. Work is started with `start` and done at once as far as the turn allows, so that all but the largest
-is over when `start` returns.
+Theory of operation. To forget a client with a million queued tasks, to cancel them, or to end all that depend on one
+that failed takes seconds. During one turn the scheduler does at most `TURN_STEPS` of such work and goes on in the next
+turn; in between it reads, answers and places as always. Work is started with `start` and done at once as far as the
+turn allows, so that all but the largest is over when `start` returns.
+
+All work belongs to a client or to a worker. What belongs to one of them is done in the order in which it was started,
+and its further messages wait behind it (`defer`), so that no message overtakes another. Work that is started by other
+work of the same owner goes before the rest of that work, but after its present slice: so what follows from the end of a
+task is told before the next thing, and nothing here calls itself, however deep parents and children are nested.
 
 As long as work for a client is left, the queued tasks of that client are held: none is given to a worker, because it
 may be among those that are to end. (CAN-11)
@@ -13,76 +18,135 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_scheduler.core.ready import ReadyQueue
+from scaler_scheduler.core.workers import Worker
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
 
 Job = Iterator[int]
 """Each `next` does a part of the work and returns how many steps it took."""
+Owner = "Client | Worker"
 
 TURN_STEPS = 4_000
 """Of all jobs together in one turn. A step takes about a microsecond."""
 
 SHARE_STEPS = 500
-"""Clients take turns after about so many."""
+"""Owners take turns after about so many."""
 
 SLICE_TASKS = 256
 """A job looks at so many tasks at once."""
+
+STEPS_PER_TASK = 10
+"""Of a task that is looked at by itself."""
+
+DEFERRED_BYTES = 256 * 1024 * 1024
+"""Of the messages of one peer that wait for its work to be done, and four times as much of those of all peers."""
+
+
+class Entry(NamedTuple):
+    job: Job
+    size: int  #: bytes of the message that waits for its turn, if it is one
 
 
 class Backlog:
     def __init__(self, ready: ReadyQueue) -> None:
         self._ready = ready
-        #: all and only the clients whose queued tasks are held; no empty queues
-        self._jobs: dict[Client, deque[Job]] = {}
+        #: no empty queues. Public, because looking into it must not cost a call for each message
+        self.jobs: dict[Client | Worker, deque[Entry]] = {}
+        #: clients whose queued tasks are held: all and only those with jobs, but while jobs are being done
+        self._held: dict[Client, None] = {}
+        #: bytes of deferred messages
+        self._deferred: dict[Client | Worker, int] = {}
+        self._deferred_bytes = 0
         #: simulations and tests take smaller ones
         self.turn_steps = TURN_STEPS
         self.slice_tasks = SLICE_TASKS
         self._left = TURN_STEPS
+        #: whose work is being done, and how much the present slice has started for the same owner
+        self._at_work_for: Client | Worker | None = None
+        self._started_count = 0
 
     def __bool__(self) -> bool:
-        return bool(self._jobs)
+        return bool(self.jobs)
 
-    def __contains__(self, client: Client) -> bool:
-        return client in self._jobs
+    def __contains__(self, owner: Client | Worker) -> bool:
+        return owner in self.jobs
 
     def clients(self) -> Iterator[Client]:
-        return iter(self._jobs)
+        return (owner for owner in self.jobs if not isinstance(owner, Worker))
 
-    def start(self, client: Client, job: Job) -> None:
-        """Do this now, as far as the turn allows. Work for one client is done in the order in which it was started."""
-        jobs = self._jobs.get(client)
-        if jobs is None:
-            if self._does(job, self._left):
-                return
-            jobs = self._jobs[client] = deque()
-            self._ready.hold(client)
-        jobs.append(job)
+    def workers(self) -> Iterator[Worker]:
+        """Also those that have left."""
+        return (owner for owner in self.jobs if isinstance(owner, Worker))
+
+    def start(self, owner: Client | Worker, job: Job, size: int = 0) -> None:
+        """Do this as far as the turn allows, behind all that was started for the same owner."""
+        entries = self.jobs.setdefault(owner, deque())
+        if owner is self._at_work_for:
+            entries.insert(self._started_count, Entry(job, size))
+            self._started_count += 1
+            return
+        entries.append(Entry(job, size))
+        if self._at_work_for is None:
+            self._work()
+
+    def defer(self, owner: Client | Worker, job: Job, size: int) -> bool:
+        """The message of an owner that has work left. False: too many wait, and this one was dropped."""
+        own = self._deferred.get(owner, 0) + size
+        if own > DEFERRED_BYTES or self._deferred_bytes + size > 4 * DEFERRED_BYTES:
+            return False
+        self._deferred[owner] = own
+        self._deferred_bytes += size
+        self.start(owner, job, size)
+        return True
 
     def go_on(self) -> None:
         """Once in each turn, before tasks are placed."""
-        while self._jobs and self._left > 0:
-            client, jobs = next(iter(self._jobs.items()))
-            self._jobs[client] = self._jobs.pop(client)  # the last in line, from now on
-            if self._does(jobs[0], SHARE_STEPS):
-                jobs.popleft()
-            if not jobs:
-                del self._jobs[client]
-                self._ready.release(client)
+        if self.jobs:
+            self._work()
 
     def begin_turn(self) -> None:
         self._left = self.turn_steps
 
-    def _does(self, job: Job, share: int) -> bool:
-        """False: there is more to be done."""
-        if self._left <= 0:
-            return False
-        for steps in job:
-            self._left -= steps
-            share -= steps
-            if share <= 0 or self._left <= 0:
-                return False
-        return True
+    def _work(self) -> None:
+        while self.jobs and self._left > 0:
+            owner, entries = next(iter(self.jobs.items()))
+            self.jobs[owner] = self.jobs.pop(owner)  # the last in line, from now on
+            self._at_work_for = owner
+            share = SHARE_STEPS
+            while entries and share > 0 and self._left > 0:
+                share -= self._do_slice(owner, entries)
+            self._at_work_for = None
+            if not entries:
+                del self.jobs[owner]
+                self._release(owner)
+        for client in self.clients():
+            if client not in self._held:
+                self._held[client] = None
+                self._ready.hold(client)
+
+    def _do_slice(self, owner: Client | Worker, entries: deque[Entry]) -> int:
+        entry = entries[0]
+        self._started_count = 0
+        steps = next(entry.job, None)
+        if steps is None:
+            entries.remove(entry)  # behind what it has started
+            self._is_done(owner, entry.size)
+            return 0
+        self._left -= steps
+        return steps
+
+    def _is_done(self, owner: Client | Worker, size: int) -> None:
+        if size:
+            self._deferred_bytes -= size
+            self._deferred[owner] -= size
+            if not self._deferred[owner]:
+                del self._deferred[owner]
+
+    def _release(self, owner: Client | Worker) -> None:
+        if not isinstance(owner, Worker) and owner in self._held:
+            del self._held[owner]
+            self._ready.release(owner)

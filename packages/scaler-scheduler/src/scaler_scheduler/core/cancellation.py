@@ -9,8 +9,8 @@ from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, CANCEL_UNKNO
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Cancel, CancelReply
-from scaler_scheduler.core import delivery, endings, forgetting
-from scaler_scheduler.core.backlog import Job
+from scaler_scheduler.core import delivery, endings, forgetting, queued
+from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import canceled_row
 from scaler_scheduler.core.states import Move
@@ -18,17 +18,21 @@ from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 
-def cancel(tables: Tables, client: Client, message: Cancel) -> None:
+def cancel(tables: Tables, client: Client, message: Cancel) -> Job:
     """Unknown ids, and other clients' tasks, are answered UNKNOWN. `is_all` of nothing has an empty answer (CAN-3)."""
     ids = _unfinished(tables, client) if message.is_all else _named(tables, message)
-    tables.backlog.start(client, _Canceling(tables, client, message).work(ids))
+    return _Canceling(tables, client, message).work(ids)
 
 
 def _named(tables: Tables, message: Cancel) -> Iterator[Sequence[TaskId]]:
-    ids: list[TaskId] = list(dict.fromkeys(split_ids(message.ids)))  # type: ignore[arg-type]
+    """The last first. An id that comes twice counts once (CAN-1)."""
+    ids = split_ids(message.ids)
     most = tables.backlog.slice_tasks
+    seen: set[bytes] = set()
     for stop in range(len(ids), 0, -most):
-        yield ids[max(0, stop - most) : stop][::-1]
+        run = dict.fromkeys(reversed(ids[max(0, stop - most) : stop]))
+        yield [TaskId(task_id) for task_id in run if task_id not in seen]
+        seen.update(run)
 
 
 def _unfinished(tables: Tables, client: Client) -> Iterator[Sequence[TaskId]]:
@@ -69,17 +73,17 @@ class _Canceling:
         self._is_known = True
         tables = self._tables
         chunk = place if isinstance(place, Chunk) and place.client is self._client else None
-        if chunk is not None and forgetting.are_plainly_queued(tables, chunk, ids):
-            self._end_by_column(chunk, ids)
-            return 3 + len(ids) // 2
+        if chunk is not None and queued.are_plainly_queued(tables, chunk, ids):
+            queued.cancel_queued(tables, chunk, ids)
+            self._answer(ids, CANCEL_CANCELED)
+            return 3 + len(ids)
+        if place is None:
+            # With is_all, a dependent of a task cancelled just before has ended with it.
+            self._answer(ids, CANCEL_CANCELED if self._message.is_all else CANCEL_UNKNOWN)
+            return 1 + len(ids) // 2
         for task_id in ids:
             self._end_one(task_id)
-        return forgetting.STEPS_PER_TASK * len(ids)
-
-    def _end_by_column(self, chunk: Chunk, ids: list[TaskId]) -> None:
-        self._tell_results(ids)
-        forgetting.end_queued(self._tables, chunk, [chunk.index_of[task_id] for task_id in ids], ids)
-        self._answer(ids, CANCEL_CANCELED)
+        return STEPS_PER_TASK * len(ids)
 
     def _end_one(self, task_id: TaskId) -> None:
         tables = self._tables
@@ -95,20 +99,13 @@ class _Canceling:
             endings.end_unstarted(tables, task_id, chunk)
             self._answer((task_id,), CANCEL_CANCELED)
 
-    def _tell_results(self, ids: Sequence[TaskId]) -> None:
-        tables, client = self._tables, self._client
-        if len(ids) == 1:
-            tables.deliver(client, canceled_row(ids[0], tables.attempt(ids[0])))
-        elif not client.is_gone:
-            tables.tell(client.peer_id, forgetting.canceled_results(tables, ids))
-
     def _answer(self, ids: Sequence[TaskId], outcome: int) -> None:
         self._ids += ids
         self._outcomes += bytes((outcome,)) * len(ids)
 
     def _reply(self) -> Job:
         most = self._client.rows_limit
-        self._correct_outcomes()
+        yield from self._correct_outcomes()
         self._ids.reverse()
         self._outcomes.reverse()
         if not self._is_known:
@@ -118,29 +115,48 @@ class _Canceling:
             self._tell(CancelReply(ids=b"".join(ids), outcomes=bytes(outcomes)))
             yield 1 + len(ids) // 16
 
-    def _correct_outcomes(self) -> None:
+    def _correct_outcomes(self) -> Job:
         """A task that is not here any more may have a result that its client has not been sent yet (SCH-45)."""
-        unread = delivery.waiting_ids(self._client)
-        for place, task_id in enumerate(self._ids if unread else ()):
-            if self._outcomes[place] == CANCEL_UNKNOWN and task_id in unread:
+        most = self._tables.backlog.slice_tasks
+        place = self._outcomes.find(CANCEL_UNKNOWN)
+        unread: set[bytes] = set()
+        for ids in delivery.waiting_ids(self._client) if place >= 0 else ():
+            unread.update(ids)
+            yield 1 + len(ids) // 8
+        looked_at = 0
+        while unread and place >= 0:
+            if self._ids[place] in unread:
                 self._outcomes[place] = CANCEL_TOO_LATE
+            place = self._outcomes.find(CANCEL_UNKNOWN, place + 1)
+            looked_at += 1
+            if looked_at % most == 0:
+                yield most
 
     def _tell(self, reply: CancelReply) -> None:
         if not self._client.is_gone:
             self._tables.tell(self._client.peer_id, reply)
 
 
-def answered(tables: Tables, worker: Worker, message: CancelReply) -> None:
+def answered(tables: Tables, worker: Worker, message: CancelReply) -> Job | None:
     """A task that the worker knows ends by its result; one that it does not know ends here. If the task is not being
     canceled, it was dispatched again after the Cancel that is answered here. (CAN-12)"""
     outcomes = message.outcomes or bytes(len(message.ids) // ID_BYTES)
-    for task_id, outcome in zip(map(TaskId, split_ids(message.ids)), outcomes, strict=True):
-        if outcome != CANCEL_UNKNOWN or task_id not in worker.held:
-            continue
-        if task_id in tables.abandoned:
-            tables.take_back(worker, task_id)
-            endings.end_abandoned(tables, task_id)
-        elif task_id in tables.canceling:
-            chunk = tables.take_back(worker, task_id)
-            endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
-    worker.load_changed()
+    if not any(outcomes):
+        return None  # every result is on its way
+    return _answered(tables, worker, split_ids(message.ids), outcomes)  # type: ignore[arg-type]
+
+
+def _answered(tables: Tables, worker: Worker, ids: Sequence[TaskId], outcomes: bytes) -> Job:
+    most = tables.backlog.slice_tasks
+    for start in range(0, len(ids), most):
+        run = zip(ids[start : start + most], outcomes[start : start + most], strict=True)
+        unknown = [task_id for task_id, outcome in run if outcome == CANCEL_UNKNOWN and task_id in worker.held]
+        for task_id in unknown:
+            if task_id in tables.abandoned:
+                tables.take_back(worker, task_id)
+                endings.end_abandoned(tables, task_id)
+            elif task_id in tables.canceling:
+                chunk = tables.take_back(worker, task_id)
+                endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
+        worker.load_changed()
+        yield 1 + most // 8 + STEPS_PER_TASK * len(unknown)

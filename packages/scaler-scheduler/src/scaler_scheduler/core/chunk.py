@@ -89,6 +89,9 @@ class Chunk:
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
         return _split(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
 
+    def dependency_count(self, index: int) -> int:
+        return self._dependency_starts[index + 1] - self._dependency_starts[index] if self.has_dependencies else 0
+
     def dependencies_of(self, indexes: Sequence[int]) -> tuple[TaskId, ...]:
         """Of all these tasks, one after another."""
         starts = self._dependency_starts

@@ -12,11 +12,12 @@ from itertools import repeat
 
 from scaler_protocol.codes import STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core import cut_off, endings, retrying, successes
+from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.results import Row, picked, rows
+from scaler_scheduler.core.results import Row, parts, picked, rows
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
@@ -24,26 +25,90 @@ from scaler_scheduler.core.workers import Worker
 _MOVES = {STATUS_SUCCESS: Move.SUCCEED, STATUS_CANCELED: Move.CONFIRM, STATUS_REFUSED: Move.REFUSE}
 
 
-def results(tables: Tables, worker: Worker, message: Results) -> None:
+#: So many successes that nothing else has to do with are taken by the column at once.
+PLAIN_ROWS = 4_096
+#: Of successes that others wait for, and of anything else: to read the error of a failure takes longest.
+STEPS_PER_SUCCESS = 4
+STEPS_PER_ROW = 2 * STEPS_PER_TASK
+#: Rows that need a look each are taken by a fraction of a slice.
+SLICES = 4
+
+
+def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
     if message.credit:
         worker.limit = message.credit
+    count = len(message.ids) // ID_BYTES
+    if count > PLAIN_ROWS:
+        return _in_slices(tables, worker, message)
     ids: Sequence[TaskId] = split_ids(message.ids)  # type: ignore[assignment]
-    owners = Counter(map(worker.held.get, ids)) if len(ids) > 1 else {worker.held.get(ids[0]): 1}
+    owners = Counter(map(worker.held.get, ids)) if count > 1 else {worker.held.get(ids[0]): 1}
     client = _client_of_successes(tables, message, ids, owners)
+    if client is not None and _are_plain(tables, ids, owners):
+        _end_in_bulk(tables, worker, ids, owners)
+        tables.tell(client.peer_id, _without_credit(message))
+    elif count > _most_rows(tables, client):
+        return _in_slices(tables, worker, message)
+    else:
+        _end(tables, worker, message, ids, owners, client)
+    _has_ended(tables, worker)
+    return None
+
+
+def _most_rows(tables: Tables, client: Client | None) -> int:
+    """In one slice."""
+    most = tables.backlog.slice_tasks
+    return most if client is not None else max(1, most // SLICES)
+
+
+def _in_slices(tables: Tables, worker: Worker, message: Results) -> Job:
+    """Each slice is looked at for itself: what is plain at first may not be so a turn later."""
+    for part in parts(message, PLAIN_ROWS):
+        ids: Sequence[TaskId] = split_ids(part.ids)  # type: ignore[assignment]
+        owners = Counter(map(worker.held.get, ids))
+        client = _client_of_successes(tables, part, ids, owners)
+        if client is not None and _are_plain(tables, ids, owners):
+            _end_in_bulk(tables, worker, ids, owners)
+            tables.tell(client.peer_id, _without_credit(part))
+            _has_ended(tables, worker)
+            yield 1 + len(ids) // 4
+        else:
+            yield from _in_small_slices(tables, worker, part, _most_rows(tables, client))
+
+
+def _in_small_slices(tables: Tables, worker: Worker, message: Results, most: int) -> Job:
+    for part in parts(message, most):
+        ids: Sequence[TaskId] = split_ids(part.ids)  # type: ignore[assignment]
+        owners = Counter(map(worker.held.get, ids))
+        client = _client_of_successes(tables, part, ids, owners)
+        held = len(ids) - owners.get(None, 0)
+        _end(tables, worker, part, ids, owners, client)
+        _has_ended(tables, worker)
+        yield len(ids) + held * (STEPS_PER_ROW if client is None else STEPS_PER_SUCCESS)
+
+
+def _end(
+    tables: Tables,
+    worker: Worker,
+    message: Results,
+    ids: Sequence[TaskId],
+    owners: Mapping[Chunk | None, int],
+    client: Client | None,
+) -> None:
+    """By the column if all are successes for this client, else row by row."""
     if client is None:
         for row in rows(message):
             _end_one(tables, worker, row)
-    elif _are_plain(tables, ids, owners):
-        _end_in_bulk(tables, worker, ids, owners)
+        return
+    chunks = [worker.held[task_id] for task_id in ids]
+    _end_in_bulk(tables, worker, ids, owners)
+    wanted = successes.pass_on(tables, message, ids, chunks)
+    if len(wanted) == len(ids):
         tables.tell(client.peer_id, _without_credit(message))
-    else:
-        chunks = [worker.held[task_id] for task_id in ids]
-        _end_in_bulk(tables, worker, ids, owners)
-        wanted = successes.pass_on(tables, message, ids, chunks)
-        if len(wanted) == len(ids):
-            tables.tell(client.peer_id, _without_credit(message))
-        elif wanted:
-            tables.tell(client.peer_id, picked(message, wanted))
+    elif wanted:
+        tables.tell(client.peer_id, picked(message, wanted))
+
+
+def _has_ended(tables: Tables, worker: Worker) -> None:
     if not worker.held:
         tables.has_idled = True
     worker.load_changed(has_just_worked=True)

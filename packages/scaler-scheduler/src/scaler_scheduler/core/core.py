@@ -8,9 +8,10 @@ the larger the batches (BAT-4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple
 
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
+from scaler_protocol.codes import OVERLOADED, ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     Cancel,
@@ -52,7 +53,8 @@ from scaler_scheduler.core import (
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Asked, PublishLog, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Asked, Disconnect, PublishLog, SendToStorage, Stop
+from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
 from scaler_scheduler.core.explaining import Explainer, explanation
 from scaler_scheduler.core.sampling import Sampler
@@ -69,6 +71,11 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_MANAGER: frozenset({ManagerStatus}),
 }
 
+
+#: What waits while work for its client is left; the rest asks, and is answered at once.
+_IN_ORDER = frozenset({Submit, Cancel})
+#: Of a worker that has left; the rest says what it would do next.
+_ENDS_TASKS = frozenset({Results, CancelReply, Returned})
 
 TASK_BYTES = 200
 """About what the tables take for each unfinished task, without its arguments."""
@@ -106,6 +113,12 @@ class StorageReplied:
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
 
 
+def _weight(message: Message) -> int:
+    """Bytes, about."""
+    values = (getattr(message, field.name) for field in fields(message))
+    return 1_000 + sum(len(value) for value in values if isinstance(value, (bytes, memoryview)))
+
+
 class SchedulerCore:
     def __init__(
         self,
@@ -131,14 +144,14 @@ class SchedulerCore:
             StorageReplied: self._storage_replied,  # type: ignore[dict-item]
             Settled: self._settled,  # type: ignore[dict-item]
         }
-        self._from_client: dict[type, Callable[[Client, int, Message], None]] = {
+        self._from_client: dict[type, Callable[[Client, int, Message], Job | None]] = {
             Submit: lambda client, seq, message: submission.submit(self.tables, client, seq, message),  # type: ignore[arg-type]
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
             Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
             Shutdown: self._shutdown,  # type: ignore[dict-item]
             NameFunctions: lambda client, seq, message: self.tables.function_names.learn(message),  # type: ignore[arg-type]
         }
-        self._from_worker: dict[type, Callable[[Worker, Message], None]] = {
+        self._from_worker: dict[type, Callable[[Worker, Message], Job | None]] = {
             Results: lambda worker, message: completion.results(self.tables, worker, message),  # type: ignore[arg-type]
             Credit: self._credit,  # type: ignore[dict-item]
             Returned: lambda worker, message: membership.returned(self.tables, worker, message),  # type: ignore[arg-type]
@@ -165,9 +178,12 @@ class SchedulerCore:
         return min(balance_at, scale_at)
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
-        """Not all that this client's messages cause has left: it gets no Pong yet. (LIV-4)"""
-        client = self.tables.clients.get(peer_id)
-        return client is not None and client in self.tables.backlog
+        """Not all that this peer's messages cause has left: it gets no Pong yet. (LIV-4)"""
+        tables = self.tables
+        if not tables.backlog:
+            return False
+        owner = tables.clients.get(peer_id) or tables.workers.get(peer_id)
+        return owner is not None and owner in tables.backlog
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
@@ -223,7 +239,6 @@ class SchedulerCore:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
         elif worker is not None:
             self._scaler.worker_left(worker)
-            self.tables.lending.pop(worker, None)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         else:
             self._scaler.manager_left(event.peer_id)
@@ -231,7 +246,7 @@ class SchedulerCore:
     def _complained(self, event: Complained, now: float) -> None:
         worker = self.tables.workers.get(event.peer_id)
         if worker is not None and event.ref_seq:
-            refusals.complained(self.tables, worker, event)
+            self.tables.backlog.start(worker, refusals.complained(self.tables, worker, event))
 
     def _numbered(self, event: Numbered, now: float) -> None:
         worker = self.tables.workers.get(event.worker_id)
@@ -252,17 +267,47 @@ class SchedulerCore:
         worker = self.tables.workers.get(event.peer_id)
         if worker is not None:
             worker.heard_at = now
-            self._from_worker[type(message)](worker, message)
+            if worker in self.tables.backlog.jobs:
+                self._defer(worker, message, self._later_from_worker(worker, message))
+                return
+            job = self._from_worker[type(message)](worker, message)
+            if job is not None:
+                self.tables.backlog.start(worker, job)
             if worker.tails:
                 self.tables.followable[worker] = None
             return
         client = self.tables.clients.get(event.peer_id)
         if client is not None:
-            self._from_client[type(message)](client, event.seq, message)
+            if type(message) in _IN_ORDER and client in self.tables.backlog.jobs:
+                self._defer(client, message, self._later_from_client(client, event.seq, message))
+                return
+            job = self._from_client[type(message)](client, event.seq, message)
+            if job is not None:
+                self.tables.backlog.start(client, job)
         elif isinstance(message, (Watch, SnapshotRequest, Explain, DumpRequest)):
             self.tables.act(Asked(event.peer_id, event.seq, message))
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
+
+    def _defer(self, owner: Client | Worker, message: Message, job: Job) -> None:
+        """A message that must not overtake an earlier one. If a peer sends faster than this is done, its session ends:
+        everything behind a message that is dropped is dropped with it."""
+        if not self.tables.backlog.defer(owner, job, _weight(message)):
+            text = "more messages wait for earlier ones to be worked off than may: send less at once"
+            self.tables.act(Disconnect(owner.peer_id, OVERLOADED, text))
+
+    def _later_from_worker(self, worker: Worker, message: Message) -> Job:
+        if worker.is_gone and type(message) not in _ENDS_TASKS:
+            return
+        yield from self._from_worker[type(message)](worker, message) or ()
+        if worker.tails:
+            self.tables.followable[worker] = None
+        yield 1
+
+    def _later_from_client(self, client: Client, seq: int, message: Message) -> Job:
+        if not client.is_gone:
+            yield from self._from_client[type(message)](client, seq, message) or ()
+            yield 1
 
     def _shutdown(self, client: Client, seq: int, message: Shutdown) -> None:
         if self.tables.policy.is_protected:

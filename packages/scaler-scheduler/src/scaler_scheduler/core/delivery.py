@@ -13,7 +13,7 @@ that would exceed the window, and, for clients with results that wait, once in e
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from scaler_protocol.columns import split_ids
@@ -126,12 +126,12 @@ class Delivery:
         return min(window.limit, max(SMALLEST_WINDOW_BYTES, ALL_WINDOWS_BYTES - others))
 
 
-def waiting_ids(client: Client) -> frozenset[bytes]:
-    """Tasks that have ended, and whose result waits here. All are looked at: ask once for many tasks."""
-    if client.window is None or not client.window.waiting:
-        return frozenset()
-    results = (message for message in client.window.waiting if type(message) is Results)
-    return frozenset().union(*(split_ids(message.ids) for message in results))
+def waiting_ids(client: Client) -> Iterator[tuple[bytes, ...]]:
+    """Tasks that have ended, and whose result waits here, message by message."""
+    if client.window is not None:
+        for message in tuple(client.window.waiting):
+            if type(message) is Results:
+                yield split_ids(message.ids)
 
 
 def size_of(message: Message) -> int:

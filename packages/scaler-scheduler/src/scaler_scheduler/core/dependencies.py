@@ -91,15 +91,20 @@ class Dependencies:
         kept = self.kept.get(task_id)
         return kept is not None and kept.status != STATUS_SUCCESS
 
-    def failed(self, task_id: TaskId) -> list[tuple[TaskId, Chunk, int]]:
-        """The tasks that waited for it directly, taken out of `waiting`: they end the same way."""
-        doomed = []
-        for dependent in listed(self.dependents.pop(task_id, None)):
-            waiting = self.waiting.pop(dependent)
-            doomed.append((dependent, waiting.chunk, waiting.index))
-        for dependent, chunk, index in doomed:
-            self._stop_waiting(dependent, chunk, index)
-        return doomed
+    def next_failed(self, task_id: TaskId) -> tuple[TaskId, Chunk] | None:
+        """The last of the tasks that wait for this one directly, taken out of `waiting`: it ends the same way."""
+        dependents = self.dependents.get(task_id)
+        if dependents is None:
+            return None
+        last: TaskId
+        if isinstance(dependents, dict):
+            last, _ = dependents.popitem()  # the last of a dict is looked for behind all that were deleted there
+        else:
+            last = dependents
+            del self.dependents[task_id]
+        chunk = self.waiting[last].chunk
+        self.stop_waiting(last)
+        return last, chunk
 
     def stop_waiting(self, task_id: TaskId) -> bool:
         """It ends before its dependencies do. False: it was not waiting."""

@@ -46,7 +46,9 @@ def lines(tables: Tables, managers: Iterable[Manager], now: float) -> Iterator[J
     yield from (_client(tables, client) for client in tables.clients.values())
     yield from (_worker(tables, worker, now) for worker in tables.workers.values())
     yield from (_manager(tables, manager) for manager in managers)
-    numbers = {worker: number for number, worker in enumerate(tables.workers.values())}
+    # Those that have left, and of which the tasks are just going back to the queue, have no line of their own.
+    workers = dict.fromkeys((*tables.workers.values(), *tables.backlog.workers()))
+    numbers = {worker: number for number, worker in enumerate(workers)}
     yield from _abandoned(tables, numbers)
     headers = cache(partial(_header, tables))  # batches of one program share theirs
     functions: dict[bytes, None] = {}

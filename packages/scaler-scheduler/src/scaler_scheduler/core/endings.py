@@ -1,18 +1,25 @@
-"""How a task ends: its client is told, those that wait for it go on or end too, its children are cancelled."""
+"""How a task ends: its client is told, those that wait for it go on or end too, its children are cancelled.
+
+What follows from the end of one task may be the end of a million others, which may have children and dependents
+themselves. That is work for the backlog: it is done in slices, and nothing here calls itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_TOO_LATE, STATUS_CANCELED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Cancel, CancelReply, TaskError
+from scaler_scheduler.core import queued
+from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept, Ready
 from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
-from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.tables import IDS_IN_A_MESSAGE, Client, Place, Tables
 from scaler_scheduler.core.workers import Worker
 
 #: How long a running task may take to stop when nobody is there to say (CAN-4).
@@ -102,21 +109,41 @@ def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
     """Everything that waited for it, directly or not, ends with the error that began it (SCH-19)."""
     if chunk.client.is_gone:
         return  # what waited for it is of the same client, and is being forgotten itself
-    dependencies = tables.dependencies
     _keep_failure(tables, chunk, row)
-    doomed = dependencies.failed(row.task_id)
-    if not doomed:
-        return
+    if row.task_id in tables.dependencies.dependents:
+        tables.backlog.start(chunk.client, _failing(tables, chunk.client, row))
+
+
+def _failing(tables: Tables, client: Client, row: Row) -> Job:
+    """One after another, those that wait for one that has just ended before its neighbours."""
+    next_failed = tables.dependencies.next_failed
+    failed = [row.task_id]
     row = row_of_dependent(row)
     move = Move.CANCEL if row.status == STATUS_CANCELED else Move.DEPENDENCY_FAILED
-    while doomed:
-        task_id, chunk, _ = doomed.pop()
-        row = row._replace(task_id=task_id, attempt=tables.attempt(task_id))
-        doomed += dependencies.failed(task_id)
-        _keep_failure(tables, chunk, row)
-        tables.move(State.WAITING, move)
-        tables.deliver(chunk.client, row)
-        tables.forget(task_id, chunk)
+    failing = tables.failing
+    failing[row.task_id] = None
+    steps = 0
+    while failed and not client.is_gone:
+        steps += STEPS_PER_TASK
+        doomed = next_failed(failed[-1])
+        if doomed is None:
+            failing.pop(failed.pop(), None)
+        else:
+            task_id, chunk = doomed
+            failed.append(task_id)
+            failing[task_id] = None
+            steps += chunk.dependency_count(chunk.index_of[task_id])
+            row = row._replace(task_id=task_id, attempt=tables.attempt(task_id))
+            _keep_failure(tables, chunk, row)
+            tables.move(State.WAITING, move)
+            tables.deliver(chunk.client, row)
+            tables.forget(task_id, chunk)
+        if steps >= 2 * tables.backlog.slice_tasks:
+            yield steps
+            steps = 0
+    for task_id in failed:
+        failing.pop(task_id, None)
+    yield steps + 1
 
 
 def _keep_failure(tables: Tables, chunk: Chunk, row: Row) -> None:
@@ -138,16 +165,41 @@ def _kept(chunk: Chunk, row: Row) -> Kept:
 
 
 def cancel_children(tables: Tables, parent_task: TaskId) -> None:
-    """The submitter has ended: nobody can wait for what it submitted (CAN-7)."""
+    """The submitter has ended: nobody can wait for what it submitted (CAN-7). Nearly always all of it is of one client,
+    whose queued tasks are held until this is done: none of them takes a place that has just become free."""
+    children = tables.children.pop(parent_task, None)
+    if children:
+        client = tables.chunk_of(next(iter(children))).client
+        tables.backlog.start(client, _canceling(tables, tuple(children)))
+
+
+def _canceling(tables: Tables, children: Sequence[TaskId]) -> Job:
+    """The newest first: so each is reached before those it depends on."""
     running: dict[Worker, list[TaskId]] = {}
-    for task_id in list(tables.children.get(parent_task, ())):
-        place = tables.where.get(task_id)
-        if isinstance(place, Worker):
+    most = tables.backlog.slice_tasks
+    for stop in range(len(children), 0, -most):
+        ids = children[max(0, stop - most) : stop][::-1]
+        for place, run in groupby(ids, tables.where.get):
+            yield _cancel_run(tables, place, list(run), running)
+    tell_workers(tables, {worker: held[::-1] for worker, held in running.items()}, DEFAULT_GRACE_SECONDS)
+
+
+def _cancel_run(tables: Tables, place: Place | None, ids: list[TaskId], running: dict[Worker, list[TaskId]]) -> int:
+    """Children that are in the same place. Answers how many steps it took."""
+    if place is None:  # they have ended meanwhile
+        return 1 + len(ids) // 8
+    if isinstance(place, Worker):
+        for task_id in ids:
             mark_canceling(tables, task_id, is_asked=False)
-            running.setdefault(place, []).append(task_id)
-        elif place is not None:
+        running.setdefault(place, []).extend(ids)
+        return 1 + len(ids)
+    if queued.are_plainly_queued(tables, place, ids):
+        queued.cancel_queued(tables, place, ids)
+        return 3 + len(ids)
+    for task_id in ids:
+        if tables.where.get(task_id) is place:  # else it depended on one of these
             end_unstarted(tables, task_id, place)
-    tell_workers(tables, running, DEFAULT_GRACE_SECONDS)
+    return STEPS_PER_TASK * len(ids)
 
 
 def _abandon(tables: Tables, task_id: TaskId, worker: Worker) -> None:
@@ -192,4 +244,6 @@ def tell_workers(tables: Tables, running: dict[Worker, list[TaskId]], grace_seco
     for worker, ids in running.items():
         if tables.workers.get(worker.peer_id) is not worker:
             continue  # it was lost since, and its tasks have ended with it
-        tables.tell(worker.peer_id, Cancel(ids=join_ids(ids), grace_seconds=grace_seconds))
+        for start in range(0, len(ids), IDS_IN_A_MESSAGE):
+            part = join_ids(ids[start : start + IDS_IN_A_MESSAGE])
+            tables.tell(worker.peer_id, Cancel(ids=part, grace_seconds=grace_seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import count
 
 from scaler_protocol.ids import PeerId
@@ -14,7 +15,7 @@ GONE_OWNERS_LIMIT = 100_000
 class GoneOwners:
     def __init__(self) -> None:
         #: requests without an answer, oldest first
-        self._unconfirmed: dict[int, ReleaseOwner] = {}
+        self._unconfirmed: OrderedDict[int, ReleaseOwner] = OrderedDict()
         self._request_ids = count(1)
 
     def __len__(self) -> int:
@@ -24,7 +25,7 @@ class GoneOwners:
         request = ReleaseOwner(request_id=next(self._request_ids), owner=owner)
         self._unconfirmed[request.request_id] = request
         if len(self._unconfirmed) > GONE_OWNERS_LIMIT:
-            del self._unconfirmed[next(iter(self._unconfirmed))]
+            self._unconfirmed.popitem(last=False)
         return request
 
     def confirmed(self, request_id: int) -> None:

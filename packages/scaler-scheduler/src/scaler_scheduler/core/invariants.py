@@ -39,14 +39,20 @@ def _check_places(tables: Tables) -> None:
     assert unplaced == waiting.keys() | set(queued), "a task without a worker is neither waiting nor queued"
     for task_id, place in tables.where.items():
         if isinstance(place, Worker):
-            assert tables.workers.get(place.peer_id) is place, "a task is with a worker that is gone"
+            is_here = tables.workers.get(place.peer_id) is place
+            assert is_here or (place.is_gone and place in tables.backlog), "a task is with a worker that is gone"
             assert task_id in place.held, "a task is said to be with a worker that does not hold it"
             client = place.held[task_id].client
             assert not client.is_gone or client in tables.backlog, "a client is gone, and its task still in `where`"
 
 
+def every_worker(tables: Tables) -> list[Worker]:
+    """Also those that have left, as long as they hold something."""
+    return list(dict.fromkeys((*tables.workers.values(), *tables.backlog.workers())))
+
+
 def _check_counts(tables: Tables) -> None:
-    held = [task_id for worker in tables.workers.values() for task_id in worker.held]
+    held = [task_id for worker in every_worker(tables) for task_id in worker.held]
     canceling = len(tables.canceling) + len(tables.abandoned)
     expected = {
         State.WAITING: len(tables.dependencies.waiting),
@@ -81,7 +87,7 @@ def _check_workers(tables: Tables) -> None:
     assert resting <= tables.cut_off.keys(), "a worker rests for ever"
     lending = {worker for worker in tables.workers.values() if worker.lenders}
     assert lending <= tables.lending.keys() <= set(tables.workers.values()), "another worker lends"
-    for worker in tables.workers.values():
+    for worker in every_worker(tables):
         assert worker.lenders.keys() | worker.borrowers.keys() <= worker.held.keys(), "a task lends that is not held"
         assert worker.recalling <= worker.held.keys(), "a task is being recalled that is not held"
         assert worker.tails.keys() <= worker.held.keys(), "a task is followed that is not held"
@@ -110,7 +116,9 @@ def _check_dependencies(tables: Tables) -> None:
     assert dependencies.users == users, "the counts of users of results are wrong"
     for task_id, kept in dependencies.kept.items():
         graph = kept.chunk.client.graphs.get(kept.chunk.header.graph_id)
-        assert task_id in users or graph is not None, "a result is kept that nothing depends on"
+        client = kept.chunk.client
+        is_leaving = client.is_gone and client in tables.backlog  # its graphs are being forgotten
+        assert task_id in users or graph is not None or is_leaving, "a result is kept that nothing depends on"
         assert graph is None or task_id in graph, "a graph does not list a result that is kept for it"
     missing: Counter[TaskId] = Counter()
     for dependents in dependencies.dependents.values():
@@ -121,6 +129,7 @@ def _check_dependencies(tables: Tables) -> None:
 
 
 def _check_sparse(tables: Tables) -> None:
+    assert not tables.failing or tables.backlog, "nothing is done for the dependents of what has failed"
     for name in ("attempts", "lost_workers", "retried", "deaths", "canceling"):
         assert getattr(tables, name).keys() <= tables.where.keys(), f"`{name}` remembers a task that has ended"
     for children in tables.children.values():
@@ -144,6 +153,6 @@ def is_empty(core: SchedulerCore) -> bool:
     remembered = (
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
-        dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow,
+        dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow, tables.failing,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready) and not tables.backlog

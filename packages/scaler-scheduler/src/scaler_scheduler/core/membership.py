@@ -9,6 +9,7 @@ from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
 from scaler_protocol.messages import Hello, Limits, Returned, TaskError
 from scaler_scheduler.core import endings, forgetting
 from scaler_scheduler.core.actions import SendToStorage
+from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row, canceled_row
 from scaler_scheduler.core.states import Move
@@ -43,19 +44,30 @@ def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits,
 def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) -> None:
     """Its tasks go back to the queue. Only a loss uses up an attempt; a worker that says Bye has begun none (WRK-9)."""
     del tables.workers[worker.peer_id]
-    for index in worker.indexes:
-        index.leave(worker)
+    worker.leave()
     tables.forget_peer(worker.peer_id)
     tables.followable.pop(worker, None)
-    for task_id in reversed(list(worker.held)):
-        chunk = tables.take_back(worker, task_id)
-        if task_id in tables.abandoned:
-            endings.end_abandoned(tables, task_id)
-        elif task_id in tables.canceling:
-            _release_attempt(tables, task_id, chunk)
-            endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
-        else:
-            _lose(tables, worker, task_id, chunk, text, is_counted=not is_orderly)
+    tables.lending.pop(worker, None)
+    if worker.held or worker in tables.backlog:
+        tables.backlog.start(worker, _leaving(tables, worker, text, is_counted=not is_orderly))
+
+
+def _leaving(tables: Tables, worker: Worker, text: str, *, is_counted: bool) -> Job:
+    """The newest first, as each goes to the front of the queue."""
+    held = tuple(worker.held)
+    most = tables.backlog.slice_tasks
+    for stop in range(len(held), 0, -most):
+        left = [task_id for task_id in reversed(held[max(0, stop - most) : stop]) if task_id in worker.held]
+        for task_id in left:
+            chunk = tables.take_back(worker, task_id)
+            if task_id in tables.abandoned:
+                endings.end_abandoned(tables, task_id)
+            elif task_id in tables.canceling:
+                _release_attempt(tables, task_id, chunk)
+                endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
+            else:
+                _lose(tables, worker, task_id, chunk, text, is_counted=is_counted)
+        yield 1 + STEPS_PER_TASK * len(left)
 
 
 def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: str, *, is_counted: bool) -> None:
@@ -87,18 +99,22 @@ def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:
     return Row(task_id, attempt, STATUS_WORKER_LOST, KIND_INLINE, encode_task_error(error), b"")
 
 
-def returned(tables: Tables, worker: Worker, message: Returned) -> None:
+def returned(tables: Tables, worker: Worker, message: Returned) -> Job:
     """Tasks the worker has not begun and will not (WRK-9). Their attempt is not used up."""
-    for task_id in reversed(list(map(TaskId, split_ids(message.ids)))):
-        if task_id not in worker.held:
-            continue
-        chunk = tables.take_back(worker, task_id)
-        if task_id in tables.abandoned:
-            endings.end_abandoned(tables, task_id)
-        elif task_id in tables.canceling:
-            endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
-        else:
-            endings.requeue(tables, task_id, chunk, Move.GIVE_BACK)
+    ids = split_ids(message.ids)
+    most = tables.backlog.slice_tasks
+    for stop in range(len(ids), 0, -most):
+        run = [TaskId(task_id) for task_id in reversed(ids[max(0, stop - most) : stop]) if task_id in worker.held]
+        for task_id in dict.fromkeys(run):
+            chunk = tables.take_back(worker, task_id)
+            if task_id in tables.abandoned:
+                endings.end_abandoned(tables, task_id)
+            elif task_id in tables.canceling:
+                endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
+            else:
+                endings.requeue(tables, task_id, chunk, Move.GIVE_BACK)
+        worker.load_changed()
+        yield 1 + most // 8 + STEPS_PER_TASK * len(run)
     if message.is_recall_answer:
         tables.returned_count += len(message.ids) // ID_BYTES
         worker.recalling.clear()

@@ -17,6 +17,8 @@ def place(tables: Tables) -> None:
     """Every class gets its turn, whether or not the one before it found a worker: nobody blocks the line (SCH-11)."""
     if len(tables.load_indexes) > LOAD_INDEXES_LIMIT:
         tables.forget_load_indexes()
+    if tables.elsewhere:
+        _place_elsewhere(tables)
     for ready in tables.ready.by_urgency():
         _place_class(tables, ready)
     if tables.followable:
@@ -59,28 +61,35 @@ def _place_borrowers(tables: Tables, ready: ReadyClass) -> None:
 
 
 class Elsewhere:
-    """Where a task goes whose processor died on this worker: at once to another one with a place, as long as nothing
-    more urgent waits, else to the front of the queue, for any worker (SCH-40)."""
+    """Where a task goes whose processor died on this worker: to another one with a place, as long as nothing more
+    urgent waits, else to the front of the queue, for any worker (SCH-40)."""
 
     def __init__(self, tables: Tables, worker: Worker) -> None:
         self._tables = tables
         self._worker = worker
 
     def enqueue(self, chunk: Chunk, index: int) -> None:
-        other = None if chunk.client.is_held else self._other(self._tables.ready.key(chunk.header))
-        if other is None:
-            self._tables.enqueue(chunk, [index], at_front=True)
-        else:
-            _dispatch(self._tables, other, chunk, range(index, index + 1))
+        """It is placed with all others, because its Cancel may have arrived by then (CAN-11)."""
+        self._tables.enqueue(chunk, [index], at_front=True)
+        self._tables.elsewhere.append((chunk, index, self._worker))
+
+
+def _place_elsewhere(tables: Tables) -> None:
+    elsewhere, tables.elsewhere = tables.elsewhere, []
+    for chunk, index, worker in elsewhere:
+        other = _other(tables, tables.ready.key(chunk.header), worker)
+        if other is not None and tables.ready.take_one(chunk, index):
+            _dispatch(tables, other, chunk, range(index, index + 1))
             other.load_changed()
 
-    def _other(self, key: ClassKey) -> Worker | None:
-        first = next(self._tables.ready.by_urgency(), None)
-        if first is not None and first.key.urgency < key.urgency:
-            return None
-        index = self._tables.load_index(key)
-        others = [worker for worker in index.members if worker is not self._worker and index.room(worker) > 0]
-        return min(others, key=lambda worker: len(worker.held), default=None)
+
+def _other(tables: Tables, key: ClassKey, worker: Worker) -> Worker | None:
+    first = next(tables.ready.by_urgency(), None)
+    if first is not None and first.key.urgency < key.urgency:
+        return None
+    index = tables.load_index(key)
+    others = [other for other in index.members if other is not worker and index.room(other) > 0]
+    return min(others, key=lambda other: len(other.held), default=None)
 
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:

@@ -11,6 +11,7 @@ from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import TaskId
@@ -61,6 +62,7 @@ def named_by_user(requirement: Requirement) -> Requirement:
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
 CLASSES_LIMIT = 64
 DISCARDED_RUNS = 100
+RUNS_LOOKED_AT = 64
 
 
 class ClassKey(NamedTuple):
@@ -151,6 +153,21 @@ class ReadyClass:
             del self._turns[chunk.client]
         self._count(chunk.client, turn, -len(taken))
         return taken
+
+    def take_one(self, chunk: Chunk, index: int) -> bool:
+        """This task, which was put at the front not long ago. False: it is not there any more, or is held."""
+        turn = self._turns.get(chunk.client)
+        for place, (other, run) in enumerate(islice(turn.runs, RUNS_LOOKED_AT) if turn is not None else ()):
+            if other is chunk and not isinstance(run, range) and index in run and index not in chunk.dropped:
+                assert turn is not None
+                run.remove(index)
+                if not run:
+                    del turn.runs[place]
+                if not turn.runs:
+                    del self._turns[chunk.client]
+                self._count(chunk.client, turn, -1)
+                return True
+        return False
 
     def drop(self, client: Client, count: int) -> None:
         """So many queued tasks of this client have ended another way."""
@@ -274,6 +291,11 @@ class ReadyQueue:
         """This queued task has ended another way; its place in the run is passed over later."""
         chunk.drop(index)
         self._classes[self.key(chunk.header)].drop(chunk.client, 1)
+
+    def take_one(self, chunk: Chunk, index: int) -> bool:
+        """See `ReadyClass.take_one`."""
+        ready = self._classes.get(self.key(chunk.header))
+        return ready is not None and ready.take_one(chunk, index)
 
     def drop_all(self, chunk: Chunk, indexes: Indexes) -> None:
         chunk.drop_all(indexes)

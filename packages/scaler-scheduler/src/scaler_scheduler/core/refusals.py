@@ -17,6 +17,7 @@ from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import TaskError
 from scaler_protocol.session import Complained
 from scaler_scheduler.core import endings
+from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.results import Row, canceled_row
 from scaler_scheduler.core.states import Move
 from scaler_scheduler.core.tables import Tables
@@ -39,13 +40,15 @@ def note_dispatch(worker: Worker, seq: int, ids: bytes) -> None:
         worker.dispatches = {first: entry for first, entry in dispatches.items() if first in worker.held}
 
 
-def complained(tables: Tables, worker: Worker, complaint: Complained) -> None:
-    ids = _ids_of(worker, complaint.ref_seq) if complaint.code in REFUSALS else b""
-    for task_id in map(TaskId, split_ids(ids)):
-        if task_id in worker.held:
+def complained(tables: Tables, worker: Worker, complaint: Complained) -> Job:
+    ids = split_ids(_ids_of(worker, complaint.ref_seq) if complaint.code in REFUSALS else b"")
+    most = tables.backlog.slice_tasks // 4 + 1
+    for start in range(0, len(ids), most):
+        run = [TaskId(task_id) for task_id in ids[start : start + most] if task_id in worker.held]
+        for task_id in run:
             _end(tables, worker, task_id, complaint)
-    if ids:
         worker.load_changed()
+        yield 1 + 2 * STEPS_PER_TASK * len(run)
 
 
 def _ids_of(worker: Worker, seq: int) -> bytes:

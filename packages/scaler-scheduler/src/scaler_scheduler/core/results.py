@@ -63,6 +63,26 @@ def rows(message: Results) -> Iterator[Row]:
         yield Row(TaskId(task_id), attempts[index], statuses[index], kinds[index], value, profile)
 
 
+def parts(message: Results, most: int) -> Iterator[Results]:
+    """The same rows, so many in a message."""
+    count = len(message.ids) // ID_BYTES
+    if count <= most:
+        yield message
+        return
+    starts, view = offsets(split_u32(message.sizes)), memoryview(message.payload)
+    for start in range(0, count, most):
+        stop = min(start + most, count)
+        yield Results(
+            ids=message.ids[ID_BYTES * start : ID_BYTES * stop],
+            attempts=message.attempts[2 * start : 2 * stop],
+            statuses=message.statuses[start:stop],
+            kinds=message.kinds[start:stop],
+            sizes=message.sizes[4 * start : 4 * stop],
+            profiles=message.profiles[PROFILE_BYTES * start : PROFILE_BYTES * stop],
+            payload=view[starts[start] : starts[stop]],
+        )
+
+
 def pack(items: Sequence[Row]) -> Results:
     statuses, kinds = bytes(row.status for row in items), bytes(row.kind for row in items)
     has_profiles = any(row.profile for row in items)

@@ -37,8 +37,8 @@ from scaler_scheduler.core.workers import LoadIndex, Worker
 #: What the column of attempts has room for (SCH-5).
 LAST_ATTEMPT = 65_535
 
-#: So many in one Release: a storage's envelope has room for some more (LIM-1).
-RELEASED_IDS = 65_536
+#: So many in one Release, Cancel or Recall: an envelope of the default size has room for some more (LIM-1).
+IDS_IN_A_MESSAGE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,8 @@ class Tables:
         self.abandoned: dict[TaskId, int] = {}
         #: task -> unfinished tasks that it submitted itself (CAN-7)
         self.children: dict[TaskId, dict[TaskId, None]] = {}
+        #: ended tasks whose dependents are just being ended: no task is accepted under these ids
+        self.failing: dict[TaskId, None] = {}
         #: what was accepted since the last settling, where there is a limit for it (SCH-32)
         self.arrived: list[Chunk] = []
         self.gone_owners = GoneOwners()
@@ -147,6 +149,8 @@ class Tables:
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)
         self.cut_off: dict[Worker, float] = {}
+        #: queued tasks, and for each the worker on which its processor has just died (SCH-40)
+        self.elsewhere: list[tuple[Chunk, int, Worker]] = []
         #: workers with blocked tasks that lend what they take (SCH-47)
         self.lending: dict[Worker, None] = {}
         #: a worker has just run out of tasks, or come without any (SCH-20)
@@ -266,8 +270,8 @@ class Tables:
             if not chunk.client.is_gone:
                 by_owner.setdefault(chunk.client.peer_id, []).append(object_id)
         for owner, ids in by_owner.items():
-            for begin in range(0, len(ids), RELEASED_IDS):
-                part = join_ids(ids[begin : begin + RELEASED_IDS])
+            for begin in range(0, len(ids), IDS_IN_A_MESSAGE):
+                part = join_ids(ids[begin : begin + IDS_IN_A_MESSAGE])
                 self.act(SendToStorage(Release(request_id=0, owner=owner, ids=part)))
 
     def release_unused(self, chunk: Chunk, row: Row) -> None:

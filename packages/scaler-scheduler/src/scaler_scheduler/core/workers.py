@@ -26,6 +26,7 @@ class Worker:
         "held",
         "indexes",
         "is_cut_off",
+        "is_gone",
         "is_retired",
         "lenders",
         "limit",
@@ -67,6 +68,8 @@ class Worker:
         self.held: dict[TaskId, Chunk] = {}
         #: held tasks it was asked to give back and has not answered for
         self.recalling: set[TaskId] = set()
+        #: its session has ended; what it held goes back to the queue, in slices
+        self.is_gone = False
         #: what the session calls the Dispatches of what is held: first task -> seq, ids. With some that say nothing any
         #: more, because that task has ended (SCH-42)
         self.dispatches: dict[TaskId, tuple[int, bytes]] = {}
@@ -93,9 +96,18 @@ class Worker:
         #: it does not reach the storage, and rests: all and only those in `Tables.cut_off` (SCH-44)
         self.is_cut_off = False
 
+    def leave(self) -> None:
+        """It is given nothing any more, nothing follows what it held, and none of that lends or borrows."""
+        self.is_gone = True
+        self.takes_followers = False
+        for index in self.indexes:
+            index.leave(self)
+        for notes in (self.indexes, self.tails, self.lenders, self.borrowers):
+            notes.clear()
+
     def free(self, *, is_nested: bool) -> int:
         """How many more tasks it may be given: never beyond its credit (CRD-1, CRD-4)."""
-        if self.is_retired or self.is_cut_off:
+        if self.is_retired or self.is_cut_off or self.is_gone:
             return 0
         free = self.limit - len(self.held)
         return free + self.nested_reserve if is_nested else free
