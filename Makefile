@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 200
+SECONDS ?= 60
 
 PARTS := protocol packages/scaler-client packages/scaler-scheduler packages/scaler-worker packages/scaler-storage \
 	packages/scaler-symphony conformance
@@ -19,7 +20,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check format docs conformance mutants ports simulate bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo test check format docs conformance mutants ports simulate fuzz bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -87,6 +88,9 @@ ports: $(READY)  ## build the C++ and TypeScript ports, test them with ours, and
 
 simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virtual time; SEEDS=200
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+fuzz: $(READY)  ## hostile peers against every role and port of a real cluster; SECONDS=60, ARGS="--seed 1 FAMILY", ARGS=--hour
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 bench: $(READY)  ## every workload side by side with ProcessPoolExecutor; ARGS="--quick --peer NAME=PYTHON"
 	@$(BYTECODE)

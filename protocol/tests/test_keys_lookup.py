@@ -183,7 +183,6 @@ def test_a_text_that_a_command_has_taken_out_of_its_environment(home: Path, monk
     secrets.take_secrets()
     assert places.TEXT_VARIABLE not in os.environ
     assert which(find_pass(ADDRESS)) == "text"
-    assert find_keyring(environment={"XDG_CONFIG_HOME": str(home / "config")}) != find_keyring()
 
 
 def test_an_empty_name_is_a_mistake(home: Path) -> None:

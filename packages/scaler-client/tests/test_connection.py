@@ -34,6 +34,11 @@ def test_every_other_move_is_refused() -> None:
     assert {life for (state, _), life in life.TRANSITIONS.items() if state is Life.CLOSED} == {Life.CLOSED}
 
 
+def test_a_welcome_that_comes_while_it_leaves_changes_nothing() -> None:
+    """The scheduler came back, or answered late, when the program had closed the client already."""
+    assert life.after(Life.LEAVING, Move.WELCOME) is Life.LEAVING
+
+
 class Told:
     """A collector; `then` is what another thread does at the moment it is told."""
 

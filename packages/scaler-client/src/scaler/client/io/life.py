@@ -35,6 +35,7 @@ TRANSITIONS: dict[tuple[Life, Move], Life] = {
     (Life.OPEN, Move.WELCOME): Life.OPEN,
     (Life.OPEN, Move.LEAVE): Life.LEAVING,
     (Life.OPEN, Move.END): Life.CLOSED,  # the IO thread has failed
+    (Life.LEAVING, Move.WELCOME): Life.LEAVING,  # the Hello was sent before; the goodbye follows
     (Life.LEAVING, Move.LEAVE): Life.LEAVING,  # asked twice
     (Life.LEAVING, Move.END): Life.CLOSED,
     (Life.OPENING, Move.FORK): Life.CLOSED,

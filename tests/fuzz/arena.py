@@ -1,0 +1,210 @@
+"""A cluster to be attacked, a client beside the attackers, and the judgement of what they have done to both."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from scaler_protocol.process.ports import answers
+from tests.fuzz.bystander import CAPABILITY
+from tests.fuzz.watching import Numbers, Watch, is_quiet
+from tests.support.processes import Command, Stage, until
+
+MEMORY_BYTES = 64 << 20
+"""No server may grow by more under one family."""
+DESCRIPTORS = 64
+"""No server may have more than so many above those before, once the hostile peers are gone and forgotten."""
+CALLS_FACTOR = 10.0
+CALLS_SECONDS = 0.25
+"""The median call of the bystander takes at most so many times its quiet time, or this on a machine that is loaded."""
+SLOWEST_SECONDS = 5.0
+FORGOTTEN_SECONDS = 20.0
+"""How long after the hostile peers have gone a server may still be busy with them, or hold their descriptors."""
+QUIET_SHARE = 0.5
+FIRST_CALLS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    begun_at: float
+    seconds: float
+    trouble: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What one family did."""
+
+    name: str
+    command: str = ""  #: that does the same again
+    inputs: int = 0
+    sessions: int = 0
+    calls: int = 0
+    median_seconds: float = 0.0
+    slowest_seconds: float = 0.0
+    grown_bytes: dict[str, int] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+    #: what is wrong, each a sentence; empty: the cluster held
+    troubles: list[str] = field(default_factory=list)
+
+
+class Arena:
+    """To be entered in a Stage, which ends all processes."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.port = stage.ports()
+        self.page_port = stage.ports()
+        self.adapter_port = self.page_port + 1
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        storage = f"tcp://127.0.0.1:{self.port + 1}"
+        self.servers: dict[str, Command] = {
+            "storage": stage.start("scaler_storage", storage, "--memory-limit", "512MiB", "--insecure"),
+            "scheduler": stage.start("scaler_scheduler", self.address, "-osa", storage, "--protected", "--insecure"),
+        }
+        self.worker = stage.start(
+            "scaler_worker", self.address, "-n", "1", f"--per-worker-capabilities={CAPABILITY}",
+        )  # fmt: skip
+        self.servers["page"] = stage.start("scaler.ui", self.address, "--port", str(self.page_port))
+        self.servers["adapter"] = stage.start(
+            "scaler_worker.adapter", self.address, "--host", "127.0.0.1", "--port", str(self.adapter_port),
+            "--max-workers", "0",
+        )  # fmt: skip
+        for port in (self.port, self.port + 1, self.page_port, self.adapter_port):
+            until(lambda port=port: answers(f"tcp://127.0.0.1:{port}"), f"port {port} is served")  # type: ignore[misc]
+        self.bystander = stage.start("tests.fuzz.bystander", self.address)
+        self.watch = Watch(self.servers)
+        until(lambda: len(self.bystander.lines) >= FIRST_CALLS, "the bystander is served")
+        quiet = sorted(call.seconds for call in self.calls()[FIRST_CALLS // 2 :])
+        self.quiet_seconds = quiet[len(quiet) // 2]
+
+    def close(self) -> None:
+        self.watch.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return all(command.process.poll() is None for command in self._commands().values())
+
+    # ------------------------------------------------------------ what the bystander notices
+
+    def calls(self, since: float = 0.0) -> list[Call]:
+        """Those that have ended since then."""
+        found = []
+        for line in list(self.bystander.lines):
+            begun, seconds, *trouble = line.split(" ", 2)
+            call = Call(float(begun), float(seconds), trouble[0] if trouble else "")
+            if call.begun_at + call.seconds >= since:
+                found.append(call)
+        return found
+
+    # ------------------------------------------------------------ one family
+
+    @contextmanager
+    def judged(self, verdict: Verdict) -> Iterator[None]:
+        before, begun_at = self.watch.numbers(), time.monotonic()
+        said = {name: len(command.error_lines) + len(command.lines) for name, command in self._commands().items()}
+        self.watch.begin()
+        yield
+        attacked_until = time.monotonic()
+        self._judge_calls(verdict, begun_at, attacked_until)
+        self._judge_servers(verdict, before)
+        self._judge_logs(verdict, said)
+
+    def _commands(self) -> dict[str, Command]:
+        return {**self.servers, "worker": self.worker, "bystander": self.bystander}
+
+    def _judge_calls(self, verdict: Verdict, begun_at: float, ended_at: float) -> None:
+        """Also the call that was under way when the attack ended is waited for."""
+        try:
+            until(lambda: bool(self.calls(ended_at)), "the bystander is served again", SLOWEST_SECONDS)
+        except AssertionError:
+            verdict.troubles.append(f"the bystander was not served for {SLOWEST_SECONDS:g} s after the attack")
+        calls = self.calls(begun_at)
+        verdict.calls = len(calls)
+        if not calls:
+            return
+        times = sorted(call.seconds for call in calls)
+        verdict.median_seconds, verdict.slowest_seconds = times[len(times) // 2], times[-1]
+        bound = max(CALLS_FACTOR * self.quiet_seconds, CALLS_SECONDS)
+        if verdict.median_seconds > bound:
+            verdict.troubles.append(
+                f"the bystander's median call took {verdict.median_seconds:.3f} s, more than {bound:.3f} s"
+            )
+        if verdict.slowest_seconds > SLOWEST_SECONDS:
+            verdict.troubles.append(f"a call of the bystander took {verdict.slowest_seconds:.1f} s")
+        for trouble in sorted({call.trouble for call in calls if call.trouble}):
+            verdict.troubles.append(f"a call of the bystander failed: {trouble}")
+
+    def _judge_servers(self, verdict: Verdict, before: dict[str, Numbers]) -> None:
+        peaks = self.watch.peaks()
+        for name, command in self.servers.items():
+            if command.process.poll() is not None:
+                killed = " (by us: it had grown too large)" if name in self.watch.killed else ""
+                verdict.troubles.append(f"the {name} has ended with {command.process.poll()}{killed}")
+        busy = is_quiet(self.watch, 0.3, QUIET_SHARE, FORGOTTEN_SECONDS)
+        for name, share in busy.items():
+            verdict.troubles.append(f"the {name} still uses {share:.0%} of a processor {FORGOTTEN_SECONDS:g} s later")
+        for name, was in before.items():
+            now = self.watch.numbers().get(name)
+            if now is None:
+                continue
+            verdict.grown_bytes[name] = max(0, peaks.get(name, 0) - was.rss_bytes)
+            verdict.cpu_seconds[name] = now.cpu_seconds - was.cpu_seconds
+            if verdict.grown_bytes[name] > MEMORY_BYTES:
+                verdict.troubles.append(f"the {name} grew by {verdict.grown_bytes[name] >> 20} MiB")
+            self._judge_descriptors(verdict, name, was.descriptors)
+
+    def _judge_descriptors(self, verdict: Verdict, name: str, before: int) -> None:
+        def are_few() -> bool:
+            now = self.watch.numbers().get(name)
+            return now is None or now.descriptors <= before + DESCRIPTORS
+
+        try:
+            until(are_few, "descriptors are closed", FORGOTTEN_SECONDS)
+        except AssertionError:
+            kept = self.watch.numbers()[name].descriptors - before
+            verdict.troubles.append(f"the {name} keeps {kept} descriptors more than before")
+
+    def _judge_logs(self, verdict: Verdict, said: dict[str, int]) -> None:
+        for name, command in self._commands().items():
+            text = "\n".join([*command.lines, *command.error_lines]) if name != "bystander" else ""
+            if "Traceback" in text or "Assertion" in text:
+                at = max(text.find("Traceback"), text.find("Assertion"))
+                verdict.troubles.append(f"the {name} logged a traceback: {text[at : at + 2000]}")
+                command.lines.clear()
+                command.error_lines.clear()
+
+
+class Attack:
+    """What a family is given: its choices, how long it may go on, and where the cluster is."""
+
+    def __init__(self, arena: Arena, chance: random.Random, seconds: float) -> None:
+        self.arena = arena
+        self.chance = chance
+        self.port = arena.port
+        self.end_at = time.monotonic() + seconds
+        self.inputs = 0
+        self.sessions = 0  #: that were opened
+        self.troubles: list[str] = []  #: what the family itself has found to be wrong
+        self._closing: list[Callable[[], None]] = []
+
+    @property
+    def is_on(self) -> bool:
+        return time.monotonic() < self.end_at
+
+    def is_on_after(self, seconds: float) -> bool:
+        """Still, if it had so many seconds more."""
+        return time.monotonic() < self.end_at + seconds
+
+    def count(self, inputs: int = 1) -> None:
+        self.inputs += inputs
+
+    def at_end(self, close: Callable[[], None]) -> None:
+        self._closing.append(close)
+
+    def close(self) -> None:
+        for close in reversed(self._closing):
+            close()

@@ -1,0 +1,210 @@
+"""Families against what is not a ZeroMQ port of a server: the local lane, the page, the adapter, and the programs that
+dial a server which is hostile itself."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import struct
+import sys
+import threading
+
+import psutil
+import zmq
+
+from scaler_conformance.play.samples import samples
+from scaler_conformance.wire import Message, Unreadable, decode, encode
+from tests.fuzz import mutations
+from tests.fuzz.arena import MEMORY_BYTES, Attack
+from tests.fuzz.families import ROLES, family, rest
+from tests.fuzz.mutations import Frames, hello
+
+PROBE_SECONDS = 5.0
+_LANE_COUNTS = (0, 1, 2, 3, 5, 6, 2**16, 2**32 - 1)
+_LANE_LENGTHS = (0, 1, 64, 4096, 1 << 20, 64 << 20, 2**32 - 1)
+
+
+# ---------------------------------------------------------------- the lane
+
+
+def _framed(frames: Frames) -> bytes:
+    return struct.pack(f"<{1 + len(frames)}I", len(frames), *map(len, frames)) + b"".join(frames)
+
+
+@family()
+def lane(attack: Attack) -> None:
+    """A process of the same user: lies about sizes, mutated messages, silence."""
+    if not sys.platform.startswith("linux"):
+        return
+    chance, kinds = attack.chance, sorted(mutations.vectors())
+    held: list[socket.socket] = []
+    while attack.is_on:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(0.5)
+        try:
+            connection.connect(f"\0scaler/1/127.0.0.1:{attack.port + chance.choice((0, 1))}")
+            if chance.random() < 0.5:
+                connection.sendall(_framed(encode(hello(chance, chance.choice(ROLES)))))
+            for number in range(chance.randrange(1, 40)):
+                attack.count()
+                connection.sendall(_framed(mutations.mutated(chance, chance.choice(kinds), number + 1)))
+            count = chance.choice(_LANE_COUNTS)
+            lengths = [chance.choice(_LANE_LENGTHS) for _ in range(min(count, 6))]
+            connection.sendall(struct.pack(f"<{1 + len(lengths)}I", count, *lengths) + chance.randbytes(50))
+        except OSError:
+            rest()
+        if len(held) < 200 and chance.random() < 0.3:
+            held.append(connection)
+            attack.at_end(connection.close)
+        else:
+            connection.close()
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+_WORDS = (
+    b"GET", b"POST", b"TRACE", b" ", b"/", b"/events", b"/state.json", b"/metrics", b"/static/../x",
+    b"/explain?task=zz", b"http://[", b" HTTP/1.1\r\n", b" HTTP/9.9\r\n", b"Host: localhost\r\n",
+    b"Host: evil.example\r\n", b"Host: \r\n", b"Origin: null\r\n", b"Content-Length: 5\r\n", b"Content-Length: -1\r\n",
+    b"Transfer-Encoding: chunked\r\n", b"Content-Type: application/json\r\n", b"Expect: 100-continue\r\n",
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\n", b"Cookie: a=\xff\r\n", b"Authorization: Bearer \xff\r\n", b"\r\n",
+    b"\r\n", b"{}", b'{"action": NaN}', b"zz\r\n", b"\0", b"\xff",
+)  # fmt: skip
+
+
+@family()
+def http_requests(attack: Attack) -> None:
+    """Requests of words in any order, half requests, streams that nobody reads."""
+    chance = attack.chance
+    ports = attack.arena.page_port, attack.arena.adapter_port
+    held: list[socket.socket] = []
+    while attack.is_on:
+        try:
+            one = socket.create_connection(("127.0.0.1", chance.choice(ports)), timeout=0.5)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            said = b"".join(chance.choice(_WORDS) for _ in range(chance.randrange(1, 15)))
+            if chance.random() < 0.3:
+                said = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            one.sendall(said)
+        except OSError:
+            rest()
+            continue
+        attack.count()
+        if len(held) < 300:
+            held.append(one)
+            attack.at_end(one.close)
+        else:
+            one.close()
+    _probe(attack, attack.arena.page_port, "GET", "/state.json", "")
+    _probe(attack, attack.arena.page_port, "GET", "/events", "")
+    _probe(attack, attack.arena.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
+
+
+def _probe(attack: Attack, port: int, method: str, path: str, body: str) -> None:
+    """While all of them are there, a visitor is answered."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_SECONDS)
+    try:
+        connection.request(method, path, body or None, {"Content-Type": "application/json"} if body else {})
+        status = connection.getresponse().status
+        if status != 200 and not (path == "/events" and status == 503):
+            attack.troubles.append(f"{method} {path} at port {port} was answered with {status}")
+    except (OSError, http.client.HTTPException) as error:
+        attack.troubles.append(f"{method} {path} at port {port} was not answered: {error!r}")
+    finally:
+        connection.close()
+
+
+# ---------------------------------------------------------------- a hostile server
+
+
+class HostileServer:
+    """Welcomes everybody, and then says anything."""
+
+    def __init__(self, attack: Attack) -> None:
+        self._attack = attack
+        self._chance = random.Random(attack.chance.getrandbits(64))
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, 1000)
+        port = self._socket.bind_to_random_port("tcp://127.0.0.1")
+        self.address = f"tcp://127.0.0.1:{port}"
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="hostile-server", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._socket.close()
+        self._context.term()
+
+    def _serve(self) -> None:
+        kinds = sorted(set(mutations.vectors()) - {"hello"})
+        numbers: dict[bytes, int] = {}
+        while not self._is_over.is_set():
+            if not self._socket.poll(50):
+                continue
+            who, *frames = self._socket.recv_multipart()
+            try:
+                message = decode(frames, is_lenient=True)
+            except Unreadable:
+                continue
+            if message.kind == "hello":
+                numbers[who] = 0
+                self._send(who, self._welcome(message))
+            for _ in range(self._chance.randrange(1, 20)):
+                numbers[who] = numbers.get(who, 0) + 1
+                self._send(who, mutations.mutated(self._chance, self._chance.choice(kinds), numbers[who]))
+            if len(numbers) > 1000:
+                numbers.clear()
+
+    def _welcome(self, message: Message) -> Frames:
+        self._attack.sessions += 1
+        body = {
+            **samples()["welcome"].body,
+            "serverId": mutations.new_id(self._chance),
+            "incarnation": self._chance.randrange(1, 1 << 62),
+            "sessionId": self._chance.randrange(1, 1 << 62),
+            "timers": {"heartbeatSeconds": 0.2, "leaseSeconds": 2.0},
+            "storageAddress": self.address,
+        }
+        return encode(Message("welcome", {name: body[name] for name in samples()["welcome"].body}))
+
+    def _send(self, who: bytes, frames: Frames) -> None:
+        self._attack.count()
+        try:
+            self._socket.send_multipart([who, *frames], zmq.NOBLOCK)
+        except zmq.ZMQError:
+            pass
+
+
+@family(has_sessions=True)
+def hostile_server(attack: Attack) -> None:
+    """What dials it, a client and a worker, loses its session or gets an error of ours: no traceback, no memory."""
+    server = HostileServer(attack)
+    stage = attack.arena.stage
+    victims = {
+        "client": stage.start("tests.fuzz.victim", server.address),
+        "worker": stage.start("scaler_worker", server.address, "-n", "1", "--death-timeout-seconds", "600"),
+    }
+    try:
+        while attack.is_on or (not attack.sessions and attack.is_on_after(10.0)):
+            rest(0.05)
+        for name, victim in victims.items():
+            if victim.process.poll() is not None and victim.process.returncode not in (0, 1):
+                attack.troubles.append(f"the {name} of a hostile server ended: {victim.text[-1000:]}")
+            elif victim.process.poll() is None:
+                rss = psutil.Process(victim.pid).memory_info().rss
+                if rss > 100 << 20 and rss > MEMORY_BYTES:
+                    attack.troubles.append(f"the {name} of a hostile server has {rss >> 20} MiB")
+    finally:
+        for name, victim in victims.items():
+            victim.end()
+            if "Traceback" in victim.text or "UNEXPECTED" in victim.text:
+                at = max(victim.text.find("Traceback"), victim.text.find("UNEXPECTED"))
+                attack.troubles.append(f"the {name} of a hostile server: {victim.text[at : at + 2000]}")
+        server.close()

@@ -1,0 +1,58 @@
+"""One run: a cluster, families one after another, and what each has done."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.fuzz import outside as _outside  # noqa: F401 - registers its families
+from tests.fuzz.arena import Arena, Attack, Verdict
+from tests.fuzz.families import FAMILIES
+from tests.support.processes import Stage
+
+OPEN_WHEN_INSECURE = frozenset({"endless-messages"})
+"""What only keys can stop: libzmq keeps the frames of a message until its last one is there (SECURITY.md)."""
+
+
+def run(
+    names: Sequence[str], seed: int, seconds: float, tell: Callable[[Verdict], object] = lambda verdict: None
+) -> list[Verdict]:
+    """Each family has so many seconds, and its choices from the seed and its name, so that it can be repeated alone."""
+    verdicts: list[Verdict] = []
+    while len(verdicts) < len(names):
+        with tempfile.TemporaryDirectory(prefix="scaler-fuzz-") as directory, Stage(Path(directory)) as stage:
+            arena = Arena(stage)
+            try:
+                for name in names[len(verdicts) :]:
+                    verdicts.append(_one(arena, name, seed, seconds))
+                    tell(verdicts[-1])
+                    if not arena.is_alive:
+                        break  # the others get another one
+            finally:
+                arena.close()
+    return verdicts
+
+
+def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
+    verdict = Verdict(name, f"python -m tests.fuzz --seed {seed} --seconds {seconds:g} {name}")
+    with arena.judged(verdict):
+        attack = Attack(arena, random.Random(f"{seed}/{name}"), seconds)
+        try:
+            FAMILIES[name].run(attack)
+        finally:
+            attack.close()
+    verdict.inputs, verdict.sessions = attack.inputs, attack.sessions
+    verdict.troubles += attack.troubles
+    if FAMILIES[name].has_sessions and not attack.sessions:
+        verdict.troubles.append("no session was opened: the attack has attacked nothing")
+    return verdict
+
+
+def line_of(verdict: Verdict) -> str:
+    grown = ", ".join(f"{name} +{size >> 20} MiB" for name, size in verdict.grown_bytes.items() if size >> 20)
+    calls = (
+        f"{verdict.calls:4} calls, median {verdict.median_seconds * 1e3:.1f} ms, worst {verdict.slowest_seconds:.2f} s"
+    )
+    return f"{verdict.name:22} {verdict.inputs:10,} inputs {verdict.sessions:6,} sessions  {calls}  {grown}"

@@ -1,0 +1,53 @@
+"""Every family for a moment: what the bystander, memory, descriptors and logs of the servers must not show."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scaler_conformance.wire import Unreadable, decode
+from tests.fuzz import mutations
+from tests.fuzz.families import FAMILIES
+from tests.fuzz.runner import OPEN_WHEN_INSECURE, line_of, run
+
+SEED = 20_261_122
+EACH_SECONDS = 0.5
+NOT_HELD_YET = frozenset({"unread-answers", "subscriptions", "results-of-others"})
+"""Backlogs of all sessions together, the monitor's port, and the bytes of queues of large messages are not bounded."""
+
+
+def test_nobody_notices() -> None:
+    names = [name for name in FAMILIES if name not in OPEN_WHEN_INSECURE | NOT_HELD_YET]
+    for verdict in run(names, SEED, EACH_SECONDS):
+        assert not verdict.troubles, "\n".join([line_of(verdict), *verdict.troubles, f"again: {verdict.command}"])
+        assert verdict.inputs, f"{verdict.name} has sent nothing"
+
+
+def test_mutations_come_from_the_seed() -> None:
+    def made(seed: int) -> list[list[bytes]]:
+        chance, kinds = random.Random(seed), sorted(mutations.vectors())
+        return [mutations.mutated(chance, chance.choice(kinds), number) for number in range(300)]
+
+    assert made(1) == made(1) != made(2)
+
+
+def test_mutations_are_of_all_sorts() -> None:
+    """Some are whole messages, else no code behind the codec is reached; most are none."""
+    chance, readable = random.Random(1), 0
+    for number in range(500):
+        try:
+            decode(mutations.mutated(chance, chance.choice(sorted(mutations.vectors())), number + 1))
+            readable += 1
+        except Unreadable:
+            pass
+    assert 50 < readable < 450
+
+
+@pytest.mark.parametrize("kind", sorted(mutations.vectors()))
+def test_a_number_is_written_where_it_stands(kind: str) -> None:
+    for message in mutations.vectors()[kind]:
+        frames = mutations.encode(message)
+        changed = [mutations.numbered(frames[0], 77), *frames[1:]]
+        assert decode(changed, is_lenient=True).seq == 77
+        assert decode(changed, is_lenient=True).body == decode(frames, is_lenient=True).body
