@@ -38,6 +38,7 @@ OF_A_TASK = {
     "NO_SUCH_OBJECT": MissingObjects,
     "OWNER_GONE": MissingObjects,
     "STORAGE_FULL": ObjectStorageException,
+    "EXISTS": ObjectStorageException,
     "STORAGE_UNREACHABLE": ObjectStorageException,
     "TASK_RAISED": TaskExceptionNotSerializableError,
     "TASK_TIMED_OUT": TaskTimeoutError,
