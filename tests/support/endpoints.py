@@ -55,6 +55,7 @@ def crash(endpoint: Endpoint) -> None:
     if isinstance(endpoint, DealerEndpoint):
         endpoint._carrier.close(0)
         return
+    endpoint._connections.close()
     endpoint._zeromq.close(0)
     if endpoint._lanes is not None:
         endpoint._lanes.close()

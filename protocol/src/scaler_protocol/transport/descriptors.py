@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,11 +21,22 @@ _NUMBERS = frozenset((errno.EMFILE, errno.ENFILE))
 
 LOOK_SECONDS = 2.0
 
+#: The last descriptors are for what a server needs besides connections, such as files that it opens for a moment.
+_RESERVED = 64
+_RESERVED_SHARE = 8
+
 _logger = logging.getLogger("scaler.transport")
 
 
 def is_exhaustion(error: BaseException) -> bool:
     return isinstance(error, OSError | zmq.ZMQError) and error.errno in _NUMBERS
+
+
+def reserve_begins_at() -> int:
+    """A connection with this number or a higher one is one too many: the system gives the lowest number that is free,
+    so all below it are in use."""
+    limit = _soft_limit()
+    return limit - min(_RESERVED, limit // _RESERVED_SHARE)
 
 
 @contextmanager
@@ -64,8 +76,9 @@ class DescriptorWatch:
     def look(self, now: float) -> None:
         self.look_at = now + LOOK_SECONDS
         try:
-            os.close(os.dup(self._descriptor))
-            is_short = False
+            free = os.dup(self._descriptor)
+            os.close(free)
+            is_short = free >= reserve_begins_at()
         except OSError as error:
             is_short = is_exhaustion(error)
         if is_short == self._is_short:
@@ -84,14 +97,15 @@ def exhausted(number: int | None = errno.EMFILE) -> TooManyOpenFilesError:
 def exhaustion_text() -> str:
     """What has run out, and what to do."""
     return (
-        f"no more files and sockets can be opened: this process may have {_limit()} of them. Raise that limit "
+        f"no more files and sockets can be opened: this process may have {_soft_limit()} of them. Raise that limit "
         "(`ulimit -n`, or LimitNOFILE= of a service), or disconnect what is no longer used"
     )
 
 
-def _limit() -> str:
+def _soft_limit() -> int:
     try:
         import resource
-    except ImportError:  # Windows
-        return "a limited number"
-    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    except ImportError:  # Windows, whose C library has this bound
+        return 8192
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit if limit != resource.RLIM_INFINITY else sys.maxsize

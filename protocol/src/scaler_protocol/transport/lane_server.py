@@ -20,6 +20,7 @@ from scaler_protocol.messages import Limits
 from scaler_protocol.session import SessionServer
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import lane
+from scaler_protocol.transport.descriptors import reserve_begins_at
 from scaler_protocol.transport.framing import Parts
 from scaler_protocol.transport.zeromq import BUDGET_SECONDS
 
@@ -67,6 +68,21 @@ class LaneServer:
             ready = {descriptor: ready.get(descriptor, events) for descriptor, events in self._ready.items()} | ready
         self._ready = ready
         return self._zeromq_descriptor in ready
+
+    def watch(self, descriptor: int) -> None:
+        """Be readable when this one is."""
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def is_ready(self, descriptor: int) -> bool:
+        """As `wait` has found."""
+        return descriptor in self._ready
+
+    def close_of(self, routing_id: RoutingId) -> None:
+        """End the connection of a session that has moved away; what is queued on it is dropped."""
+        connection = self._by_routing.get(routing_id)
+        if connection is not None:
+            connection.close()
+            self._forget(routing_id)
 
     def messages(self, now: float) -> Iterator[tuple[RoutingId, Parts]]:
         """A portion from each that has something, within a budget of time."""
@@ -150,11 +166,18 @@ class LaneServer:
             except BlockingIOError:
                 return
             except OSError:  # no descriptor is left: the listener would wake us until there is one
-                self._epoll.unregister(self._listener)
-                self._is_listening = False
-                self.look_at = min(self.look_at, now + _PAUSE_SECONDS)
+                self._pause(now)
+                return
+            if accepted.fileno() >= reserve_begins_at():
+                accepted.close()
+                self._pause(now)
                 return
             self._admit(accepted, now)
+
+    def _pause(self, now: float) -> None:
+        self._epoll.unregister(self._listener)
+        self._is_listening = False
+        self.look_at = min(self.look_at, now + _PAUSE_SECONDS)
 
     def _admit(self, accepted: socket.socket, now: float) -> None:
         if len(self._strangers) >= MOST_STRANGERS:

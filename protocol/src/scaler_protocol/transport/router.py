@@ -22,6 +22,7 @@ from scaler_protocol.messages import Hello, Message
 from scaler_protocol.session import SessionEvent, SessionServer
 from scaler_protocol.session.admission import SAME_USER
 from scaler_protocol.transport import lane, sockets
+from scaler_protocol.transport.connections import Connections
 from scaler_protocol.transport.descriptors import DescriptorWatch
 from scaler_protocol.transport.framing import Parts
 from scaler_protocol.transport.guard import Guard
@@ -39,12 +40,22 @@ class RouterEndpoint:
     def __init__(self, address: str, server: SessionServer) -> None:
         self._server = server
         self._limits = server.terms.limits
-        socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits, server.admission.keyring)
+        self._connections = Connections(server.carries)
+        try:
+            watch, keyring = self._connections.watch, server.admission.keyring
+            socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits, keyring, watch)
+        except BaseException:
+            self._connections.close()
+            raise
         self.address = socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         self._zeromq = ZeroMqRouter(socket, self._limits)
         listener = lane.listen(parse_address(self.address), server.admission.keyring is not None)
         self._lanes = None if listener is None else LaneServer(listener, self._zeromq.descriptor, server)
-        self._descriptor = self._zeromq.descriptor if self._lanes is None else self._lanes.descriptor
+        if self._lanes is None:
+            self._descriptor = self._connections.joined(self._zeromq.descriptor)
+        else:
+            self._descriptor = self._lanes.descriptor
+            self._lanes.watch(self._connections.descriptor)
         self._descriptors = DescriptorWatch(self._descriptor)
         self._guard = Guard(socket, parse_address(self.address), server)
         self._is_closed = False
@@ -100,10 +111,11 @@ class RouterEndpoint:
         server.settle(now)
         if server.transmissions:
             self._flush()
-        return server.has_work or self._zeromq.has_input()
+        return server.has_work or self._zeromq.has_input() or not self._connections.is_drained
 
     def next_deadline(self) -> float | None:
-        deadline, look_at = self._server.next_deadline(), self._guard.look_at
+        deadline = self._server.next_deadline()
+        look_at = min(self._guard.look_at, self._connections.look_at)
         if self._lanes is not None:
             look_at = min(look_at, self._lanes.look_at)
         if look_at == math.inf:
@@ -132,6 +144,7 @@ class RouterEndpoint:
         if self._lanes is not None:
             self._lanes.close()
         self._guard.close()
+        self._connections.close()
         self._zeromq.close()
 
     @property
@@ -148,13 +161,20 @@ class RouterEndpoint:
 
     def _drain(self, now: float) -> bool:
         """Whether nothing is left to read."""
-        lanes, zeromq = self._lanes, self._zeromq
+        lanes, zeromq, connections = self._lanes, self._zeromq, self._connections
+        if now >= connections.look_at:
+            connections.read(now)
+            connections.look(now)
         if lanes is None:
+            connections.read(now)
             self._receive(zeromq.messages(), now)
             return zeromq.is_drained
         if now >= lanes.look_at:
             lanes.look(now)
-        if lanes.wait() or not zeromq.is_quiet:
+        has_message = lanes.wait()
+        if lanes.is_ready(connections.descriptor) or not connections.is_drained:
+            connections.read(now)
+        if has_message or not zeromq.is_quiet:
             self._receive(zeromq.messages(), now)
         self._receive(lanes.messages(now), now, is_lane=True)
         if lanes.has_closed:
@@ -164,7 +184,7 @@ class RouterEndpoint:
 
     def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float, is_lane: bool = False) -> None:
         server = self._server
-        receive, reads_of = server.receive, server.reads_of
+        receive, reads_of, strangers = server.receive, server.reads_of, self._connections.strangers
         for routing_id, (envelope, payload, size, has_more) in messages:
             if envelope is None or has_more:
                 self._refuse_frames(routing_id, envelope, size, has_more, now)
@@ -174,10 +194,13 @@ class RouterEndpoint:
             except CodecError as error:
                 server.reject(routing_id, error.code, error.text, error.clause, error.seq, now)
                 continue
-            if type(received.message) is not Hello:
-                receive(routing_id, received, size, now)
-            else:
+            is_hello = type(received.message) is Hello
+            if is_hello:
                 receive(routing_id, received, size, now, SAME_USER if is_lane else self._zeromq.proof())
+            else:
+                receive(routing_id, received, size, now)
+            if (is_hello or strangers) and not is_lane and server.carries(routing_id):
+                self._connections.introduce(routing_id, self._zeromq.source(), now)
 
     def _refuse_frames(
         self, routing_id: RoutingId, envelope: bytes | None, size: int, has_more: bool, now: float

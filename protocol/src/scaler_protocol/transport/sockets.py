@@ -52,8 +52,13 @@ _RECONNECT_MILLISECONDS = 20
 _RECONNECT_MAX_MILLISECONDS = 200
 
 
-def bound_router(address: Address, limits: Limits, keyring: Keyring | None = None) -> Socket:
-    """A listening socket, or AddressError."""
+def bound_router(
+    address: Address,
+    limits: Limits,
+    keyring: Keyring | None = None,
+    watch: Callable[[Socket], None] = lambda socket: None,
+) -> Socket:
+    """A listening socket, or AddressError; `watch` is called with it before it listens."""
     where = bindable(address)
     _refuse_taken_path(address)
     socket = _new_socket(zmq.ROUTER)
@@ -65,6 +70,7 @@ def bound_router(address: Address, limits: Limits, keyring: Keyring | None = Non
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.BACKLOG, 1024)
         curve.listen_with(socket, keyring)
+        watch(socket)
         socket.bind(where)
     except zmq.ZMQError as error:
         socket.close(linger=0)

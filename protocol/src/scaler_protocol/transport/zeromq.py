@@ -82,6 +82,11 @@ class _ZeroMq:
 
 
 class ZeroMqRouter(_ZeroMq):
+    def source(self) -> int:
+        """The descriptor of the connection by which the message came that `messages` has given last."""
+        assert self._frame is not None
+        return int(self._frame.get(zmq.SRCFD))
+
     def messages(self) -> Iterator[tuple[RoutingId, Parts]]:
         """What is there, within a budget."""
         return self._received(is_routed=True)

@@ -1,0 +1,256 @@
+"""The connections of a server's ZeroMQ socket: those without a session are bounded, in number and in time (FRM-17).
+
+Theory of operation. libzmq accepts by itself, answers the ZMTP handshake and pings of whatever connects, and offers no
+way to close one connection. Three things together make one:
+
+* its monitor tells the descriptor of each connection when it is accepted and when it is about to be closed;
+* each message tells the descriptor that it came by (`SRCFD`), so a Hello shows which connection has a session;
+* `shutdown` of a socket is seen by libzmq as the end of its peer: it closes the connection, in its own thread.
+
+The hazard is the number. Between the monitor's notice and ours libzmq may have closed the descriptor, and another
+connection or file of this process may have its number. So a connection is known by the identity of its socket, which
+the kernel gives to no other one (`SO_COOKIE`), and a number is only ever looked at through a duplicate of our own
+(`_spare`): `dup2` is atomic, so the socket whose identity is compared is the one that is shut down.
+
+Notices come later than what they tell of, and may come later than the Hello of the same connection. Each of them is
+therefore compared with the identity behind its number at present, and says nothing of a connection that has a session.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import socket as unix
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import zmq
+
+from scaler_protocol.ids import RoutingId
+from scaler_protocol.transport import sockets
+from scaler_protocol.transport.context import zmq_context
+from scaler_protocol.transport.descriptors import reserve_begins_at
+
+#: How long a connection may be without a session, and how many may be. (FRM-17)
+STRANGER_SECONDS = 10.0
+MOST_STRANGERS = 1024
+#: Of the descriptors of this process, at most.
+_STRANGERS_SHARE = 4
+
+_LOOK_SECONDS = 5.0
+#: How often notices are read where nothing wakes us for them.
+_BLIND_LOOK_SECONDS = 1.0
+_BUDGET_SECONDS = 0.002
+_NOTICE = struct.Struct("=HI")
+_SO_COOKIE = 57
+
+Identity = tuple[object, ...]
+
+
+def is_possible() -> bool:
+    """Where sockets are descriptors of files."""
+    return sys.platform != "win32"
+
+
+class Connections:
+    def __init__(self, carries: Callable[[RoutingId], bool]) -> None:
+        self._carries = carries
+        self._notices: sockets.Socket | None = None
+        self._watched: sockets.Socket | None = None
+        self._epoll: select.epoll | None = None
+        self._is_blind = False  # nothing wakes us when there are notices
+        self._null = os.open(os.devnull, os.O_RDONLY)
+        self._spare = os.dup(self._null)
+        #: without a session, as far as is known, the oldest first: identity and since when
+        self.strangers: dict[int, tuple[Identity, float]] = {}
+        #: which have said a Hello that was welcomed
+        self._peers: dict[int, tuple[Identity, RoutingId]] = {}
+        #: the same ones
+        self._descriptors: dict[RoutingId, int] = {}
+        #: the last `read` found the end of what was there
+        self.is_drained = True
+        self.look_at = math.inf
+
+    def watch(self, socket: sockets.Socket) -> None:
+        """Before it is bound, so that no connection is missed."""
+        name = f"inproc://connections-{id(self)}"
+        socket.monitor(name, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._watched = socket
+        self._notices = zmq_context().socket(zmq.PAIR)
+        # No mark: at one, libzmq's thread would wait for us with all connections.
+        self._notices.setsockopt(zmq.RCVHWM, 0)
+        self._notices.setsockopt(zmq.LINGER, 0)
+        self._notices.connect(name)
+
+    @property
+    def descriptor(self) -> int:
+        """Readable when there are notices; edge-triggered."""
+        assert self._notices is not None
+        return int(self._notices.fileno())
+
+    def joined(self, descriptor: int) -> int:
+        """One that is readable when this one is, or when there are notices."""
+        if sys.platform != "linux":
+            self._is_blind = True
+            self.look_at = 0.0
+            return descriptor
+        self._epoll = select.epoll()
+        self._epoll.register(descriptor, select.EPOLLIN)
+        self._epoll.register(self.descriptor, select.EPOLLIN)
+        return self._epoll.fileno()
+
+    # ------------------------------------------------------------ who comes and goes
+
+    def read(self, now: float) -> None:
+        """What libzmq tells, within a budget of time."""
+        notices = self._notices
+        assert notices is not None
+        ends_at = time.monotonic() + _BUDGET_SECONDS
+        self.is_drained = False
+        while sockets.has_input(notices):
+            event, descriptor = _NOTICE.unpack(notices.recv(sockets.NOBLOCK))
+            notices.recv(sockets.NOBLOCK)  # the address
+            if event == zmq.EVENT_ACCEPTED:
+                self._accepted(descriptor, now)
+            else:
+                self._closed(descriptor)
+            if time.monotonic() > ends_at:
+                return
+        self.is_drained = True
+
+    def introduce(self, routing_id: RoutingId, descriptor: int, now: float) -> None:
+        """What came by this descriptor belongs to a session. Not only a Hello may be the first to show that: beneath a
+        DEALER a connection may be replaced by another one, with its routing id (FRM-10)."""
+        if self._descriptors.get(routing_id) == descriptor:
+            return
+        identity = self._identity(descriptor)
+        if identity is None:
+            return
+        self._release(routing_id, now)
+        self._forget(descriptor)
+        self._peers[descriptor] = identity, routing_id
+        self._descriptors[routing_id] = descriptor
+        self.look_at = min(self.look_at, now + _LOOK_SECONDS)
+
+    def close_of(self, routing_id: RoutingId) -> None:
+        """End the connection of a session that has moved away; what libzmq keeps for it is dropped."""
+        descriptor = self._descriptors.get(routing_id)
+        if descriptor is not None:
+            identity = self._peers[descriptor][0]
+            self._forget(descriptor)
+            self._shut(descriptor, identity)
+
+    def look(self, now: float) -> None:
+        """A connection that sent no Hello, or has stayed when its session was over, takes no more room than it may."""
+        for routing_id in [one for one in self._descriptors if not self._carries(one)]:
+            self._release(routing_id, now)
+        while self.strangers:
+            descriptor, (identity, since) = next(iter(self.strangers.items()))
+            if now < since + STRANGER_SECONDS:
+                break
+            del self.strangers[descriptor]
+            self._shut(descriptor, identity)
+        self._plan(now)
+
+    def close(self) -> None:
+        """Before the socket itself: it must not tell anything to what is gone."""
+        if self._watched is not None and not self._watched.closed:
+            self._watched.disable_monitor()
+        if self._notices is not None:
+            self._notices.close(0)
+        if self._epoll is not None:
+            self._epoll.close()
+        os.close(self._spare)
+        os.close(self._null)
+
+    def _accepted(self, descriptor: int, now: float) -> None:
+        identity = self._identity(descriptor)
+        peer = self._peers.get(descriptor)
+        if peer is not None and peer[0] == identity:
+            return
+        self._forget(descriptor)
+        if identity is None:
+            return
+        if descriptor >= reserve_begins_at():
+            self._shut(descriptor, identity)
+            return
+        self.strangers[descriptor] = identity, now
+        if len(self.strangers) > min(MOST_STRANGERS, reserve_begins_at() // _STRANGERS_SHARE):
+            oldest = next(iter(self.strangers))
+            self._shut(oldest, self.strangers.pop(oldest)[0])
+        self._plan(now)
+
+    def _closed(self, descriptor: int) -> None:
+        """The notice comes before the descriptor is closed. If the connection that we know there is there still, it is
+        either about to be closed, and is found out later, or a successor that has said its Hello already."""
+        known = self._peers.get(descriptor) or self.strangers.get(descriptor)
+        if known is not None and known[0] != self._identity(descriptor):
+            self._forget(descriptor)
+
+    def _release(self, routing_id: RoutingId, now: float) -> None:
+        """Whatever this routing id had is a stranger from now on."""
+        descriptor = self._descriptors.get(routing_id)
+        if descriptor is not None:
+            identity = self._peers[descriptor][0]
+            self._forget(descriptor)
+            self.strangers[descriptor] = identity, now
+
+    def _forget(self, descriptor: int) -> None:
+        self.strangers.pop(descriptor, None)
+        peer = self._peers.pop(descriptor, None)
+        if peer is not None:
+            del self._descriptors[peer[1]]
+
+    def _plan(self, now: float) -> None:
+        self.look_at = math.inf
+        if self.strangers:
+            self.look_at = next(iter(self.strangers.values()))[1] + STRANGER_SECONDS
+        if self._peers:
+            self.look_at = min(self.look_at, now + _LOOK_SECONDS)
+        if self._is_blind:
+            self.look_at = min(self.look_at, now + _BLIND_LOOK_SECONDS)
+
+    # ------------------------------------------------------------ descriptors and what is behind them
+
+    @contextmanager
+    def _borrowed(self, descriptor: int) -> Iterator[unix.socket | None]:
+        """The socket that has this number, by a number of our own. None: it is closed, or no socket."""
+        borrowed = None
+        try:
+            os.dup2(descriptor, self._spare, inheritable=False)
+            borrowed = unix.socket(fileno=self._spare)
+        except OSError:
+            pass
+        try:
+            yield borrowed
+        finally:
+            if borrowed is not None:
+                borrowed.detach()
+            os.dup2(self._null, self._spare, inheritable=False)
+
+    def _identity(self, descriptor: int) -> Identity | None:
+        with self._borrowed(descriptor) as borrowed:
+            return None if borrowed is None else _identity_of(borrowed)
+
+    def _shut(self, descriptor: int, identity: Identity) -> None:
+        with self._borrowed(descriptor) as borrowed:
+            if borrowed is None or _identity_of(borrowed) != identity:
+                return
+            try:
+                borrowed.shutdown(unix.SHUT_RDWR)
+            except OSError:
+                pass  # its peer was faster
+
+
+def _identity_of(socket: unix.socket) -> Identity:
+    try:
+        return (socket.getsockopt(unix.SOL_SOCKET, _SO_COOKIE, 8),)
+    except OSError:  # not Linux: of the sockets that are open now, no other has the same two ends
+        try:
+            return os.fstat(socket.fileno()).st_ino, socket.getpeername()
+        except OSError:
+            return ()

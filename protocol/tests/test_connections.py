@@ -1,0 +1,266 @@
+"""Connections of a ZeroMQ socket without a session: bounded in number and time, and never mistaken (FRM-17)."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.endpoints import Bench
+
+from scaler_protocol.ids import RoutingId
+from scaler_protocol.session import Opened
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections
+from scaler_protocol.transport.connections import Connections
+from scaler_protocol.transport.lane import OFF_VARIABLE
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, sockets are no descriptors")
+
+GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f\3\1NULL" + bytes(16) + b"\0" + bytes(31)
+READY = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\6DEALER"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv(OFF_VARIABLE, "1")
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def server(bench: Bench) -> RouterEndpoint:
+    return bench.server()
+
+
+@pytest.fixture
+def bystander(bench: Bench, server: RouterEndpoint) -> DealerEndpoint:
+    dialer = bench.dialer(server.address)
+    bench.open(dialer)
+    return dialer
+
+
+class Silent:
+    """A connection that says what it is given, and nothing more."""
+
+    def __init__(self, address: str, said: bytes) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
+        self._socket.sendall(said)
+        self._socket.setblocking(False)
+
+    def is_closed(self) -> bool:
+        try:
+            while self._socket.recv(4096):
+                pass
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            pass
+        self.close()
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.mark.parametrize("said", [b"", GREETING, GREETING + READY], ids=["nothing", "a greeting", "all but a Hello"])
+def test_a_connection_without_a_hello_is_closed(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "STRANGER_SECONDS", 0.3)
+    silent = [Silent(server.address, said) for _ in range(20)]
+    for one in silent:
+        bench.until(one.is_closed, "the end of the connection")
+    bench.ask(bystander, 1)
+    assert bystander.generation == 1 and "Lost" not in bench.kinds(server)
+
+
+def test_a_connection_is_closed_when_its_session_has_been_over_for_long(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint
+) -> None:
+    other = bench.dialer(server.address)
+    bench.open(other)
+    held = server._connections
+    assert len(held._peers) == 2 and not held.strangers
+    opened = [one for one in bench.events[server] if isinstance(one, Opened)][-1]
+    server.disconnect(opened.peer_id)
+    now = time.monotonic()
+    held.look(now)
+    assert len(held.strangers) == 1
+    held.look(now + connections.STRANGER_SECONDS)
+    bench.until(lambda: len(held._peers) == 1 and not held.strangers, "the end of the connection")
+    bench.ask(bystander, 1)
+
+
+def test_the_oldest_of_a_crowd_make_room(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a newcomer has as long for its Hello as a flood of others leaves it."""
+    monkeypatch.setattr(connections, "MOST_STRANGERS", 3)
+    held = server._connections
+    crowd = []
+    for _ in range(8):
+        before = set(map(id, held.strangers.values()))
+        crowd.append(Silent(server.address, GREETING))
+        bench.until(lambda: not set(map(id, held.strangers.values())) <= before, "the notice")  # noqa: B023
+    for one in crowd[:5]:
+        bench.until(one.is_closed, "the end of the oldest")
+    assert not any(one.is_closed() for one in crowd[5:])
+    late = bench.dialer(server.address)
+    bench.open(late)
+    bench.ask(late, 1)
+    bench.ask(bystander, 2)
+    for one in crowd:
+        one.close()
+
+
+def test_the_last_descriptors_are_for_no_connection(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "reserve_begins_at", lambda: 0)
+    one = Silent(server.address, GREETING)
+    bench.until(one.is_closed, "the end of a connection too many")
+    bench.ask(bystander, 1)
+    assert bystander.generation == 1
+
+
+def test_a_session_that_moves_leaves_nothing_behind(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint
+) -> None:
+    (routing_id,) = server._connections._descriptors
+    server._connections.close_of(routing_id)
+    bench.until(lambda: len(server._connections.strangers) == 1, "another connection beneath the same socket")
+    bench.ask(bystander, 1)
+    assert "Lost" not in bench.kinds(bystander) and not server._connections.strangers
+
+
+# ---------------------------------------------------------------- numbers that are used again
+
+
+@dataclass
+class Accepted:
+    """A connection as libzmq has it, with what its monitor has told of it."""
+
+    ours: socket.socket
+    theirs: socket.socket
+    number: int
+    routing_id: RoutingId | None = None
+    is_open: bool = True
+
+    def is_shut(self) -> bool:
+        self.theirs.setblocking(False)
+        try:
+            return self.theirs.recv(1) == b""
+        except BlockingIOError:
+            return False
+
+
+@dataclass
+class Story:
+    """Connections come, say Hello and go; what the monitor tells of that is read later."""
+
+    now: float = 100.0
+    made: list[Accepted] = field(default_factory=list)
+    notices: deque[tuple[bool, int]] = field(default_factory=deque)
+    names: int = 0
+
+    def __post_init__(self) -> None:
+        self.carried: set[RoutingId] = set()
+        self.held = Connections(lambda routing_id: routing_id in self.carried)
+
+    def living(self, which: int) -> Accepted | None:
+        living = [one for one in self.made if one.is_open]
+        return living[which % len(living)] if living else None
+
+    def accept(self, which: int) -> None:
+        ours, theirs = socket.socketpair()
+        self.made.append(Accepted(ours, theirs, ours.fileno()))
+        self.notices.append((True, ours.fileno()))
+
+    def hello(self, which: int) -> None:
+        one = self.living(which)
+        if one is not None and one.routing_id is None:
+            self.names += 1
+            one.routing_id = RoutingId(self.names.to_bytes(16, "big"))
+            self.carried.add(one.routing_id)
+            self.held.introduce(one.routing_id, one.number, self.now)
+
+    def end(self, which: int) -> None:
+        """Its session is over, and the connection stays."""
+        one = self.living(which)
+        if one is not None and one.routing_id is not None:
+            self.carried.discard(one.routing_id)
+
+    def close(self, which: int) -> None:
+        one = self.living(which)
+        if one is not None:
+            self.notices.append((False, one.number))
+            self._drop(one)
+
+    def vanish(self, which: int) -> None:
+        """Without a notice, as when another connection has taken the routing id over."""
+        one = self.living(which)
+        if one is not None:
+            self._drop(one)
+
+    def _drop(self, one: Accepted) -> None:
+        one.is_open = False
+        one.ours.close()
+        if one.routing_id is not None:
+            self.carried.discard(one.routing_id)
+
+    def read(self, which: int) -> None:
+        for _ in range(min(which + 1, len(self.notices))):
+            is_accepted, number = self.notices.popleft()
+            if is_accepted:
+                self.held._accepted(number, self.now)
+            else:
+                self.held._closed(number)
+
+    def wait(self, which: int) -> None:
+        self.now += which
+        self.held.look(self.now)
+
+    def check(self) -> None:
+        for one in self.made:
+            if one.is_open and one.routing_id in self.carried:
+                assert not one.is_shut(), "a connection with a session is never ended"
+
+    def finish(self) -> None:
+        self.read(len(self.notices))
+        for _ in range(2):
+            self.now += connections.STRANGER_SECONDS
+            self.held.look(self.now)
+        self.check()
+        for one in self.made:
+            if one.is_open and one.routing_id not in self.carried:
+                assert one.is_shut(), "a connection without a session ends"
+        assert len(self.held._peers) == len(self.carried) and not self.held.strangers
+
+    def clean(self) -> None:
+        self.held.close()
+        for one in self.made:
+            one.ours.close()
+            one.theirs.close()
+
+
+_OPERATIONS = ("accept", "accept", "hello", "hello", "end", "close", "vanish", "read", "read", "wait")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(_OPERATIONS), st.integers(0, 7)), max_size=40))
+def test_numbers_that_are_used_again_are_no_mistake(steps: list[tuple[str, int]]) -> None:
+    story = Story()
+    try:
+        for name, which in steps:
+            getattr(story, name)(which)
+            story.check()
+        story.finish()
+    finally:
+        story.clean()
