@@ -103,7 +103,7 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> Se
         features=files.features,
         welcome=welcome,
         is_busy_with=core.is_busy_with,
-        admission=Admission(config.keys.find_keyring(), time.time),
+        admission=Admission(config.keys.find_keyring(), time.time, speaks_for_worker=lambda hello: True),
     )
 
 

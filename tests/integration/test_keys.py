@@ -1,0 +1,281 @@
+"""A cluster with a key, of real processes: who is let in, and that no secret is where others can read it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.utility.exceptions import RejectedError
+from scaler_protocol import codes
+from scaler_protocol.keys import KeyFileError, Keyring
+from scaler_protocol.keys.derivation import CURVE_LABEL, GRANT_LABEL, TICKET_LABEL, derived
+from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.texts import key_text, ticket_text
+from tests.support.processes import Stage
+
+KEY, OTHER = bytes(range(100, 132)), bytes(range(200, 232))
+
+
+def write(path: Path, text: str) -> str:
+    replace_file(str(path), text.encode())
+    return str(path)
+
+
+class Keyed:
+    """Storage, scheduler and workers that are given files: the servers the key, the workers a ticket."""
+
+    def __init__(self, stage: Stage, *workers: str) -> None:
+        self.stage = stage
+        self.folder = stage.directory
+        port = stage.ports()
+        self.address, self.storage_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 1}"
+        self.key = write(self.folder / "cluster.key", key_text([KEY]))
+        self.worker_key = self.ticket("worker.key", codes.ROLE_WORKER)
+        self.storage = stage.start("scaler_storage", self.storage_address, "--key-file", self.key)
+        self.scheduler = stage.start(
+            "scaler_scheduler",
+            self.address,
+            "-osa",
+            self.storage_address,
+            "--key-file",
+            self.key,
+            "--heartbeat-seconds=0.2",
+        )
+        self.workers = stage.start(*(workers or ("scaler_worker",)), self.address, *self.of_workers(bool(workers)))
+
+    def of_workers(self, is_manager: bool) -> list[str]:
+        if is_manager:
+            return ["--key-file", self.key, "--max-task-concurrency=1"]
+        return ["-n", "1", "--key-file", self.worker_key]
+
+    def ticket(self, name: str, *roles: int, user: str = "ana", expires: float = 0.0, key: bytes = KEY) -> str:
+        return write(self.folder / name, ticket_text(Keyring([key]).derive(user, frozenset(roles), expires=expires)))
+
+    def client(self, key_file: str | None = None, **others: object) -> Client:
+        return Client(self.address, key_file=key_file or self.key, timeout_seconds=20, **others)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def keyed(module_stage: Stage) -> Keyed:
+    return Keyed(module_stage)
+
+
+# ------------------------------------------------------------ who is let in
+
+
+def test_the_key_opens_everything(keyed: Keyed, way: None) -> None:
+    with keyed.client() as client:
+        assert client.map(abs, range(-20, 0)) == list(range(20, 0, -1))
+        large = os.urandom(3_000_000)
+        assert client.submit(len, large).result() == len(large)
+        assert client.submit(bytes.upper, b"a" * 3_000_000).result() == b"A" * 3_000_000
+
+
+def test_a_clients_ticket_opens_what_clients_need(keyed: Keyed, way: None) -> None:
+    with keyed.client(keyed.ticket("client.key", codes.ROLE_CLIENT)) as client:
+        assert client.submit(sum, [1, 2, 3]).result() == 6
+        assert client.submit(len, os.urandom(3_000_000)).result() == 3_000_000
+
+
+def _children(count: int) -> int:
+    with Client() as client:
+        return sum(client.map(abs, range(-count, 0)))
+
+
+def test_tasks_submit_tasks_with_the_ticket_of_their_worker(keyed: Keyed, way: None) -> None:
+    with keyed.client() as client:
+        assert client.submit(_children, 4).result() == 10
+
+
+@pytest.mark.parametrize(
+    ("ticket", "said"),
+    [
+        ({"roles": (codes.ROLE_MONITOR,)}, "for monitor, and not for client"),
+        ({"roles": (codes.ROLE_WORKER,)}, "client"),
+        ({"roles": (codes.ROLE_CLIENT,), "expires": 5.0}, "expired"),
+    ],
+)
+def test_who_is_refused_is_told_why(keyed: Keyed, way: None, ticket: dict[str, object], said: str) -> None:
+    path = keyed.ticket("refused.key", *ticket["roles"], expires=ticket.get("expires", 0.0))  # type: ignore[misc, arg-type]
+    with pytest.raises(RejectedError, match=said) as caught:
+        keyed.client(path)
+    assert path in str(caught.value)
+
+
+def test_the_key_of_another_cluster_is_told_as_that(keyed: Keyed, way: None) -> None:
+    path = write(keyed.folder / "other.key", key_text([OTHER]))
+    begun = time.monotonic()
+    with pytest.raises(RejectedError, match="not this cluster's") as caught:
+        keyed.client(path)
+    assert path in str(caught.value)
+    assert time.monotonic() - begun < 15, "a wrong key is no server that is down"
+
+
+def test_without_a_key_nobody_is_let_in(keyed: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_NO_LANE", "1")
+    with pytest.raises(RejectedError, match="key"):
+        Client(keyed.address, insecure=True, timeout_seconds=20)
+
+
+def test_health_and_wrong_workers_say_what_is_wrong(keyed: Keyed) -> None:
+    stage = keyed.stage
+    monitor = keyed.ticket("monitor.key", codes.ROLE_MONITOR)
+    assert stage.start("scaler_protocol.health", keyed.address, "--key-file", monitor).wait() == 0
+    other = write(keyed.folder / "other.key", key_text([OTHER]))
+    health = stage.start("scaler_protocol.health", keyed.address, "--key-file", other)
+    assert health.wait() == 1
+    assert "not this cluster's" in health.text
+    worker = stage.start("scaler_worker", keyed.address, "-n", "1", "--key-file", other)
+    assert worker.wait() == 1
+    assert "not this cluster's" in worker.text
+    storage = stage.start("scaler_storage", "tcp://127.0.0.1:1", "--key-file", monitor)
+    assert storage.wait() == 1
+    assert "holds a ticket" in storage.text
+
+
+def test_a_manager_hands_its_units_a_ticket(stage: Stage) -> None:
+    cluster = Keyed(stage, "scaler_worker.manager", "baremetal_native")
+    with cluster.client() as client:
+        assert client.submit(_children, 2).result() == 3
+        seen = client.submit(_what_a_task_sees).result()
+    assert any(one.startswith("--key-file=fd:") for one in seen)
+    assert not [one for one in seen if cluster.key in one]
+    assert_no_secret_is_shown(stage, [KEY])
+
+
+def _what_a_task_sees() -> list[str]:
+    """The environment and the arguments of its own process and of all above it, up to its worker manager."""
+    found: list[str] = []
+    process: psutil.Process | None = psutil.Process()
+    while process is not None and "scaler_worker" in process.cmdline():
+        found += [f"{name}={value}" for name, value in process.environ().items()]
+        found += process.cmdline()
+        process = process.parent()
+    return found
+
+
+# ------------------------------------------------------------ secrets
+
+
+def secrets_of(key: bytes) -> list[bytes]:
+    return [key, *(derived(key, label) for label in (CURVE_LABEL, TICKET_LABEL, GRANT_LABEL))]
+
+
+def encodings(secret: bytes) -> list[bytes]:
+    encoded = base64.b64encode(secret).rstrip(b"=")
+    return [
+        secret,
+        secret.hex().encode(),
+        secret.hex().upper().encode(),
+        encoded,
+        base64.urlsafe_b64encode(secret).rstrip(b"="),
+        repr(secret).encode(),
+    ]
+
+
+def assert_no_secret_is_shown(stage: Stage, keys: list[bytes]) -> None:
+    """Not in the arguments or the environment of any process, and in nothing that a command has said."""
+    texts = [command.text.encode() for command in stage._commands]
+    for process in stage.processes():
+        with open(f"/proc/{process.pid}/cmdline", "rb") as arguments, open(f"/proc/{process.pid}/environ", "rb") as env:
+            texts += [arguments.read(), env.read()]
+    assert len(texts) > 3
+    for key in keys:
+        for secret in secrets_of(key):
+            for encoded in encodings(secret):
+                assert not [text for text in texts if encoded in text]
+
+
+def test_no_secret_is_in_arguments_environments_or_logs(keyed: Keyed) -> None:
+    with keyed.client() as client:
+        client.submit(abs, -1).result()
+        assert_no_secret_is_shown(keyed.stage, [KEY])
+
+
+def test_the_text_of_a_key_leaves_the_environment_of_servers_and_tasks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = stage.ports()
+    address = f"tcp://127.0.0.1:{port}"
+    monkeypatch.setenv("SCALER_KEY", key_text([KEY]))
+    stage.start("scaler_scheduler", address)  # starts its storage itself
+    monkeypatch.setenv("SCALER_KEY", ticket_text(Keyring([KEY]).derive("ana", frozenset({codes.ROLE_WORKER}))))
+    stage.start("scaler_worker", address, "-n", "1")
+    monkeypatch.setenv("SCALER_KEY", key_text([KEY]))
+    with Client(address, timeout_seconds=20) as client:
+        seen = client.submit(_what_a_task_sees).result()
+        assert client.submit(len, os.urandom(3_000_000)).result() == 3_000_000
+        assert_no_secret_is_shown(stage, [KEY])
+    assert not [entry for entry in seen if entry.startswith("SCALER_KEY=") and len(entry) > 11]
+
+
+# ------------------------------------------------------------ a local cluster
+
+
+def test_a_local_cluster_with_a_key_of_ones_own(tmp_path: Path, way: None) -> None:
+    path = write(tmp_path / "own.key", key_text([KEY]))
+    other = write(tmp_path / "other.key", key_text([OTHER]))
+    with SchedulerClusterCombo(n_workers=1, key_file=path) as cluster:
+        with Client(cluster) as client:
+            assert client.submit(_children, 3).result() == 6
+        with Client(cluster.get_address(), key_file=path) as client:
+            assert client.submit(len, os.urandom(3_000_000)).result() == 3_000_000
+        with pytest.raises(RejectedError, match="not this cluster's"):
+            Client(cluster.get_address(), key_file=other)
+
+
+def test_a_cluster_that_is_insecure_says_so_to_those_with_a_key(tmp_path: Path, way: None) -> None:
+    path = write(tmp_path / "own.key", key_text([KEY]))
+    with SchedulerClusterCombo(n_workers=1, insecure=True) as cluster:
+        with Client(cluster.get_address(), insecure=True) as client:
+            assert client.submit(_children, 3).result() == 6
+        with pytest.raises(RejectedError, match="insecure"):
+            Client(cluster.get_address(), key_file=path, timeout_seconds=20)
+
+
+def test_a_key_and_insecure_exclude_each_other(tmp_path: Path) -> None:
+    path = write(tmp_path / "own.key", key_text([KEY]))
+    with pytest.raises(KeyFileError, match="exclude each other"):
+        Client("tcp://127.0.0.1:1", key_file=path, insecure=True)
+    with pytest.raises(KeyFileError, match="exclude each other"):
+        SchedulerClusterCombo(n_workers=1, key_file=path, insecure=True)
+
+
+# ------------------------------------------------------------ rotation
+
+
+@pytest.fixture
+def rotated(stage: Stage) -> Iterator[Keyed]:
+    yield Keyed(stage)
+
+
+def servers_notice(cluster: Keyed, count: int) -> None:
+    """At their next heartbeat."""
+    for server in (cluster.storage, cluster.scheduler):
+        server.wait_for("keys of .* have changed", count)
+
+
+def test_a_key_is_replaced_while_the_cluster_works(rotated: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_NO_LANE", "1")
+    old = write(rotated.folder / "old.key", key_text([KEY]))
+    with rotated.client() as working, rotated.client(old) as left_behind:
+        assert working.submit(abs, -1).result() == left_behind.submit(abs, -1).result() == 1
+        write(Path(rotated.key), key_text([OTHER, KEY]))
+        servers_notice(rotated, 1)
+        rotated.ticket("worker.key", codes.ROLE_WORKER, key=OTHER)
+        with rotated.client(old) as during:
+            assert during.submit(abs, -2).result() == 2
+        write(Path(rotated.key), key_text([OTHER]))
+        servers_notice(rotated, 2)
+        with pytest.raises(RejectedError, match="not this cluster's"):
+            rotated.client(old)
+        with rotated.client() as after:
+            assert after.submit(abs, -3).result(timeout=60) == 3
+        assert working.submit(abs, -4).result(timeout=60) == 4
