@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from scaler.monitoring import ClusterState, Condition, Subscription
+from scaler.monitoring import ClusterState, Condition, MonitorError, Subscription
+from scaler_protocol.keys import KeyOptions
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage
 
@@ -45,3 +47,31 @@ def test_a_scheduler_that_waits_for_its_storage_is_seen(stage: Stage) -> None:
         state = wait_for(subscription, lambda state: bool(state.status and state.status.sequence > 1), "it publishes")
         assert state.is_live and state.status is not None and not state.status.is_storage_connected
     scheduler.end()
+
+
+def test_a_watcher_needs_the_key_at_either_address(stage: Stage, tmp_path: Path) -> None:
+    key_file = tmp_path / "cluster.key"
+    key_file.touch(mode=0o600)
+    key_file.write_text(f"scaler-key-1:{'5a' * 32}\n")
+    port = stage.ports()
+    address, near = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
+    scheduler = stage.start("scaler_scheduler", address, "--key-file", str(key_file))
+    for place in (address, near):
+        with Subscription(place, keys=KeyOptions(str(key_file))) as subscription:
+            assert subscription.first(WAIT).is_live
+        stranger = replace_digits(key_file, tmp_path)
+        with (
+            Subscription(place, keys=KeyOptions(str(stranger))) as subscription,
+            pytest.raises(MonitorError, match="key"),
+        ):
+            subscription.first(WAIT)
+        with Subscription(place, keys=KeyOptions(insecure=True)) as subscription, pytest.raises(MonitorError):
+            subscription.first(0.5)
+    scheduler.end()
+
+
+def replace_digits(key_file: Path, folder: Path) -> Path:
+    stranger = folder / "stranger.key"
+    stranger.touch(mode=0o600)
+    stranger.write_text(key_file.read_text().replace("5a", "a5"))
+    return stranger

@@ -13,6 +13,7 @@ from scaler_protocol import __version__
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import DumpPart, DumpRequest
 from scaler_protocol.process import ArgumentParser, positive_seconds, run_command
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.private_files import open_private
 
 PROGRAM = "scaler_dump"
@@ -39,6 +40,7 @@ def parser() -> ArgumentParser:
         default=10.0,
         help="seconds to wait for each answer (default: %(default)g)",
     )
+    add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    with Subscription(options.address) as subscription:
+    with Subscription(options.address, (), keys=key_options(options)) as subscription:
         text = b"".join(parts(subscription, options.timeout))
     if options.file == "-":
         sys.stdout.buffer.write(text)

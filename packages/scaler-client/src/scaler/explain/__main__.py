@@ -15,6 +15,7 @@ from scaler_protocol import __version__
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_protocol.process import ArgumentParser, UsageError, positive_seconds, run_command
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 
 PROGRAM = "scaler_explain"
 TASK_BYTES = 16
@@ -37,6 +38,7 @@ def parser() -> ArgumentParser:
         default=5.0,
         help="seconds to wait for the answer (default: %(default)g)",
     )
+    add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 
@@ -57,7 +59,7 @@ def task_id_of(text: str) -> TaskId:
 
 def _run(options: argparse.Namespace) -> int:
     task_id = task_id_of(options.task)
-    with Subscription(options.address) as subscription:
+    with Subscription(options.address, (), keys=key_options(options)) as subscription:
         explanation = answer(subscription, Explain(_REQUEST_ID, task_id), Explanation, options.timeout)
         print(plain(told(explanation, subscription.state.address)))
     return 0

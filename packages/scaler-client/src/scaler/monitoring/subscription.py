@@ -16,6 +16,7 @@ from scaler.monitoring.recording import Recorder
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.keys import KeyOptions, NoKeyFound
 from scaler_protocol.messages import (
     ClusterStatus,
     Error,
@@ -44,12 +45,27 @@ OVERDUE_SECONDS = 3.0
 #: A scheduler publishes no more to a watcher that has not acknowledged the last publications. (MON-21)
 ACKNOWLEDGE_SECONDS = 0.25
 REDIAL_SECONDS = 0.25
+REFUSED_SECONDS = 5.0
+_FINAL = frozenset((codes.BAD_ROLE, codes.VERSION_MISMATCH, codes.UNAUTHORIZED))
+_WATCH_SEQ = 1
+_TURN_SECONDS = 0.25
 
 
 class Subscription:
     """Of one thread. Costs the scheduler nothing but what the topics cost."""
 
-    def __init__(self, address: str, topics: Sequence[str] = (STATUS,), *, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        topics: Sequence[str] = (STATUS,),
+        *,
+        recorder: Recorder | None = None,
+        keys: KeyOptions = KeyOptions(),  # noqa: B008 (frozen)
+    ) -> None:
+        """Without topics only questions are answered. Raises MonitorError for an address that cannot be, and
+        KeyFileError for a key file that cannot be used."""
+        self._given = watchable(address)
+        self._keys = keys
         self._topics = tuple(topics)
         self._recorder = recorder
         self.state = ClusterState(address)
@@ -61,9 +77,12 @@ class Subscription:
         #: why the session was refused, or ended, if it was: for those who wait in vain
         self._refusal = ""
         self._acknowledge_at = 0.0
-        self._redial_at = math.inf
-        self._session = self._dial(watchable(address))
+        #: the server has refused us for what we are: to wait a little changes nothing
+        self._is_final = False
+        self._dial_at = math.inf
+        self._session: Conversation | None = None
         self._requests: list[Message] = []
+        self._dial(self._begun_at)
 
     def __enter__(self) -> Subscription:
         return self
@@ -72,7 +91,9 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
-        self._session.close()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
     # ------------------------------------------------------------ for the watcher
 
@@ -81,9 +102,9 @@ class Subscription:
         end_at = time.monotonic() + timeout_seconds
         while self.state.status is None:
             left = end_at - time.monotonic()
-            if left <= 0:
+            if left <= 0 or self._is_final:
                 raise MonitorError(self._refusal or self.nothing_answers(timeout_seconds))
-            self.poll(left)
+            self.poll(min(left, _TURN_SECONDS))
         return self.state
 
     def poll(self, seconds: float) -> list[Heard]:
@@ -96,7 +117,7 @@ class Subscription:
             self._judge(now)
             if heard or now >= end_at or self.state.condition is not was:
                 return heard
-            self._session.wait(min(end_at, now + 0.25) - now)
+            self._wait(min(end_at, now + _TURN_SECONDS) - now)
 
     def ask(self, message: Message) -> None:
         """A question to the scheduler, such as Explain, sent as soon as there is a session; its answer has the topic
@@ -112,17 +133,20 @@ class Subscription:
     # ------------------------------------------------------------ hearing
 
     def _receive(self, now: float) -> list[Heard]:
+        if now >= self._dial_at:
+            self._dial(now)
         session = self._session
-        if now >= self._redial_at:
-            self._redial_at = math.inf
-            session.endpoint.redial()
+        if session is None:
+            return []
         heard: list[Heard] = []
         for event in session.poll(now):
             if isinstance(event, Opened):
-                self._opened(event.welcome)
+                self._opened(session, event.welcome)
             elif isinstance(event, Received):
                 heard.append(self._heard(event.message, now))
             elif isinstance(event, Complained):
+                if event.ref_seq == _WATCH_SEQ:
+                    self._refusal = event.text
                 error = Error(event.code, event.ref_seq, False, event.text, event.clause)
                 heard.append(Heard(SNAPSHOT, error, now))
             else:
@@ -147,17 +171,20 @@ class Subscription:
             self._recorder.write(topic, message)
         return Heard(topic, message, now)
 
-    def _opened(self, welcome: Welcome) -> None:
+    def _opened(self, session: Conversation, welcome: Welcome) -> None:
         self._refusal = why_no_scheduler(welcome, self.state.address)
+        self._is_final = False
         if not self._refusal:
-            self._session.send(Watch(self._topics))
+            session.send(Watch(self._topics))  # the first of the session: _WATCH_SEQ
             self._ask_snapshot()
 
     def _lost(self, event: Lost | Rejected, now: float) -> None:
         """A server that ends our sessions, or refuses them, is dialed again, and not as often as it can do that."""
-        self._redial_at = now + REDIAL_SECONDS
+        self._dial_at = now + REDIAL_SECONDS
         if isinstance(event, Rejected):
             self._refusal = event.text
+            self._is_final = event.code in _FINAL
+            self._dial_at = now + (REFUSED_SECONDS if self._is_final else REDIAL_SECONDS)
         elif event.is_orderly and self.state.status is not None:
             text = f"the scheduler at {self.state.address} has ended: {event.text or 'it said goodbye'}"
             self.state = replace(self.state, condition=Condition.SILENT, text=text)
@@ -198,7 +225,7 @@ class Subscription:
             return
         silent_seconds = now - state.heard_at
         if state.is_live and silent_seconds > max(OVERDUE_SECONDS, OVERDUE_INTERVALS * self._interval_seconds):
-            text = (
+            text = self._refusal or (
                 f"the scheduler at {state.address} has not been heard for {silent_seconds:.0f} s: what is shown is as "
                 "it was then"
             )
@@ -210,7 +237,18 @@ class Subscription:
         self._request_id += 1
         self._requests.append(SnapshotRequest(self._request_id))
 
-    def _dial(self, address: str) -> Conversation:
+    def _dial(self, now: float) -> None:
+        """Again, or for the first time. A scheduler of this machine that is not up yet may be about to make the key."""
+        self._dial_at = math.inf
+        if self._session is not None:
+            self._session.endpoint.redial()
+            return
+        try:
+            shown = self._keys.find_pass(self._given)
+        except NoKeyFound as error:
+            self._refusal = str(error)
+            self._dial_at = now + REDIAL_SECONDS
+            return
         hello = Hello(
             version_min=codes.PROTOCOL_VERSION_MIN,
             version_max=codes.PROTOCOL_VERSION_MAX,
@@ -220,4 +258,10 @@ class Subscription:
         )
         allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]
         dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed)
-        return Conversation(DealerEndpoint(address, dialer))
+        self._session = Conversation(DealerEndpoint(self._given, dialer, shown))
+
+    def _wait(self, seconds: float) -> None:
+        if self._session is None:
+            time.sleep(max(0.0, seconds))
+        else:
+            self._session.wait(seconds)

@@ -13,6 +13,7 @@ from scaler.monitoring import Recorder, Subscription
 from scaler.top.report import as_json, as_text
 from scaler_protocol import __version__
 from scaler_protocol.process import ArgumentParser, StartupError, UsageError, positive_seconds, run_command
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 
 PROGRAM = "scaler_top"
 STATUS_TOPICS = ("status",)
@@ -43,6 +44,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--record", metavar="FILE", help="also write what is published to FILE, for scaler_ui --replay; .gz compresses"
     )
+    add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 
@@ -57,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     is_report = options.once or options.json
     if not is_report:
         _check_terminal()
-    with Subscription(options.address, STATUS_TOPICS) as subscription:
+    with Subscription(options.address, STATUS_TOPICS, keys=key_options(options)) as subscription:
         state = subscription.first(options.timeout)
         if is_report:
             _print(as_json(state) if options.json else as_text(state))
@@ -75,7 +77,7 @@ def _record(options: argparse.Namespace) -> int:
         _check_terminal()
     with (
         closing(Recorder(options.record)) as recorder,
-        Subscription(options.address, RECORDED_TOPICS, recorder=recorder) as subscription,
+        Subscription(options.address, RECORDED_TOPICS, recorder=recorder, keys=key_options(options)) as subscription,
     ):
         subscription.first(options.timeout)
         if is_shown:

@@ -7,11 +7,13 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from scaler.monitoring import Playback, Subscription
 from scaler.monitoring.places import watchable
 from scaler.monitoring.watcher import Source, Watcher
 from scaler_protocol import __version__
+from scaler_protocol.keys import NoKeyFound
 from scaler_protocol.process import (
     ArgumentParser,
     StartupError,
@@ -27,6 +29,7 @@ from scaler_protocol.process import (
     secret,
     whole_number,
 )
+from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.web.guards import LOOPBACK_NAMES, Guard, is_loopback
 
 PROGRAM = "scaler_ui"
@@ -59,6 +62,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("--no-token", help="listen beyond this machine without a token", **flag())
     add_logging_arguments(parser)
+    add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 
@@ -106,8 +110,10 @@ def _source(options: argparse.Namespace) -> Callable[[], Source]:
     if options.replay is not None:
         playback = Playback(options.replay, options.speed)
         return lambda: playback
-    watchable(options.address)
-    return lambda: Subscription(options.address, TOPICS)
+    keys, address = key_options(options), watchable(options.address)
+    with suppress(NoKeyFound):  # the scheduler may not be up yet
+        keys.find_pass(address)
+    return lambda: Subscription(options.address, TOPICS, keys=keys)
 
 
 async def _serve(
