@@ -20,7 +20,7 @@ from tests.fuzz.wire import Wire, frame, greeting, message
 
 CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER = 1, 2, 3, 4, 5
 ROLES = (CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER)
-AT_P, AT_STORAGE, AT_MONITOR = 0, 1, 2
+AT_P, AT_STORAGE = 0, 1
 BOTH = (AT_P, AT_STORAGE)
 
 
@@ -181,7 +181,7 @@ def garbage(attack: Attack) -> None:
         greeting(b"CURVE"),
     )
     while attack.is_on:
-        peer = wire(attack, chance.choice((AT_P, AT_STORAGE, AT_MONITOR)), is_greeting=False)
+        peer = wire(attack, chance.choice(BOTH), is_greeting=False)
         peer.say(chance.choice(noises) + chance.randbytes(chance.randrange(2000)))
         attack.count()
         peer.close()
@@ -426,20 +426,17 @@ def empty_objects(attack: Attack) -> None:
     in_turns(attack, make, step)
 
 
-@family()
-def subscriptions(attack: Attack) -> None:
-    """The monitor's port: topics without end, and one that is very long."""
-    peer = wire(attack, AT_MONITOR, b"SUB")
+@family(has_sessions=True)
+def watches(attack: Attack) -> None:
+    """Monitors that watch everything, again and again, with topics of any length, and read nothing of it."""
+    topics = ("status", "tasks", "graphs", "logs")
     chance = attack.chance
-    while attack.is_on and not peer.is_closed:
-        if chance.random() < 0.1:
-            peer.say(frame(b"\x01" + bytes(1 << 20)))
-        block = b"".join(frame(b"\x01" + chance.randbytes(30)) for _ in range(2000))
-        attack.count(2000)
-        if not peer.say(block):
-            peer.close()
-            rest()
-            peer = wire(attack, AT_MONITOR, b"SUB")
+
+    def step(peer: Peer) -> bool:
+        chosen = [chance.choice((*topics, "", "x" * 1000)) for _ in range(chance.choice((0, 1, 4, 300)))]
+        return peer.say(frames("watch", topics=chosen), 50)
+
+    in_turns(attack, lambda: Peer(attack, AT_P, MONITOR), step, peers=20)
 
 
 @family(has_sessions=True)
