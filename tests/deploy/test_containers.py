@@ -12,7 +12,6 @@ import shlex
 import shutil
 import subprocess
 from collections import defaultdict
-from itertools import product
 from typing import Any
 
 import kubernetes_validate
@@ -20,6 +19,7 @@ import pytest
 import yaml
 from tools.site.commands import parsers_of, scripts
 
+from scaler_protocol.process import byte_count
 from scaler_worker.cluster import STOP_MARGIN_SECONDS
 from tests.architecture.sources import ROOT
 
@@ -143,6 +143,28 @@ def test_a_compose_service_starts_a_command(name: str) -> None:
         assert int(service["stop_grace_period"].rstrip("s")) > settings.grace_seconds + STOP_MARGIN_SECONDS
 
 
+@pytest.mark.parametrize("name", SERVED)
+def test_a_compose_service_is_locked_down(name: str) -> None:
+    service = services()[name]
+    assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] and service["pids_limit"] and service["mem_limit"] and service["logging"]["options"]
+    assert all({"nosuid", "nodev"} < set(one.split(":")[1].split(",")) and "size=" in one for one in service["tmpfs"])
+    networks: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["networks"]
+    is_published = any(not networks[network].get("internal") for network in service["networks"])
+    assert is_published == bool(service.get("ports")), "what runs code of others reaches the servers and nothing else"
+    assert all(set(service["networks"]) & set(other["networks"]) for other in services().values())
+
+
+def test_a_storage_refuses_before_it_is_killed() -> None:
+    settings = accept(
+        [*stages()["storage"].command, *services()["storage"]["command"]], stages()["storage"].environment
+    )
+    assert settings.memory_limit * 2 <= byte_count(services()["storage"]["mem_limit"])
+    (container,) = deployments()["scaler-storage"]["spec"]["containers"]
+    settings = accept([*stages()["storage"].command, *container["args"]], stages()["storage"].environment)
+    assert settings.memory_limit < byte_count(container["resources"]["limits"]["memory"] + "B")
+
+
 def test_compose_waits_for_what_is_needed() -> None:
     for service in services().values():
         for other, condition in service.get("depends_on", {}).items():
@@ -180,6 +202,12 @@ def test_a_pod_starts_a_command(name: str) -> None:
         words = shlex.split(expanded(words[2], variables)) if words[0] == "sh" else words
         accept(words, {"SCALER_HEALTH_ADDRESS": "tcp://h:1", **stage.environment})
     assert pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["resources"]["limits"].keys() >= {"memory", "ephemeral-storage"}
+    assert all(volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"])
+    alive = container.get("livenessProbe")
+    if alive is not None:
+        assert "exec" not in alive, "a server that is too busy to answer must not be killed"
+        assert alive["tcpSocket"]["port"] in {port["name"] for port in container["ports"]}
     if name == "worker":
         assert pod["terminationGracePeriodSeconds"] > settings.grace_seconds + STOP_MARGIN_SECONDS
 
@@ -193,11 +221,76 @@ def test_what_manifests_name_is_there() -> None:
         assert {port["targetPort"] for port in spec["ports"]} == ports
     (autoscaler,) = kinds["HorizontalPodAutoscaler"]
     assert autoscaler["spec"]["scaleTargetRef"]["name"] in pods
-    (policy,) = kinds["NetworkPolicy"]
-    selected = policy["spec"]["podSelector"]["matchLabels"].items()
-    for pod, image in product(pods.values(), [{one["name"] for one in kustomization()["images"]}]):
-        assert selected <= pod["metadata"]["labels"].items()
-        assert {container["image"] for container in pod["spec"]["containers"]} <= image
+    (images,) = [{one["name"] for one in kustomization()["images"]}]
+    for pod in pods.values():
+        assert {container["image"] for container in pod["spec"]["containers"]} <= images
+
+
+# ---------------------------------------------------------------- who may connect to whom
+
+SCHEDULER, STORAGE, WORKER = "scaler-scheduler", "scaler-storage", "scaler-worker"
+CLIENT, WATCHER, STRANGER = {"scaler-client": "true"}, {"scaler-watcher": "true"}, {"app": "another"}
+
+
+def labels_of(who: str | dict[str, str]) -> dict[str, str]:
+    labels: dict[str, str] = deployments()[who]["metadata"]["labels"] if isinstance(who, str) else who
+    return labels
+
+
+def is_selected(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ())
+    )
+
+
+def allows(direction: str, of: dict[str, str], other: dict[str, str], port: int) -> bool:
+    """By the rules of Kubernetes: what a policy of this direction selects may do only what some policy allows."""
+    policies = [
+        one["spec"]
+        for one in by_kind()["NetworkPolicy"]
+        if direction.capitalize() in one["spec"]["policyTypes"] and is_selected(one["spec"]["podSelector"], of)
+    ]
+    side = "from" if direction == "ingress" else "to"
+    return not policies or any(
+        any("namespaceSelector" not in peer and is_selected(peer["podSelector"], other) for peer in rule[side])
+        and port in {one["port"] for one in rule["ports"]}
+        for policy in policies
+        for rule in policy.get(direction, ())
+    )
+
+
+def may_connect(dialer: str | dict[str, str], server: str | dict[str, str], port: int) -> bool:
+    one, other = labels_of(dialer), labels_of(server)
+    return allows("egress", one, other, port) and allows("ingress", other, one, port)
+
+
+@pytest.mark.parametrize(
+    ("dialer", "server", "ports"),
+    [
+        (WORKER, SCHEDULER, {2345}),
+        (WORKER, STORAGE, {2346}),
+        (WORKER, WORKER, set()),
+        (WORKER, STRANGER, set()),
+        (SCHEDULER, STORAGE, {2346}),
+        (SCHEDULER, WORKER, set()),
+        (SCHEDULER, STRANGER, set()),
+        (STORAGE, SCHEDULER, set()),
+        (STORAGE, STRANGER, set()),
+        (CLIENT, SCHEDULER, {2345}),
+        (CLIENT, STORAGE, {2346}),
+        (CLIENT, WORKER, set()),
+        (WATCHER, SCHEDULER, {2345, 2347}),
+        (WATCHER, STORAGE, set()),
+        (STRANGER, SCHEDULER, set()),
+        (STRANGER, STORAGE, set()),
+        (STRANGER, WORKER, set()),
+    ],
+    ids=str,
+)
+def test_each_role_reaches_what_it_needs(
+    dialer: str | dict[str, str], server: str | dict[str, str], ports: set[int]
+) -> None:
+    assert {port for port in (2345, 2346, 2347, 443) if may_connect(dialer, server, port)} == ports
 
 
 def test_kustomize_renders_them() -> None:
