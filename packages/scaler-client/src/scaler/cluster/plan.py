@@ -45,6 +45,8 @@ _SAME = {
     "object_storage_address": ("object_storage_address", "storage_address"),
     "address": ("address", "scheduler_address"),
 }
+#: What sections say of the key; see `_keys_told`.
+KEYS = ("key_file", "insecure")
 #: A terminal has one screen: who wants these starts them in another.
 _NOT_HERE = ("top",)
 
@@ -114,7 +116,22 @@ def _told(
         address = _address_of(other, config_file.section(document, section, 0, path), environment)
         if address:
             told[_variable(part.section, key)] = address
-    return told
+    return told | _keys_told(part, table, document, path, environment)
+
+
+def _keys_told(
+    part: Part, table: Table, document: Mapping[str, Any], path: str, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """All parts of a cluster have the same key, or none: what the first section says of it counts for those that say
+    nothing."""
+    if any(_given(part.section, table, key, environment) for key in KEYS):
+        return {}
+    for other in (one for one in PARTS if one.section in document):
+        section = config_file.section(document, other.section, 0, path)
+        said = {key: _given(other.section, section, key, environment) for key in KEYS}
+        if any(said.values()):
+            return {_variable(part.section, key): value for key, value in said.items() if value}
+    return {}
 
 
 def _address_of(part: Part, table: Table, environment: Mapping[str, str]) -> str:
