@@ -165,6 +165,23 @@ def test_a_storage_refuses_before_it_is_killed() -> None:
     assert settings.memory_limit < byte_count(container["resources"]["limits"]["memory"] + "B")
 
 
+def test_servers_have_the_key_and_workers_a_ticket() -> None:
+    """Each from a place of its own, and never in a file of the repository."""
+    asked = {name: service["environment"]["SCALER_KEY"].partition(":?")[0] for name, service in services().items()}
+    assert asked == {"storage": "${SCALER_KEY", "scheduler": "${SCALER_KEY", "worker": "${SCALER_WORKER_KEY"}
+    for name, secret in (("storage", "scaler-key"), ("scheduler", "scaler-key"), ("worker", "scaler-worker-key")):
+        (container,) = deployments()[f"scaler-{name}"]["spec"]["containers"]
+        (key,) = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if one["name"] == "SCALER_KEY"]
+        assert key["name"] == secret
+        assert f"secret generic {secret} " in (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8")
+        assert f"--from-file {key['key']}" in (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8")
+
+
+def test_nothing_that_is_deployed_is_insecure() -> None:
+    for path in (path for path in DEPLOY.rglob("*") if path.is_file()):
+        assert "insecure" not in path.read_text(encoding="utf-8"), path
+
+
 def test_compose_waits_for_what_is_needed() -> None:
     for service in services().values():
         for other, condition in service.get("depends_on", {}).items():
