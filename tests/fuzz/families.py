@@ -427,19 +427,6 @@ def empty_objects(attack: Attack) -> None:
 
 
 @family(has_sessions=True)
-def watches(attack: Attack) -> None:
-    """Monitors that watch everything, again and again, with topics of any length, and read nothing of it."""
-    topics = ("status", "tasks", "graphs", "logs")
-    chance = attack.chance
-
-    def step(peer: Peer) -> bool:
-        chosen = [chance.choice((*topics, "", "x" * 1000)) for _ in range(chance.choice((0, 1, 4, 300)))]
-        return peer.say(frames("watch", topics=chosen), 50)
-
-    in_turns(attack, lambda: Peer(attack, AT_P, MONITOR), step, peers=20)
-
-
-@family(has_sessions=True)
 def results_of_others(attack: Attack) -> None:
     """A worker answers for tasks that it does not hold, very many at once."""
     count = 20_000

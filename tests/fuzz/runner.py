@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.fuzz import outside as _outside  # noqa: F401 - registers its families
+from tests.fuzz import monitors as _monitors  # noqa: F401 - registers its families
+from tests.fuzz import outside as _outside  # noqa: F401
 from tests.fuzz.arena import Arena, Attack, Verdict
 from tests.fuzz.families import FAMILIES
 from tests.support.processes import Stage
