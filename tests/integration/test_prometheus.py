@@ -84,7 +84,7 @@ class Prometheus:
 
 def test_it_is_scraped(stage: Stage, tmp_path: Path) -> None:
     cluster = RealCluster(stage, 2, scheduler=("--status-report-interval-seconds", "0.2"))
-    ui = stage.start("scaler.ui", cluster.address, "--port", str(stage.ports()))
+    ui = stage.start("scaler.ui", cluster.address, "--port", str(stage.ports()), "--no-token")
     ui.wait_for("is shown at")
     target = ui.lines[-1].rpartition("http://")[2].rstrip("/")
     with Prometheus(stage, tmp_path, target) as prometheus, Client(cluster.address) as client:

@@ -15,11 +15,12 @@ from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Command, Stage, until
 from tests.support.tasks import square
 
+NO_TOKEN = ("--no-token",)
 URL = re.compile(r"is shown at (http://127\.0\.0\.1:\d+/)")
 
 
 def started(stage: Stage, *arguments: str) -> tuple[Command, str]:
-    command = stage.start("scaler.ui", *arguments, "--port", "0")
+    command = stage.start("scaler.ui", *arguments, "--port", "0", *NO_TOKEN)
     command.wait_for(URL.pattern)
     found = URL.search(command.text)
     assert found is not None

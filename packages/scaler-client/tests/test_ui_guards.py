@@ -108,6 +108,16 @@ def test_beyond_this_machine_a_token_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert guard_of("--host", "::", "--allowed-host", "Board") == Guard(frozenset({"::", "board"}), "y")
 
 
+def test_the_operators_token_counts_more_than_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ui.TOKEN_VARIABLE, raising=False)
+
+    def token(*arguments: str) -> str:
+        return ui.guard_of(ui.parser().parse_args(["tcp://127.0.0.1:1", *arguments]), "of-the-key").token
+
+    assert token() == token("--host", "0.0.0.0") == "of-the-key"
+    assert token("--token", "x") == "x" and token("--no-token") == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

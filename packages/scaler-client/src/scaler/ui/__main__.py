@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import secrets
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from scaler.monitoring.places import watchable
 from scaler.monitoring.watcher import Source, Watcher
 from scaler_protocol import __version__
 from scaler_protocol.keys import NoKeyFound
+from scaler_protocol.keys.web import PAGE_LABEL, web_token
 from scaler_protocol.process import (
     ArgumentParser,
     StartupError,
@@ -56,11 +58,12 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
     parser.add_argument("--port", "-p", type=whole_number, default=8081, help="0: any (default: %(default)s)")
-    add_secret(parser, "--token", SECTION, "the secret of browsers and programs; needed beyond this machine")
+    add_secret(parser, "--token", SECTION, "the secret of browsers and programs, instead of one from the cluster's key")
+    parser.add_argument("--show-token", help="print the token from the cluster's key, for programs, and end", **flag())
     parser.add_argument(
         "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
     )
-    parser.add_argument("--no-token", help="listen beyond this machine without a token", **flag())
+    parser.add_argument("--no-token", help="ask for no secret: whoever reaches the page sees the cluster", **flag())
     add_logging_arguments(parser)
     add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
@@ -76,11 +79,15 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("name the address of a scheduler, or a recording with --replay")
     if not 0 <= options.port <= 65_535:
         raise UsageError(f"--port {options.port} is not a port, which is a number up to 65535")
+    if options.show_token:
+        return _show_token(options)
     _check_extra()
-    guard = guard_of(options)
+    made = "" if options.replay else _made_token(options)
+    guard = guard_of(options, made)
+    link = bool(made) and guard.token == made
     make = _source(options)
     shown = options.replay or options.address
-    return run_server(lambda stop: _serve(make, guard, options, shown, stop), logging_options(options), "builtin")
+    return run_server(lambda stop: _serve(make, guard, options, shown, stop, link), logging_options(options), "builtin")
 
 
 def _check_extra() -> None:
@@ -91,8 +98,26 @@ def _check_extra() -> None:
         raise StartupError(f"the page needs {error.name}: pip install 'scaler-client[ui]'") from None
 
 
-def guard_of(options: argparse.Namespace) -> Guard:
-    token = given_secret(options, "token") or secret(TOKEN_VARIABLE)
+def _show_token(options: argparse.Namespace) -> int:
+    token = web_token(key_options(options), watchable(options.address), PAGE_LABEL) if options.address else ""
+    if not token:
+        raise UsageError("there is no cluster's key here to make a token from: name it with --key-file")
+    print(token)
+    return 0
+
+
+def _made_token(options: argparse.Namespace) -> str:
+    """Where the cluster has a key, also other users of this machine must show a token: the one from the key, or, with a
+    ticket only or before the key is made, one of this process."""
+    keys = key_options(options)
+    if not keys.has_keys:
+        return ""
+    return web_token(keys, watchable(options.address), PAGE_LABEL) or secrets.token_urlsafe(32)
+
+
+def guard_of(options: argparse.Namespace, made_token: str = "") -> Guard:
+    """`made_token` counts where the operator has given none."""
+    token = "" if options.no_token else given_secret(options, "token") or secret(TOKEN_VARIABLE) or made_token
     names = {name.lower() for name in options.allowed_host}
     if is_loopback(options.host):
         return Guard(frozenset({*LOOPBACK_NAMES, options.host, *names}), token)
@@ -117,7 +142,7 @@ def _source(options: argparse.Namespace) -> Callable[[], Source]:
 
 
 async def _serve(
-    make: Callable[[], Source], guard: Guard, options: argparse.Namespace, shown: str, stop: asyncio.Event
+    make: Callable[[], Source], guard: Guard, options: argparse.Namespace, shown: str, stop: asyncio.Event, link: bool
 ) -> None:
     from scaler.ui.feed import Feed
     from scaler.ui.model import Model
@@ -129,7 +154,7 @@ async def _serve(
         feed.watcher = watcher
     watcher.start()
     try:
-        await serve(feed, guard, options.host, options.port, shown, stop)
+        await serve(feed, guard, options.host, options.port, shown, stop, link)
     finally:
         watcher.stop()
 

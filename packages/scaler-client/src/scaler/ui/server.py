@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -160,8 +161,10 @@ async def _metrics(request: web.Request) -> web.StreamResponse:
     return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
 
 
-async def serve(feed: Feed, guard: Guard, host: str, port: int, shown: str, stop: asyncio.Event) -> None:
-    """Until `stop`. Port 0 is one that the system chooses."""
+async def serve(
+    feed: Feed, guard: Guard, host: str, port: int, shown: str, stop: asyncio.Event, shows_link: bool = False
+) -> None:
+    """Until `stop`. Port 0 is one that the system chooses. `shows_link`: print the address with the token in it."""
     app = application(feed, guard)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS)
     await runner.setup()
@@ -176,9 +179,16 @@ async def serve(feed: Feed, guard: Guard, host: str, port: int, shown: str, stop
             reason = os.strerror(number) if number > 0 else error.strerror or error
             raise StartupError(f"cannot listen on {host}, port {port}: {reason}: choose another") from None
         bound = listener.sockets[0].getsockname()[1]
-        logging.info("scaler_ui: %s is shown at http://%s:%d/", shown, f"[{host}]" if ":" in host else host, bound)
+        logging.info("scaler_ui: %s is shown at %s", shown, _address(host, bound))
+        if shows_link:
+            # Not into the log, which others may read.
+            print(f"scaler_ui: open {_address(host, bound)}?token={quote(guard.token)}", flush=True)
         await stop.wait()
     finally:
         if listener is not None:
             listener.close()
         await runner.cleanup()
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"

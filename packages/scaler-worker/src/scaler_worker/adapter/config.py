@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
 from scaler_protocol.process import ArgumentParser, UsageError, add_secret, flag, given_secret, whole_number
 from scaler_protocol.web.guards import LOOPBACK_NAMES, is_loopback
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
@@ -28,7 +29,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
     parsed = parser().parse_settings(arguments)
     if not 0 <= parsed.port <= 65535:
         raise UsageError(f"--port {parsed.port} is not a port, which is a number up to 65535")
+    cluster = cluster_config(parsed)
     token = given_secret(parsed, "auth_token")
+    if not token and not parsed.no_token:
+        token = web_token(cluster.keys, cluster.address, ADAPTER_LABEL)
     if not token and not is_loopback(parsed.host) and not parsed.no_token:
         raise UsageError(
             f"{parsed.host} can be reached from other machines, and whoever reaches it can start workers here: set a "
@@ -36,7 +40,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
         )
     # Beyond loopback the names are not known here. There the token decides.
     hosts = frozenset(LOOPBACK_NAMES) if is_loopback(parsed.host) and not token else frozenset()
-    return AdapterConfig(cluster_config(parsed), parsed.host, parsed.port, parsed.max_workers, token, hosts)
+    return AdapterConfig(cluster, parsed.host, parsed.port, parsed.max_workers, token, hosts)
 
 
 def parser() -> ArgumentParser:
@@ -51,8 +55,8 @@ def parser() -> ArgumentParser:
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="localhost", help="where to listen (default: %(default)s)")
     server.add_argument("--port", "-p", type=whole_number, default=8080, help="(default: %(default)s)")
-    add_secret(server, "--auth-token", SECTION, "the secret that callers must send")
-    server.add_argument("--no-token", **flag(), help="listen on other addresses than loopback without a token")
+    add_secret(server, "--auth-token", SECTION, "the secret of callers, instead of one from the cluster's key")
+    server.add_argument("--no-token", **flag(), help="ask for no secret: whoever reaches the adapter starts workers")
     workers = parser.add_argument_group("workers")
     workers.add_argument(
         "--max-workers", "-mw", type=whole_number, default=max((os.cpu_count() or 2) - 1, 1), metavar="N",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scaler_protocol.keys import KeyOptions
+from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -172,12 +173,13 @@ class WebhookConfig:
 def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
     parsed = webhook_parser().parse_settings(arguments)
     check_event_loop(parsed.event_loop)
+    address, keys = checked_address(parsed.address), key_options(parsed)
     return WebhookConfig(
-        checked_address(parsed.address),
+        address,
         parsed.worker_manager_id or f"webhook {shown_url(parsed.url)}",
         parsed.url,
-        given_secret(parsed, "auth_token"),
-        key_options(parsed),
+        given_secret(parsed, "auth_token") or web_token(keys, address, ADAPTER_LABEL),
+        keys,
         parsed.event_loop,
         logging_options(parsed),
     )
@@ -194,7 +196,7 @@ def webhook_parser() -> ArgumentParser:
     )
     add_scheduler(parser)
     parser.add_argument("--url", type=http_url, required=True, help="where the adapter listens")
-    add_secret(parser, "--auth-token", SECTION, "the secret that the adapter asks for")
+    add_secret(parser, "--auth-token", SECTION, "the adapter's secret, instead of one from the cluster's key")
     add_manager_name(parser)
     add_key_arguments(parser)
     add_program_arguments(parser)
