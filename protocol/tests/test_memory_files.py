@@ -65,6 +65,42 @@ def test_nobody_can_change_a_sealed_file():
             os.close(descriptor)
 
 
+def sparse(size: int) -> int:
+    """A sealed file of this name whose bytes are a hole but for the first."""
+    descriptor = memory_files._create(f"scaler-{NAME.hex()}")
+    os.write(descriptor, b"x")
+    os.ftruncate(descriptor, size)
+    memory_files._seal(descriptor, memory_files._SEALS)
+    return descriptor
+
+
+@pytest.mark.parametrize("size", [8193, 1 << 20, 1 << 60])
+def test_a_file_with_holes_is_refused(size):
+    descriptor = sparse(size)
+    try:
+        assert refused(descriptor, size) == "the memory file has holes"
+    finally:
+        os.close(descriptor)
+
+
+def test_a_file_that_is_cut_short_before_it_is_sealed_has_the_size_it_has_then(monkeypatch):
+    descriptor = memory_files._create(f"scaler-{NAME.hex()}")
+    os.write(descriptor, bytes(100_000))
+    get_seals = memory_files.fcntl.fcntl
+
+    def cut_and_seal(fd, *arguments):
+        monkeypatch.undo()
+        os.ftruncate(descriptor, 5)
+        memory_files._seal(descriptor, memory_files._SEALS)
+        return get_seals(fd, *arguments)
+
+    monkeypatch.setattr(memory_files.fcntl, "fcntl", cut_and_seal)
+    try:
+        assert refused(descriptor, 100_000) == "the memory file has 5 bytes and not 100000"
+    finally:
+        os.close(descriptor)
+
+
 @pytest.fixture
 def pipe() -> Iterator[int]:
     reading, writing = os.pipe()

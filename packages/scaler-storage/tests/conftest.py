@@ -131,7 +131,7 @@ def readable(message: Message) -> object:
 
 @pytest.fixture
 def limits() -> CoreLimits:
-    return CoreLimits()
+    return CoreLimits(entry_bytes=0)
 
 
 @pytest.fixture

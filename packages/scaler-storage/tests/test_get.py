@@ -47,7 +47,7 @@ def test_beyond_the_end_is_refused(story):
     assert story.get("w1", "o", offset=4) == [("w1", ("reply", 2, codes.BAD_CHUNK))]
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(chunk_bytes=4)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, chunk_bytes=4)])
 def test_no_answer_is_larger_than_a_chunk(story):
     for start in (0, 4):
         story.put("c1", "o", b"1234", total=8, offset=start)
@@ -105,7 +105,7 @@ def test_waits_end_with_their_session(story):
     assert story.put("c1", "o", b"ab") == [("c1", ("reply", 3, codes.OK)), ("c1", ("value", 2, 2, 0, b"ab"))]
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(session_waiters=2)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, session_waiters=2)])
 def test_waits_of_a_session_are_bounded(story):
     story.get("w1", "a", wait=5.0)
     story.get("w1", "b", wait=5.0)

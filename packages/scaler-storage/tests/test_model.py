@@ -27,7 +27,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import CoreLimits, Send, StorageCore, Tick, invariants
 
-LIMITS = CoreLimits(memory_bytes=40, chunk_bytes=8, session_uploads=2, session_waiters=3, gone_owners=2)
+LIMITS = CoreLimits(entry_bytes=0, memory_bytes=40, chunk_bytes=8, session_uploads=2, session_waiters=3, gone_owners=2)
 SCHEDULER = PeerId(b"s" * 16)
 PEERS = [PeerId(bytes((65 + n,)) * 16) for n in range(3)]
 OWNERS = [PeerId(bytes((97 + n,)) * 16) for n in range(3)]

@@ -82,7 +82,7 @@ def test_releasing_an_owner_again_is_no_error(story):
     assert story.release_owner("s1", "c1") == [("s1", ("reply", 2, codes.OK))]
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(gone_owners=2)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, gone_owners=2)])
 def test_only_so_many_owners_are_remembered_as_gone(story):
     for owner in ("c7", "c8", "c9"):
         story.release_owner("s1", owner)
@@ -130,7 +130,7 @@ def test_no_turn_is_long_however_much_an_owner_has():
     assert not core.is_busy_with(peer("s1"))
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(turn_releases=1)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, turn_releases=1)])
 def test_what_happens_while_an_owner_is_released(story):
     for name in ("a", "b", "shared", "d"):
         story.put("c1", name, b"ab", owner="c1")
@@ -146,7 +146,7 @@ def test_what_happens_while_an_owner_is_released(story):
     assert story.status("s1").object_count == 1
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(turn_releases=1)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, turn_releases=1)])
 def test_a_scheduler_that_does_not_wait_for_the_end_of_it(story):
     for name in ("a", "b", "d"):
         story.put("c1", name, b"ab", owner="c1")

@@ -159,13 +159,13 @@ def test_an_upload_without_progress_is_forgotten(story):
     assert story.core.next_deadline() is None
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(chunk_bytes=4)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, chunk_bytes=4)])
 def test_a_chunk_that_is_too_large_is_refused(story):
     assert story.put("c1", "o", b"12345") == [("c1", ("reply", 1, codes.BAD_CHUNK))]
     assert story.put("c1", "o", b"1234") == [("c1", ("reply", 2, codes.OK))]
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(session_uploads=2)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, session_uploads=2)])
 def test_unfinished_uploads_of_a_session_are_bounded(story):
     story.put("c1", "a", b"1", total=2)
     story.put("c1", "b", b"1", total=2)
@@ -173,7 +173,7 @@ def test_unfinished_uploads_of_a_session_are_bounded(story):
     assert story.put("w1", "c", b"1", total=2) == [("w1", ("reply", 4, codes.OK))]
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(memory_bytes=10)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, memory_bytes=10)])
 class TestMemoryLimit:
     def test_an_object_that_cannot_fit_is_refused_at_its_first_chunk(self, story):
         story.put("c1", "a", b"123456")

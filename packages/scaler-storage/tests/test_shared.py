@@ -102,7 +102,7 @@ def test_owners_that_are_gone_get_nothing(story, closed):
     assert closed == [b"hello"]
 
 
-@pytest.mark.parametrize("limits", [CoreLimits(memory_bytes=9)])
+@pytest.mark.parametrize("limits", [CoreLimits(entry_bytes=0, memory_bytes=9)])
 def test_files_count_for_the_limit(story, closed):
     story.offer("c1", "o", File(b"hello", closed))
     assert story.offer("c1", "p", File(b"world", closed)) == [("c1", ("reply", 2, codes.STORAGE_FULL))]

@@ -207,6 +207,22 @@ def whoever_is_gone_stays_gone(scene: Scene) -> None:
         worker.expect_code(worker.put(worker.new_object(), b"late", owner=owner), GONE)
 
 
+@case("STO-36")
+def empty_objects_and_their_owners_take_room(scene: Scene) -> None:
+    peer, other = scene.requester(), scene.requester()
+    before = peer.status()["memoryBytes"]
+    identifiers = [peer.new_object() for _ in range(20)]
+    for identifier in identifiers:
+        peer.store(identifier, b"")
+    for identifier in identifiers[:10]:
+        other.store(identifier, b"")
+    scene.equal(peer.status()["memoryBytes"] - before, 30 * 512, "what 20 objects and 10 further owners take")
+    peer.release(*identifiers)
+    other.release(*identifiers)
+    other.fence()
+    scene.equal(peer.status()["memoryBytes"], before, "memoryBytes after the release")
+
+
 @case("STO-12", "STO-8", variant="small", seconds=30.0)
 def an_upload_that_begins_again_needs_room_once(scene: Scene) -> None:
     """The variant `small` has room for 16 MiB; an upload of 12 MiB begins three times."""

@@ -182,6 +182,22 @@ def shared_objects_need_room_like_others(scene: Scene) -> None:
             file.close()
 
 
+@case("STO-35")
+def a_file_with_holes_is_refused(scene: Scene) -> None:
+    key, files = MemoryFile(), [MemoryFile(b"x", hole_bytes=size) for size in (100_000, 1 << 40)]
+    try:
+        peer = sharing(scene, key)
+        before = peer.status()["memoryBytes"]
+        for file in files:
+            identifier = peer.new_object()
+            _put_shared(peer, identifier, file, file.size, UNREADABLE, clause="STO-35")
+            scene.check(not peer.is_there(identifier), "it is stored all the same", "STO-35")
+        scene.equal(peer.status()["memoryBytes"], before, "memoryBytes", "STO-35")
+    finally:
+        for each in (key, *files):
+            each.close()
+
+
 @case("STO-13", "STO-21")
 def a_shared_object_can_be_read_in_pieces(scene: Scene) -> None:
     key, value = MemoryFile(), bytes(range(256)) * 2000

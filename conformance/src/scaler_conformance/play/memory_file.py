@@ -27,11 +27,14 @@ def is_possible() -> bool:
 
 
 class MemoryFile:
-    def __init__(self, value: bytes = b"", *, seals: int = ALL_SEALS, name: bytes = b"") -> None:
+    def __init__(self, value: bytes = b"", *, seals: int = ALL_SEALS, name: bytes = b"", hole_bytes: int = 0) -> None:
+        """`hole_bytes`: so many more that were never written to."""
         self.name = name or secrets.token_bytes(16)
-        self.size = len(value)
+        self.size = len(value) + hole_bytes
         self.descriptor = os.memfd_create(f"scaler-{self.name.hex()}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.write(self.descriptor, value)
+        if hole_bytes:
+            os.ftruncate(self.descriptor, self.size)
         if seals:
             fcntl.fcntl(self.descriptor, _ADD_SEALS, seals)
 

@@ -28,6 +28,7 @@ from scaler_storage.core import (
     ALLOWED_MESSAGES,
     ALLOWED_ROLES,
     CoreLimits,
+    Disconnect,
     Enter,
     Event,
     FileOffered,
@@ -81,6 +82,8 @@ class StorageService:
         for action in self._core.handle(event, now):
             if isinstance(action, Send):
                 self._router.send(action.peer_id, action.message)
+            elif isinstance(action, Disconnect):
+                self._router.disconnect(action.peer_id, action.code, action.text)
             elif isinstance(action, Enter):
                 self._files.enter(action.object_id, action.file)
             else:

@@ -32,6 +32,8 @@ NAME_BYTES = 16
 MAPPINGS = 256
 
 _PREFIX = "scaler-"
+#: What `st_blocks` counts.
+_BLOCK_BYTES = 512
 #: What one call of `writev` takes.
 _PIECES = 1024
 
@@ -57,12 +59,14 @@ class Unreadable(Exception):
 class OpenedFile:
     """Holds the file open until nobody refers to this any more."""
 
-    __slots__ = ("__weakref__", "_process_id", "descriptor", "name", "size")
+    __slots__ = ("__weakref__", "_process_id", "descriptor", "kept_bytes", "name", "size")
 
     def __init__(self, descriptor: int, name: bytes, size: int) -> None:
         self.descriptor = descriptor
         self.name = name
         self.size = size
+        #: without holes, as far as that was looked at
+        self.kept_bytes = size
         self._process_id = os.getpid()
 
     def reference(self) -> MemoryFile:
@@ -117,6 +121,9 @@ def open_file(file: MemoryFile, size: int) -> OpenedFile:
     opened = _open(file, _SEALS)
     if opened.size != size:
         raise Unreadable(f"the memory file has {opened.size} bytes and not {size}")
+    # A file with holes costs its maker nothing, and fills the memory when it is read. (STO-35)
+    if opened.kept_bytes < size:
+        raise Unreadable("the memory file has holes")
     return opened
 
 
@@ -129,27 +136,28 @@ def _open(file: MemoryFile, seals: int) -> OpenedFile:
     try:
         found = os.open(f"/proc/{file.process_id}/fd/{file.descriptor}", os.O_PATH | os.O_CLOEXEC)
         try:
-            size = _checked_size(found, file.name)
+            _check_kind(found, file.name)
             descriptor = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
         finally:
             os.close(found)
     except OSError as error:
         raise Unreadable(f"process {file.process_id} has no memory file that can be opened here: {error}") from None
-    opened = OpenedFile(descriptor, file.name, size)
+    opened = OpenedFile(descriptor, file.name, 0)
     if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & seals != seals:
         raise Unreadable("the memory file is not sealed: its bytes could change")
+    status = os.fstat(descriptor)  # not before: until it was sealed it could be cut short
+    opened.size, opened.kept_bytes = status.st_size, status.st_blocks * _BLOCK_BYTES
     return opened
 
 
-def _checked_size(descriptor: int, name: bytes) -> int:
-    """Of a descriptor that cannot be read from, if it is a memory file of this name."""
+def _check_kind(descriptor: int, name: bytes) -> None:
+    """Whether a descriptor, from which nothing can be read, is a memory file of this name."""
     status = os.fstat(descriptor)
     if status.st_dev != _device() or not stat.S_ISREG(status.st_mode):
         raise Unreadable("that descriptor is no memory file")
     path = f"/memfd:{_PREFIX}{name.hex()} (deleted)"
     if len(name) != NAME_BYTES or os.readlink(f"/proc/self/fd/{descriptor}") != path:
         raise Unreadable("that descriptor is another file")
-    return status.st_size
 
 
 @lru_cache(maxsize=1)

@@ -32,4 +32,13 @@ class Strike:
     object_id: ObjectId
 
 
-Action = Send | Enter | Strike
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """End this peer's session; its `Lost` comes as an event."""
+
+    peer_id: PeerId
+    code: int
+    text: str
+
+
+Action = Send | Enter | Strike | Disconnect

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from scaler_protocol import codes
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
@@ -34,7 +35,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import refusals
-from scaler_storage.core.actions import Action, Enter, Send, Strike
+from scaler_storage.core.actions import Action, Disconnect, Enter, Send, Strike
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.objects import ObjectTable, StoredObject
@@ -45,6 +46,7 @@ from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.uploads import UploadTable
 from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue, is_at
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
+from scaler_storage.core.work import Job, Work
 
 
 class Departure(NamedTuple):
@@ -53,6 +55,9 @@ class Departure(NamedTuple):
     peer_id: PeerId
     release: ReleaseOwner
     ids: deque[ObjectId]
+
+
+IDS_IN_A_SLICE = 256
 
 
 class StorageCore:
@@ -66,17 +71,16 @@ class StorageCore:
         self.gone_owners = GoneOwners(self.limits.gone_owners)
         #: releases of owners with very many objects, which take several turns
         self.departures: deque[Departure] = deque()
-        self._released_left = self.limits.turn_releases
+        self.work = Work(self.limits.turn_releases, self.limits.deferred_bytes)
         self._actions: list[Action] = []
         self._now = -math.inf
-        self._on_event: dict[type, Callable[[Any], None]] = {
+        self._on_event: dict[type, Callable[[Any], Job | None]] = {
             Opened: self._opened,
             Received: self._received,
             FileOffered: self._file_offered,
             Lost: self._lost,
-            Tick: lambda _tick: self._go_on(),
         }
-        self._on_message: dict[type, Callable[[PeerId, Any], None]] = {
+        self._on_message: dict[type, Callable[[PeerId, Any], Job | None]] = {
             Put: self._put,
             Get: self._get,
             Duplicate: self._duplicate,
@@ -92,23 +96,48 @@ class StorageCore:
         self._actions = []
         # What is due goes first: a Get whose time is up is not served by an object that came later. (STO-7)
         self._expire()
-        self._on_event[type(event)](event)
+        if isinstance(event, Tick):
+            self._go_on()
+        elif event.peer_id in self.work.jobs:
+            self._defer(event)
+        else:
+            job = self._on_event[type(event)](event)
+            if job is not None:
+                self.work.start(event.peer_id, job)
         return self._actions
 
+    def _defer(self, event: Event) -> None:
+        """It happens to a peer with work left, behind that. A peer that sends faster loses its session, and whatever it
+        has sent behind the message that is dropped is dropped with it."""
+        assert not isinstance(event, Tick)
+        size = 1_000
+        if isinstance(event, Received):
+            size += sum(len(getattr(event.message, name, b"")) for name in ("payload", "ids"))
+        elif not isinstance(event, FileOffered):
+            size = 0  # of what tells of the session itself nothing is dropped
+        if not self.work.defer(event.peer_id, self._later(event), size):
+            text = "more messages wait for earlier ones to be worked off than may: send less at once"
+            self._actions.append(Disconnect(event.peer_id, codes.OVERLOADED, text))
+
+    def _later(self, event: Event) -> Job:
+        yield 1
+        yield from self._on_event[type(event)](event) or ()
+
     def next_deadline(self) -> float | None:
-        if self.departures:
+        if self.departures or self.work.jobs:
             return self._now  # work is left over: the next Tick goes on with it
         deadlines = (self.waiters.deadlines.next(), self.uploads.deadlines.next())
         return min((due_at for due_at in deadlines if due_at is not None), default=None)
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
         """Not all that this peer's messages cause has left: it gets no Pong yet. (LIV-4)"""
-        return any(departure.peer_id == peer_id for departure in self.departures)
+        return peer_id in self.work.jobs or any(departure.peer_id == peer_id for departure in self.departures)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held for objects and for uploads that are not finished."""
-        return self.objects.value_bytes + self.uploads.received_bytes
+        """Bytes held for objects, for what is noted of them, and for uploads that are not finished."""
+        noted_bytes = self.limits.entry_bytes * self.objects.entries
+        return self.objects.value_bytes + noted_bytes + self.uploads.received_bytes
 
     def state_of(self, object_id: ObjectId) -> ObjectState:
         if object_id in self.objects.objects:
@@ -121,18 +150,30 @@ class StorageCore:
         assert event.peer_id not in self.roles, "a session is lost before the same peer opens another"
         self.roles[event.peer_id] = event.hello.role
 
-    def _received(self, event: Received) -> None:
+    def _received(self, event: Received) -> Job | None:
         kind = type(event.message)
         assert kind is not PutShared, "the shell opens the file first, and hands over a FileOffered"
         assert kind in ALLOWED_MESSAGES[self.roles[event.peer_id]], "the session layer has refused it (STO-15)"
-        self._on_message[kind](event.peer_id, event.message)
+        return self._on_message[kind](event.peer_id, event.message)
 
-    def _lost(self, event: Lost) -> None:
+    def _lost(self, event: Lost) -> Job | None:
         """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-1)"""
-        del self.roles[event.peer_id]
         self.uploads.remove_peer(event.peer_id)
-        for waiter in self.waiters.of_peer(event.peer_id):
+        waiters = self.waiters.of_peer(event.peer_id)
+        if len(waiters) > IDS_IN_A_SLICE:
+            return self._end_waits(event.peer_id, waiters)
+        for waiter in waiters:
             self._end_wait(waiter)
+        del self.roles[event.peer_id]
+        return None
+
+    def _end_waits(self, peer_id: PeerId, waiters: Sequence[Waiter]) -> Job:
+        for start in range(0, len(waiters), IDS_IN_A_SLICE):
+            for waiter in waiters[start : start + IDS_IN_A_SLICE]:
+                if waiter.number in self.waiters.waiters:  # it may have been answered meanwhile
+                    self._end_wait(waiter)
+            yield IDS_IN_A_SLICE
+        del self.roles[peer_id]
 
     def _expire(self) -> None:
         self.uploads.remove_idle(self._now)
@@ -195,14 +236,26 @@ class StorageCore:
             return refusal
         if upload is None and self.uploads.count_of(peer_id) >= self.limits.session_uploads:
             return refusals.too_many("unfinished uploads", self.limits.session_uploads)
+        refusal = refusals.check_entry(put.owner, self.objects, self.limits)
+        if refusal is not None:
+            return refusal
         if stored is not None:
-            return None  # nothing of it will be kept
+            return self._check_room(0)  # of its bytes nothing will be kept
         # The first chunk must leave room for the whole value, so that a hopeless upload fails early; nothing is
         # reserved, so two uploads may both begin and the later one fail at a later chunk.
         held = self.memory_bytes
         if put.offset == 0 and upload is not None:
             held -= upload.kept_bytes
-        return refusals.check_room(put.total_bytes - put.offset, held, self.limits)
+        return self._check_room(put.total_bytes - put.offset, held)
+
+    def _check_room(self, wanted_bytes: int, held_bytes: int | None = None) -> Refusal | None:
+        """For so many bytes more in a value, and for what is noted of it and its owner."""
+        held_bytes = self.memory_bytes if held_bytes is None else held_bytes
+        return refusals.check_room(wanted_bytes + self.limits.entry_bytes, held_bytes, self.limits)
+
+    def _check_owner(self, owner: PeerId, wanted_bytes: int = 0) -> Refusal | None:
+        """Whether this owner may have one object more."""
+        return refusals.check_entry(owner, self.objects, self.limits) or self._check_room(wanted_bytes)
 
     def _take_chunk(self, peer_id: PeerId, put: Put) -> None:
         if put.offset == 0:
@@ -239,7 +292,7 @@ class StorageCore:
             self._refuse(peer_id, put.request_id, refusals.check_size(put, stored) or unread)
         elif isinstance(file, str):
             self._refuse(peer_id, put.request_id, refusals.unreadable_file(file))
-        elif (refusal := refusals.check_room(file.size, self.memory_bytes, self.limits)) is not None:
+        elif (refusal := self._check_owner(put.owner, file.size)) is not None:
             self._refuse(peer_id, put.request_id, refusal)
         else:
             self._drop_upload(peer_id, put.object_id)
@@ -274,6 +327,8 @@ class StorageCore:
             self._confirm(peer_id, duplicate.request_id)
         elif source is None:
             self._wait(peer_id, duplicate, duplicate.source)
+        elif (refusal := self._check_owner(duplicate.owner)) is not None:
+            self._refuse(peer_id, duplicate.request_id, refusal)
         elif target is not None:
             self._name_again(peer_id, duplicate, source.value)
         else:
@@ -295,6 +350,8 @@ class StorageCore:
         elif self.waiters.count_of(peer_id) >= self.limits.session_waiters:
             refusal = refusals.too_many("requests that wait for an object", self.limits.session_waiters)
             self._refuse(peer_id, request.request_id, refusal)
+        elif self.waiters.count_for(object_id) >= self.limits.object_waiters:
+            self._refuse(peer_id, request.request_id, refusals.too_many_for(object_id, self.limits.object_waiters))
         else:
             next_state(self.state_of(object_id), Change.WAIT_BEGAN)
             self.waiters.add(peer_id, request, self._now + min(request.wait_seconds, self.limits.wait_seconds))
@@ -321,6 +378,8 @@ class StorageCore:
                 shared = self.objects.objects[created_id].value
                 if waiter.request.target in self.objects.objects:
                     self._name_again(waiter.peer_id, waiter.request, shared)
+                elif (refusal := self._check_owner(waiter.request.owner)) is not None:
+                    self._refuse(waiter.peer_id, waiter.request.request_id, refusal)
                 else:
                     self._confirm(waiter.peer_id, waiter.request.request_id)
                     available.append(self._create(waiter.request.target, shared, waiter.request.owner))
@@ -346,12 +405,28 @@ class StorageCore:
         if object_id not in self.objects.objects:
             self._actions.append(Strike(object_id))
 
-    def _release(self, peer_id: PeerId, release: Release) -> None:
-        for object_id in map(ObjectId, split_ids(release.ids)):
-            stored = self.objects.get(object_id)
-            if stored is not None and release.owner in stored.owners:
-                self._let_go(object_id, release.owner)
+    def _release(self, peer_id: PeerId, release: Release) -> Job | None:
+        ids = split_ids(release.ids)
+        if len(ids) > IDS_IN_A_SLICE:
+            return self._release_many(peer_id, release, ids)
+        self._release_some(release.owner, ids)
         self._confirm_release(peer_id, release.request_id)
+        return None
+
+    def _release_many(self, peer_id: PeerId, release: Release, ids: Sequence[bytes]) -> Job:
+        for start in range(0, len(ids), IDS_IN_A_SLICE):
+            yield 1 + self._release_some(release.owner, ids[start : start + IDS_IN_A_SLICE])
+        self._confirm_release(peer_id, release.request_id)
+
+    def _release_some(self, owner: PeerId, ids: Sequence[bytes]) -> int:
+        """How many steps it took."""
+        released = 0
+        for object_id in map(ObjectId, ids):
+            stored = self.objects.get(object_id)
+            if stored is not None and owner in stored.owners:
+                self._let_go(object_id, owner)
+                released += 1
+        return released + len(ids) // 8
 
     def _release_owner(self, peer_id: PeerId, release: ReleaseOwner) -> None:
         self.gone_owners.add(release.owner)
@@ -365,15 +440,16 @@ class StorageCore:
 
     def _go_on(self) -> None:
         """Once in each turn."""
-        self._released_left = self.limits.turn_releases
+        self.work.begin_turn()
+        self.work.go_on()
         self._release_departed()
 
     def _release_departed(self) -> None:
         """As many objects as one turn has time for. A million at once would stop the storage for seconds."""
         while self.departures:
             peer_id, release, ids = self.departures[0]
-            while ids and self._released_left > 0:
-                self._released_left -= 1
+            while ids and self.work.left > 0:
+                self.work.left -= 1
                 object_id = ids.popleft()
                 if object_id in self.objects.owned.get(release.owner, ()):  # it may have been released by itself since
                     self._let_go(object_id, release.owner)

@@ -11,6 +11,12 @@ MEBIBYTE = 1024 * 1024
 class CoreLimits:
     #: Bytes of values and unfinished uploads together; None: what the machine has.
     memory_bytes: int | None = None
+    #: What an object takes for each of its owners besides its value, about: else empty objects would weigh nothing.
+    entry_bytes: int = 512
+    #: Objects of one owner, owners, and objects of all owners together.
+    owner_objects: int = 2_000_000
+    owners: int = 100_000
+    objects: int = 8_000_000
     #: One value. Only a guard against nonsense: a real bound is `memory_bytes`.
     object_bytes: int = 1 << 40
     #: One chunk, in a Put as in a Value.
@@ -21,9 +27,13 @@ class CoreLimits:
     session_uploads: int = 4096
     #: Gets and Duplicates of one session that wait.
     session_waiters: int = 65_536
+    #: Gets and Duplicates of all sessions that wait for one object: all are answered at once when it comes.
+    object_waiters: int = 4_096
+    #: Bytes of the messages of one session that wait for earlier ones to be worked off.
+    deferred_bytes: int = 64 * MEBIBYTE
     #: The longest wait that is granted. Whoever wants to wait longer asks again.
     wait_seconds: float = 86_400.0
     #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)
     gone_owners: int = 100_000
-    #: Objects released in one turn for owners that are gone: some milliseconds.
+    #: Objects released, or waits ended, in one turn: some milliseconds.
     turn_releases: int = 2_000

@@ -29,6 +29,8 @@ class ObjectTable:
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
         #: bytes of the values of all objects; a value with several names counts once
         self.value_bytes = 0
+        #: pairs of an object and an owner of it
+        self.entries = 0
         self._last_number = 0
 
     def get(self, object_id: ObjectId) -> StoredObject | None:
@@ -45,8 +47,10 @@ class ObjectTable:
         self.add_owner(object_id, owner)
 
     def add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
+        owned = self.owned.setdefault(owner, {})
+        self.entries += object_id not in owned
         self.objects[object_id].owners.add(owner)
-        self.owned.setdefault(owner, {})[object_id] = None
+        owned[object_id] = None
 
     def release(self, object_id: ObjectId, owner: PeerId) -> None:
         """The owner lets go; the last one takes the object with it, and the last name takes the value."""
@@ -54,6 +58,7 @@ class ObjectTable:
         stored.owners.remove(owner)
         owned = self.owned[owner]
         del owned[object_id]
+        self.entries -= 1
         if not owned:
             del self.owned[owner]
         if not stored.owners:

@@ -5,6 +5,8 @@ A Put that was under way when its owner left would otherwise store what nobody w
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from scaler_protocol.ids import PeerId
 
 
@@ -12,7 +14,7 @@ class GoneOwners:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         #: in the order they went; at most `limit`
-        self._gone: dict[PeerId, None] = {}
+        self._gone: OrderedDict[PeerId, None] = OrderedDict()
 
     def __contains__(self, owner: PeerId) -> bool:
         return owner in self._gone
@@ -23,4 +25,4 @@ class GoneOwners:
     def add(self, owner: PeerId) -> None:
         self._gone[owner] = None
         if len(self._gone) > self._limit:
-            del self._gone[next(iter(self._gone))]
+            self._gone.popitem(last=False)

@@ -8,7 +8,7 @@ from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Get, Put, PutShared
 from scaler_storage.core.limits import MEBIBYTE, CoreLimits
-from scaler_storage.core.objects import StoredObject
+from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.uploads import Upload
 
 
@@ -38,6 +38,20 @@ def check_room(wanted_bytes: int, held_bytes: int, limits: CoreLimits) -> Refusa
     )
 
 
+def check_entry(owner: PeerId, objects: ObjectTable, limits: CoreLimits) -> Refusal | None:
+    """Whether one more object of this owner may be noted (LIM-12)."""
+    owned = objects.owned.get(owner)
+    if objects.entries >= limits.objects:
+        what = f"the storage holds {limits.objects} objects, as many as it may"
+    elif owned is None and len(objects.owned) >= limits.owners:
+        what = f"the storage holds objects of {limits.owners} owners, as many as it may"
+    elif owned is not None and len(owned) >= limits.owner_objects:
+        what = f"client {owner.hex()} has {limits.owner_objects} objects, as many as one may have"
+    else:
+        return None
+    return Refusal(codes.TOO_MANY, f"{what}: release some that are not needed any more")
+
+
 def unreadable_file(reason: str) -> Refusal:
     return Refusal(codes.UNREADABLE_FILE, f"{reason}: put the object in chunks")
 
@@ -52,6 +66,10 @@ def exists(object_id: ObjectId) -> Refusal:
 
 def too_many(what: str, limit: int) -> Refusal:
     return Refusal(codes.TOO_MANY, f"this session already has {limit} {what}: wait until some of them have ended")
+
+
+def too_many_for(object_id: ObjectId, limit: int) -> Refusal:
+    return Refusal(codes.TOO_MANY, f"{limit} requests wait for object {object_id.hex()} already: ask again later")
 
 
 def bad_range(get: Get, total_bytes: int) -> Refusal:

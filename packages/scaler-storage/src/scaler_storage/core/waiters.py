@@ -42,6 +42,9 @@ class WaiterTable:
     def count_of(self, peer_id: PeerId) -> int:
         return len(self.by_peer.get(peer_id, ()))
 
+    def count_for(self, object_id: ObjectId) -> int:
+        return len(self.by_object.get(object_id, ()))
+
     def add(self, peer_id: PeerId, request: WaitingRequest, due_at: float) -> None:
         self._last_number += 1
         waiter = Waiter(self._last_number, peer_id, request)
