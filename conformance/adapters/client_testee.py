@@ -23,6 +23,10 @@ CANCEL_SECONDS = 60.0
 _WRITING = threading.Lock()
 
 
+def joined(*values: bytes) -> bytes:
+    return b"".join(values)
+
+
 class Refused(Exception):
     """The command cannot be done, and why."""
 
@@ -43,6 +47,7 @@ class Testee:
             "connect": self._connect,
             "submit": self._submit,
             "map": self._map,
+            "graph": self._graph,
             "cancel": self._cancel,
             "shutdown": self._shutdown,
             "close": self._close,
@@ -106,6 +111,14 @@ class Testee:
         calls = [tuple([bytes.fromhex(argument) for argument in arguments]) for arguments in command["calls"]]
         futures = mapped(self._connected(), command["function"], calls, options)
         return {"tasks": [self._note(future) for future in futures]}
+
+    def _graph(self, command: dict[str, Any]) -> dict[str, Any]:
+        graph = {
+            node["name"]: (joined, *map(bytes.fromhex, node.get("arguments", [])), *node.get("needs", []))
+            for node in command["nodes"]
+        }
+        futures = self._connected().get(graph, command["wanted"], block=False)
+        return {"tasks": {name: self._note(future) for name, future in futures.items()}}
 
     def _call(self, command: dict[str, Any], arguments: list[str]) -> str:
         future = self._connected().submit_named(

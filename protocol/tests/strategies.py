@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Dispatch,
+    KeptResults,
     Message,
     NameFunctions,
     Recall,
@@ -166,6 +167,19 @@ def _results(draw: st.DrawFn) -> Results:
     )
 
 
+@st.composite
+def _kept(draw: st.DrawFn) -> KeptResults:
+    rows = draw(st.lists(st.tuples(ids, _inputs), min_size=1, max_size=6, unique_by=lambda row: row[0]))
+    return KeptResults(
+        ids=b"".join(row[0] for row in rows),
+        payload=b"".join(row[1][1] for row in rows),
+        sizes=join_u32([len(row[1][1]) for row in rows]),
+        kinds=_or_empty(draw, bytes(row[1][0] for row in rows), b"\0"),
+        task_flags=draw(st.just(b"") | st.binary(min_size=len(rows), max_size=len(rows))),
+        graph_id=draw(st.just(b"") | ids),
+    )
+
+
 _attempts = st.integers(1, 65_535)
 _result_rows = st.one_of(
     st.tuples(ids, st.integers(0, 6), st.just(codes.KIND_INLINE), payloads, _attempts),
@@ -178,6 +192,7 @@ _SPECIAL: dict[type, st.SearchStrategy[Any]] = {
     Submit: _batches(Submit),
     Dispatch: _batches(Dispatch),
     Results: _results(),
+    KeptResults: _kept(),
     Cancel: st.builds(Cancel, ids=_id_lists, is_all=st.booleans(), grace_seconds=_floats(64)),
     CancelReply: st.lists(ids, max_size=4).flatmap(
         lambda items: st.builds(

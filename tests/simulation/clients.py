@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Duplicate,
     Get,
     Hello,
+    KeptResults,
     Message,
     ObjectReply,
     Release,
@@ -30,6 +31,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from tests.simulation import program
+from tests.simulation.memory import Memory
 from tests.simulation.nodes import TIMERS, Node, Port, earliest
 from tests.support.client_graphs import GraphNode, graph_of
 
@@ -92,6 +94,9 @@ class ClientNode(Node):
         #: results in the storage that are ours, and our former names until what they own has passed to us
         self._held: dict[ObjectId, None] = {}
         self._previous: list[PeerId] = []
+        #: request -> object, while it is not known whether it is ours under our present name
+        self._duplicates: dict[int, Duplicate] = {}
+        self._memory = Memory(self)
         self._on_done = on_done
         self.calls: dict[TaskId, Call] = {}
         self._events: list[events.ProgramEvent] = []
@@ -112,6 +117,7 @@ class ClientNode(Node):
         rng = self.world.rng
         #: clients of an earlier version do not know it
         features = ("result-window",) if rng.random() < 0.75 else ()
+        features += ("kept-results",) if self.world.limits_rng.random() < 0.75 else ()
         window = rng.choice(self.world.result_windows)
         hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS, features=features, result_window_bytes=window)
         self._scheduler = Port(self, self.world.scheduler, hello, "scheduler")
@@ -143,20 +149,23 @@ class ClientNode(Node):
 
     def submit_graph(self, size: int, *, is_quick: bool) -> None:
         rng = self.world.rng
-        self._graph_count += 1
-        # Every client counts from one, so clients have graphs of the same id: a graph belongs to its client (SCH-18).
-        graph_id = GraphId(self._graph_count.to_bytes(16, "little"))
-        calls: list[Call] = []
         shape = rng.choice(("any", "chain", "tree"))
         retries = rng.choice((0, 2))
         quick = ("quick",) * 30 + ("large", "fail", "crash", "crashonce")
         kinds = quick if is_quick else ("echo", "echo", "large", "slow", "fail", "crashonce")
+        self.submit_graph_of(
+            size, shape, lambda: program.line(rng, rng.choice(kinds), self.world.new_name(), 0), retries=retries
+        )
+
+    def submit_graph_of(self, size: int, shape: str, line: Callable[[], bytes], *, retries: int = 0) -> None:
+        rng = self.world.rng
+        self._graph_count += 1
+        # Every client counts from one, so clients have graphs of the same id: a graph belongs to its client (SCH-18).
+        graph_id = GraphId(self._graph_count.to_bytes(16, "little"))
+        calls: list[Call] = []
         for _ in range(size):
-            kind = rng.choice(kinds)
             others = self._others(shape, calls)
-            depends_on = tuple(others)
-            line = program.line(rng, kind, self.world.new_name(), 0)
-            calls.append(self._call(line, depends_on, graph_id, retries=retries))
+            calls.append(self._call(line(), tuple(others), graph_id, retries=retries))
         # A node that no other node takes is wanted: a graph ends when its wanted nodes have, and the client submits no
         # node that none of them needs.
         taken = {taken for call in calls for taken in call.depends_on}
@@ -166,6 +175,7 @@ class ClientNode(Node):
         for call in calls:
             if call not in wanted:
                 del self.calls[call.task_id]
+        self._memory.note_graph(calls)
         nodes = [GraphNode(self._node(call), tuple(_ids_of(call.depends_on)), call in wanted) for call in calls]
         self._add(graph_of(graph_id, nodes, batch_tasks=rng.randint(3, 20)))
 
@@ -295,12 +305,26 @@ class ClientNode(Node):
 
     def _take_over(self) -> None:
         """Own under the new name what was ours under earlier ones (CLI-11)."""
+        self._duplicates.clear()
         for object_id in self._held:
             self._request_id += 1
-            self._storage.send(Duplicate(self._request_id, object_id, object_id, self.peer_id))
+            self._duplicates[self._request_id] = Duplicate(self._request_id, object_id, object_id, self.peer_id)
+            self._storage.send(self._duplicates[self._request_id])
+        self._note_taken_over()
         previous, self._previous = self._previous, []
         for owner in previous:
             self._storage.send(Release(request_id=0, owner=owner, ids=join_ids(self._held)))
+
+    def _note_taken_over(self) -> None:
+        if not self._duplicates:
+            self._add(events.TakenOver(self.peer_id))
+
+    def _duplicated(self, reply: ObjectReply) -> None:
+        object_id = self._duplicates.pop(reply.request_id).source
+        if reply.code:
+            self._memory.lose(object_id)
+            self._add(events.ObjectsLost((object_id,), is_session_lost=True))
+        self._note_taken_over()
 
     # ------------------------------------------------------------ the shell
 
@@ -316,6 +340,7 @@ class ClientNode(Node):
             elif isinstance(event, Opened):
                 self._take_over()
             if self._scheduler is port or not isinstance(event, (Opened, Received, Complained, Lost, Rejected)):
+                self._memory.note(event)
                 self._perform(self.core.handle(event, now))
         deadline = self.core.next_deadline()
         if deadline is not None and deadline <= now:
@@ -338,7 +363,10 @@ class ClientNode(Node):
         for action in todo:
             if isinstance(action, actions.Send):
                 self._scheduler.send(action.message)
-                if isinstance(action.message, Submit):
+                if isinstance(action.message, KeptResults):
+                    self.world.given_count += len(action.message.ids) // 16
+                elif isinstance(action.message, Submit):
+                    self._memory.check(action.message)
                     self.core.handle(events.Numbered(self._scheduler.dialer.sent_seq, action.message.ids), 0.0)
             elif isinstance(action, actions.Complete):
                 stored = stored_results(action.outcomes)
@@ -348,6 +376,8 @@ class ClientNode(Node):
                 action.collector.complete(action.outcomes)
             elif isinstance(action, actions.Release):
                 self._release(action.ids)
+            elif isinstance(action, actions.Claim):
+                self._held.update(dict.fromkeys(object_id for _, object_id in action.results))
             elif isinstance(action, actions.Redial):
                 self._begin_again()
         self.core.performed()
@@ -356,9 +386,14 @@ class ClientNode(Node):
         if isinstance(event, Opened):
             for get, _ in self._fetches.values():
                 self._storage.send(get)
+            for duplicate in self._duplicates.values():
+                self._storage.send(duplicate)
         elif isinstance(event, (Lost, Rejected)):
             self._storage.dialer.redial()
         elif isinstance(event, Received) and isinstance(event.message, (Value, ObjectReply)):
+            if isinstance(event.message, ObjectReply) and event.message.request_id in self._duplicates:
+                self._duplicated(event.message)
+                return
             found = self._fetches.pop(event.message.request_id, None)
             if found is not None:
                 payload = event.message.payload if isinstance(event.message, Value) else None

@@ -46,6 +46,11 @@ def subtrees(call: bytes, names: list[str]) -> list[bytes]:
     return [tree(name, shape, leaf, one_by_one=order == "ordered") for name in names]
 
 
+def heavy(name: str, size: int) -> bytes:
+    """It takes a while, and its value is as large as this."""
+    return f"heavy {name} {size}".encode()
+
+
 def lasting(name: str, milliseconds: int) -> bytes:
     return f"lasts {name} {milliseconds}".encode()
 
@@ -72,10 +77,12 @@ def seconds(rng: Random, call: bytes) -> float:
         return argument_of(call) / 1000
     if kind in ("slow", "stubborn"):
         return rng.uniform(0.3, 3.0)
+    if kind == "heavy":
+        return rng.uniform(0.1, 0.8)
     return rng.uniform(0.00001, 0.02) if kind != "quick" else 0.0001
 
 
 def value(call: bytes, inputs: tuple[bytes, ...] = ()) -> bytes:
     """What a task with this call and these inputs returns, whoever runs it."""
     digest = blake2b(b"|".join((call, *inputs)), digest_size=20).hexdigest().encode()
-    return digest.ljust(argument_of(call), b".") if kind_of(call) == "large" else digest
+    return digest.ljust(argument_of(call), b".") if kind_of(call) in ("large", "heavy") else digest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Cancel, Dispatch, Hello, Limits, ObjectReply, Results
+from scaler_protocol.messages import Cancel, Dispatch, Hello, KeptResults, Limits, ObjectReply, Results
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
@@ -82,7 +82,12 @@ class SchedulerNode(ServerNode):
             role_name="scheduler",
             allowed_roles=tuple(scheduling.ALLOWED_MESSAGES),
             allowed_messages=scheduling.ALLOWED_MESSAGES,
-            features=(scheduling.FEATURE_CHAINS, scheduling.FEATURE_RESULT_WINDOW),
+            features=(
+                scheduling.FEATURE_CHAINS,
+                scheduling.FEATURE_RESULT_WINDOW,
+                # of this life: the one before may have had it
+                *((scheduling.FEATURE_KEPT_RESULTS,) if self.world.limits_rng.random() < 0.9 else ()),
+            ),
             timers=TIMERS,
             # Of this life: the one before may have granted more than this.
             limits=self.world.limits_rng.choice((Limits(), Limits(), Limits(), TIGHT)),
@@ -141,7 +146,7 @@ class SchedulerNode(ServerNode):
                 seq = self.server.send(action.peer_id, action.message)
                 if isinstance(action.message, Dispatch):
                     self.core.handle(scheduling.Numbered(action.peer_id, seq, action.message.ids), now)
-                elif isinstance(action.message, Results):
+                elif isinstance(action.message, (Results, KeptResults)):
                     slow_before.discard(action.peer_id)  # it has read
                     self._unread.setdefault(action.peer_id, deque()).append((seq, len(action.message.payload)))
             elif isinstance(action, scheduling.SendToStorage):

@@ -60,6 +60,8 @@ class World:
         self.runs: Counter[bytes] = Counter()
         #: of each group of tasks that wait for one another, what wakes those that wait already
         self._meetings: dict[bytes, dict[bytes, Callable[[], None]]] = {}
+        #: results of ended nodes that clients have given to a new scheduler (SCH-53)
+        self.given_count = 0
         #: somebody crashed whose absence a task may be told of
         self.may_fail = False
         self.storage = StorageNode(self)

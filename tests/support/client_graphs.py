@@ -25,7 +25,9 @@ def graph_of(
     groups = [nodes[begin : begin + batch_tasks] for begin in range(0, len(nodes), batch_tasks)]
     batches = tuple(_batch(group, is_last=group is groups[-1]) for group in groups)
     wanted = tuple(node.submission._replace(payload=b"", part_sizes=()) for node in nodes if node.is_wanted)
-    return GraphSubmitted(graph_id, batches, wanted, objects)
+    needed = {other for node in nodes for other in node.dependencies}
+    inputs = frozenset([one.ids[0] for one in wanted if one.ids[0] in needed])
+    return GraphSubmitted(graph_id, batches, wanted, objects, inputs=inputs)
 
 
 def _batch(nodes: Sequence[GraphNode], is_last: bool) -> GraphBatch:

@@ -52,3 +52,29 @@ def fibonacci_by_graph(client: Any, n: int) -> int:
     a = client.submit(fibonacci_by_graph, client, found.get("n_minus_one"))
     b = client.submit(fibonacci_by_graph, client, found.get("n_minus_two"))
     return int(a.result() + b.result())
+
+
+def noted_zeros(log: str, name: str, size: int) -> bytes:
+    note(log, name)
+    return bytes(size)
+
+
+def noted_wait(log: str, name: str, gate: str) -> bytes:
+    """Until there is a file of this name."""
+    note(log, name)
+    end_at = time.monotonic() + 60
+    while not Path(gate).exists() and time.monotonic() < end_at:
+        time.sleep(0.01)
+    return b""
+
+
+def noted_total(log: str, name: str, *values: bytes) -> int:
+    note(log, name)
+    return sum(map(len, values))
+
+
+def noted_sum(log: str, name: str, seconds: float, *values: int) -> int:
+    """One more than all of these together."""
+    note(log, name)
+    time.sleep(seconds)
+    return 1 + sum(values)

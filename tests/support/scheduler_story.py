@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     Capability,
     Dispatch,
     Hello,
+    KeptResults,
     Limits,
     ManagerOffer,
     ManagerStatus,
@@ -42,6 +43,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import (
+    FEATURE_KEPT_RESULTS,
     FEATURE_RESULT_WINDOW,
     Action,
     Event,
@@ -92,9 +94,18 @@ class Story:
         self._actions += self.core.handle(event, self.now)
         invariants.check(self.core)
 
-    def client(self, name: str, limits: Limits = Limits(), *, window: int = 0) -> None:  # noqa: B008 (frozen)
-        """`window`: it lets so many bytes of results be on their way to it; zero: it has not the feature."""
+    def client(
+        self,
+        name: str,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
+        *,
+        window: int = 0,
+        is_told: bool = False,
+    ) -> None:
+        """`window`: it lets so many bytes of results be on their way to it; zero: it has not the feature. `is_told`: of
+        results that are kept for its tasks."""
         features = (FEATURE_RESULT_WINDOW,) if window else ()
+        features += (FEATURE_KEPT_RESULTS,) if is_told else ()
         hello = Hello(1, 1, ROLE_CLIENT, peer(name), result_window_bytes=window)
         self.handle(Opened(peer(name), hello, replace(WELCOME, limits=limits, features=features)))
 
@@ -203,6 +214,29 @@ class Story:
         self.results(worker, tasks, status=STATUS_CANCELED, attempt=attempt)
         self.receive(worker, CancelReply(ids=ids(tasks), outcomes=bytes([CANCEL_CANCELED]) * len(tasks)))
 
+    def give(
+        self,
+        client: str,
+        results: dict[str, bytes],
+        *,
+        kind: int = KIND_INLINE,
+        unwanted: Iterable[str] = (),
+        graph_id: GraphId = GRAPH.graph_id,
+    ) -> None:
+        """Results that the client has from another session."""
+        without_result = set(unwanted)
+        self.receive(
+            client,
+            KeptResults(
+                ids=ids(results),
+                payload=b"".join(results.values()),
+                sizes=join_u32([len(value) for value in results.values()]),
+                kinds=bytes([kind]) * len(results) if kind else b"",
+                task_flags=bytes(name in without_result for name in results),
+                graph_id=graph_id,
+            ),
+        )
+
     def cancel(self, client: str, tasks: Sequence[object]) -> None:
         self.receive(client, Cancel(ids=ids(tasks)))
 
@@ -261,7 +295,7 @@ def _message(message: Message) -> str:
         return "CancelReply " + ", ".join(f"{n} {words[o]}" for n, o in zip(names(message.ids), outcomes, strict=True))
     if isinstance(message, ManagerTarget):
         return f"Target {message.worker_count}" + (f" stop {' '.join(message.stop)}" if message.stop else "")
-    if isinstance(message, (Cancel, Recall)):
+    if isinstance(message, (Cancel, Recall, KeptResults)):
         return f"{kind} {' '.join(names(message.ids))}"
     if hasattr(message, "owner"):
         released = f" {len(message.ids) // 16} objects" if hasattr(message, "ids") else ""

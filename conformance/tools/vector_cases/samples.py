@@ -30,6 +30,7 @@ from scaler_protocol.messages import (
     GraphShape,
     GraphShapes,
     Hello,
+    KeptResults,
     Limits,
     ManagerEntry,
     ManagerOffer,
@@ -134,6 +135,7 @@ SMALL: list[Message] = [
     SampleTasks(),
     TaskSamples(),
     GraphShapes(),
+    KeptResults(TASK, b"", bytes(4)),
 ]
 
 # fmt: off
@@ -210,6 +212,10 @@ FULL: list[Message] = [
         ),
         GraphShape(),
     )),
+    KeptResults(
+        TASK + OTHER_TASK + an_id(3), b"HI" + an_id(0x99), join_u32([2, 0, 16]), bytes((0, 0, 1)), bytes((0, 0, 1)),
+        an_id(0x96),
+    ),
 ]
 
 FULL_HEADER = TaskHeader(

@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Dispatch,
+    KeptResults,
     Recall,
     Release,
     Results,
@@ -165,6 +166,30 @@ def _join_results(document: Json) -> Json:
     }
 
 
+def _expand_kept(batch: KeptResults) -> Json:
+    ids = _hex_ids(batch.ids)
+    count = len(ids)
+    rows = zip(
+        ids,
+        _or_default(batch.kinds, 0, count),
+        _cut(batch.payload, split_u32(batch.sizes)),
+        _or_default(batch.task_flags, 0, count),
+        strict=True,
+    )
+    return {"results": [dict(zip(("id", "kind", "value", "flags"), row, strict=True)) for row in rows]}
+
+
+def _join_kept(document: Json) -> Json:
+    rows = document.pop("results")
+    return {
+        "ids": _bytes_of([row["id"] for row in rows]),
+        "kinds": _joined([row["kind"] for row in rows], 0, bytes),
+        "sizes": join_u32([len(row["value"]) // 2 for row in rows]),
+        "task_flags": _joined([row["flags"] for row in rows], 0, bytes),
+        "payload": _bytes_of([row["value"] for row in rows]),
+    }
+
+
 # ---------------------------------------------------------------- lists of ids
 
 
@@ -194,6 +219,7 @@ ROWS: dict[type, Rows] = {
     Submit: Rows(_expand_tasks, _join_tasks),
     Dispatch: Rows(_expand_tasks, _join_tasks),
     Results: Rows(_expand_results, _join_results),
+    KeptResults: Rows(_expand_kept, _join_kept),
     Cancel: Rows(_expand_ids, _join_ids),
     Recall: Rows(_expand_ids, _join_ids),
     Returned: Rows(_expand_ids, _join_ids),
@@ -207,6 +233,7 @@ COLUMNS: dict[type, tuple[str, ...]] = {
     Submit: _TASK_COLUMNS,
     Dispatch: _TASK_COLUMNS,
     Results: ("ids", "attempts", "statuses", "kinds", "sizes", "profiles"),
+    KeptResults: ("ids", "kinds", "sizes", "task_flags"),
     Cancel: ("ids",),
     Recall: ("ids",),
     Returned: ("ids",),

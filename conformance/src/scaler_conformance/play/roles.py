@@ -8,14 +8,17 @@ from typing import Any
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import (
     CODES,
+    KeptResult,
     Message,
     Result,
     Task,
     Unreadable,
     decode_task_error,
     encode_task_error,
+    read_kept,
     read_results,
     read_tasks,
+    write_kept,
     write_results,
     write_tasks,
 )
@@ -71,6 +74,14 @@ class ClientPeer(Dialer):
             name = self.transcript.known(task.id)
             raise Breach(f"{name} ended {STATUSES[result.status]}, expected {wanted}", clause)
         return result
+
+    def kept_results(self, clause: str = "") -> list[KeptResult]:
+        """Of all KeptResults that have come and that nobody has looked at."""
+        return _rows(self, "keptResults", read_kept, clause)
+
+    def give(self, graph_id: bytes, *results: KeptResult) -> int:
+        """The number of the message."""
+        return self.send_batch("keptResults", write_kept(graph_id, results))
 
     def cancel(self, *tasks: Task, is_all: bool = False, grace: float = 1.0) -> int:
         return self.send("cancel", ids=b"".join(task.id for task in tasks), isAll=is_all, graceSeconds=grace)

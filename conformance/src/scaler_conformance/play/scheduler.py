@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scaler_conformance.verdicts import Breach
-from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, read_results, read_tasks, write_tasks
+from scaler_conformance.wire import (
+    CODES,
+    KeptResult,
+    Message,
+    Result,
+    Task,
+    Unreadable,
+    read_kept,
+    read_results,
+    read_tasks,
+    write_tasks,
+)
 
 from .conversation import ANSWER_SECONDS
 from .host import Guest, Host
@@ -23,13 +34,13 @@ class SchedulerHost(Host):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.features = frozenset({"samples"})
+        self.features = frozenset({"samples", "kept-results"})
 
     def may_send(self, role: str) -> frozenset[str]:
         return frozenset(may_send("scheduler", role))
 
     def welcome(self, hello: Message) -> dict[str, Any]:
-        features = [name for name in hello["features"] if name == "chains"]
+        features = [name for name in hello["features"] if name in ("chains", *self.features)]
         return {"storageAddress": self.storage_address, "isProtected": False, "features": features}
 
     def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
@@ -126,6 +137,13 @@ class ClientGuest(Guest):
         except Unreadable as problem:
             text = f"{self.name} sent a Submit that breaks its rules: {problem.text}"
             raise Breach(text, clause or problem.clause) from None
+
+    def given(self, clause: str = "CLI-17") -> list[tuple[bytes, KeptResult]]:
+        """Results of tasks that have ended elsewhere, and the graph of each."""
+        try:
+            return [(message["graphId"], row) for message in self.take("keptResults") for row in read_kept(message)]
+        except Unreadable as problem:
+            raise Breach(f"{self.name} sent KeptResults that break their rules: {problem.text}", clause) from None
 
     def wait_for_tasks(self, count: int, seconds: float = 2 * ANSWER_SECONDS, clause: str = "CLI-3") -> list[Task]:
         found: list[Task] = []

@@ -172,6 +172,14 @@ class Testee:
             raise Unusable(f"`map` of {len(calls)} calls was answered without a list of as many `tasks`")
         return [_id(task, "map") for task in tasks]
 
+    def graph(self, needs: dict[str, list[str]], *wanted: str) -> dict[str, bytes]:
+        """Nodes that take the results of others; the ids of the tasks of those that are wanted."""
+        nodes = [{"name": name, "arguments": [name.encode().hex()], "needs": others} for name, others in needs.items()]
+        tasks = self.ask("graph", nodes=nodes, wanted=list(wanted)).get("tasks")
+        if not isinstance(tasks, dict) or set(tasks) != set(wanted):
+            raise Unusable(f"`graph` was answered without a task for each of {', '.join(wanted)}")
+        return {name: _id(task, "graph") for name, task in tasks.items()}
+
     def result(self, task: bytes, seconds: float = ANSWER_SECONDS, clause: str = "") -> dict[str, Any]:
         return self.take_event("result", seconds, clause, task=task.hex())
 

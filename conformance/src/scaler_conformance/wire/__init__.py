@@ -1,12 +1,23 @@
 """Messages to frames and back, for the suite alone: it shares no code with the packages that it judges."""
 
-from .batches import Result, Task, read_results, read_tasks, write_results, write_tasks
+from .batches import (
+    KeptResult,
+    Result,
+    Task,
+    read_kept,
+    read_results,
+    read_tasks,
+    write_kept,
+    write_results,
+    write_tasks,
+)
 from .codes import CODES, ROLES, code_name
 from .envelope import Message, Unreadable, decode, decode_task_error, encode, encode_task_error
 
 __all__ = [
     "CODES",
     "ROLES",
+    "KeptResult",
     "Message",
     "Result",
     "Task",
@@ -16,8 +27,10 @@ __all__ = [
     "decode_task_error",
     "encode",
     "encode_task_error",
+    "read_kept",
     "read_results",
     "read_tasks",
+    "write_kept",
     "write_results",
     "write_tasks",
 ]

@@ -221,6 +221,43 @@ def write_results(results: Sequence[Result], **columns: Any) -> dict[str, Any]:
     return {**body, **columns}
 
 
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    id: bytes
+    kind: int = 0
+    value: bytes = b""
+    flags: int = 0
+
+
+def read_kept(message: Message) -> list[KeptResult]:
+    cut = Cutter(message.body, "keptResults")
+    ids = cut.ids("ids")
+    count = len(ids)
+    kinds = cut.numbers("kinds", "B", count, 0)
+    sizes = cut.numbers("sizes", "I", count, None)
+    flags = cut.numbers("taskFlags", "B", count, 0)
+    if not ids or len(set(ids)) != count or sum(sizes) != len(message.payload[0]):
+        raise cut.wrong(f"{count} ids, sizes that add up to {sum(sizes)}, a payload of {len(message.payload[0])}")
+    if max(kinds) > CODES.KIND_OBJECT:
+        raise cut.wrong("a kind that is neither INLINE nor OBJECT")
+    if any(kind == CODES.KIND_OBJECT and size != 16 for kind, size in zip(kinds, sizes, strict=True)):
+        raise Unreadable("BAT-8", "keptResults: the id of an object has another size than 16")
+    values = [value for _, value in _pieces(message.payload[0], kinds, sizes)]
+    return [KeptResult(*row) for row in zip(ids, kinds, values, flags, strict=True)]
+
+
+def write_kept(graph_id: bytes, results: Sequence[KeptResult], **columns: Any) -> dict[str, Any]:
+    body = {
+        "graphId": graph_id,
+        "ids": b"".join(result.id for result in results),
+        "kinds": _pack("B", [result.kind for result in results], 0),
+        "sizes": struct.pack(f"<{len(results)}I", *(len(result.value) for result in results)),
+        "taskFlags": _pack("B", [result.flags for result in results], 0),
+        "payload": b"".join(result.value for result in results),
+    }
+    return {**body, **columns}
+
+
 def _pack(letter: str, values: Sequence[int], default: int) -> bytes:
     if all(value == default for value in values):
         return b""

@@ -12,7 +12,7 @@ from typing import Any
 from .codes import Named
 from .schema import load
 
-PAYLOAD_KINDS = frozenset({"submit", "dispatch", "results", "put", "value"})
+PAYLOAD_KINDS = frozenset({"submit", "dispatch", "results", "keptResults", "put", "value"})
 MAX_SEGMENTS = 64
 _READ_LIMITS: dict[str, int] = {"traversal_limit_in_words": 1 << 26, "nesting_limit": 24}
 

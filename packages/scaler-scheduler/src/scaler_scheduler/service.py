@@ -45,6 +45,7 @@ from scaler_scheduler.config import Config, as_seen_from_afar
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     FEATURE_CHAINS,
+    FEATURE_KEPT_RESULTS,
     FEATURE_RESULT_WINDOW,
     FEATURE_SAMPLES,
     Action,
@@ -139,7 +140,7 @@ class SchedulerService:
             welcome=self._welcome,
             software=self._software,
             timers=self._config.worker_timers,
-            features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW),
+            features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW, FEATURE_KEPT_RESULTS),
             is_busy_with=self._is_busy_with,
             admission=Admission(self._keyring, time.time),
         )

@@ -15,7 +15,7 @@ from scaler_protocol import codes
 from scaler_protocol.codec.errors import CodecError
 from scaler_protocol.columns import PROFILE_BYTES, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES
-from scaler_protocol.messages import Dispatch, Limits, Results, Submit, TaskBatch
+from scaler_protocol.messages import Dispatch, KeptResults, Limits, Results, Submit, TaskBatch
 
 FUNCTIONS_MAX = 65_535
 PART_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_TASK))
@@ -90,7 +90,7 @@ def _check_part_counts(batch: TaskBatch, count: int) -> int:
     return part_count
 
 
-def _check_payload(batch: TaskBatch | Results, expected: int) -> None:
+def _check_payload(batch: TaskBatch | Results | KeptResults, expected: int) -> None:
     if len(batch.payload) != expected:
         refuse(f"the sizes add up to {expected} bytes, but the payload has {len(batch.payload)}", "BAT-2")
 
@@ -148,6 +148,13 @@ def _check_absent_values(batch: Results, sizes: tuple[int, ...]) -> None:
     statuses = batch.statuses or bytes(len(sizes))
     if codes.STATUS_SUCCESS in bytes(compress(statuses, is_none)):
         refuse("a success has no value, not even an empty one", "BAT-11")
+
+
+def check_kept(batch: KeptResults, limits: Limits) -> None:
+    count = check_ids(batch.ids, limits)
+    check_kinds("kinds", batch.kinds, INPUT_KINDS, count)
+    _check_payload(batch, sum(check_sizes("sizes", batch.sizes, batch.kinds, count)))
+    expect_length("taskFlags", batch.task_flags or bytes(count), 1, count)
 
 
 # ---------------------------------------------------------------- columns

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol import codes
-from scaler_protocol.codec.batches import check_dispatch, check_results, check_submit
+from scaler_protocol.codec.batches import check_dispatch, check_kept, check_results, check_submit
 from scaler_protocol.codec.errors import CodecError
 from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Dispatch,
+    KeptResults,
     Limits,
     Message,
     NameFunctions,
@@ -72,6 +73,7 @@ _CHECKS: dict[type, Callable[[Any, Limits], None]] = {
     Submit: check_submit,
     Dispatch: check_dispatch,
     Results: check_results,
+    KeptResults: check_kept,
     Cancel: _check_ids,
     CancelReply: _check_cancel_reply,
     Recall: _check_ids,

@@ -33,6 +33,7 @@ from scaler_protocol.messages.tasks import (
     Dispatch,
     Explain,
     Explanation,
+    KeptResults,
     Results,
     Shutdown,
     ShutdownReply,
@@ -44,6 +45,7 @@ from scaler_protocol.messages.workers import Credit, Recall, Returned, SampleTas
 Message = (
     Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
     | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply | Explain | Explanation
+    | KeptResults
     | Credit | Recall | Returned | WorkerStatus
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
     | PutShared | SharedValue

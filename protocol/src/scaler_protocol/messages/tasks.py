@@ -81,6 +81,16 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptResults:
+    ids: bytes
+    payload: Buffer
+    sizes: bytes
+    kinds: bytes = b""
+    task_flags: bytes = b""
+    graph_id: GraphId = NO_GRAPH
+
+
+@dataclass(frozen=True, slots=True)
 class TaskError:
     """The value of a result that is not a success; travels inside the payload, not as a message of its own."""
 

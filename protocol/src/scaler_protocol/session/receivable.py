@@ -11,6 +11,7 @@ from scaler_protocol.messages import (
     DumpPart,
     Explanation,
     GraphShapes,
+    KeptResults,
     ManagerTarget,
     ObjectReply,
     Recall,
@@ -27,7 +28,7 @@ from scaler_protocol.messages import (
 
 #: role of the dialer -> messages of the role that a scheduler may send to it
 FROM_SCHEDULER: dict[int, frozenset[type]] = {
-    ROLE_CLIENT: frozenset({Results, CancelReply, TaskLog, Explanation, ShutdownReply}),
+    ROLE_CLIENT: frozenset({Results, KeptResults, CancelReply, TaskLog, Explanation, ShutdownReply}),
     ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown}),
     ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart}),
     ROLE_MANAGER: frozenset({ManagerTarget}),

@@ -82,6 +82,20 @@ struct ResultBatch @0xff6cfb0eac5d4707 {
   # A status other than SUCCESS has as its value a TaskError message (standard encoding), or NONE for CANCELED.
 }
 
+struct KeptResults @0x8dbd6698cc498675 {
+  # Results of ended tasks that unfinished ones depend on. Scheduler -> client: what the client needs so that a successor
+  # of this scheduler does not run these tasks again. (SCH-51, SCH-52) Client -> scheduler, after a session was lost, before
+  # the Submit of the tasks that depend on them: the same again. (CLI-17, SCH-53) One payload frame: the values in order.
+  # All of them are successes, so there are no statuses; an ended task is never run again, so there are no attempts.
+
+  graphId @0 :Data;    # 16 bytes, or empty: that of the tasks' header. Tasks of several graphs travel in several messages.
+  ids @1 :Data;        # 16·n, all different
+  kinds @2 :Data;      # u8·n: 0 INLINE value, 1 OBJECT id of the value; empty: all 0
+  sizes @3 :Data;      # u32·n: bytes of each in the payload (16 for OBJECT)
+  taskFlags @4 :Data;  # client -> scheduler only. u8·n, as in Submit: an object of an UNWANTED task is the scheduler's to
+                       # release (OWN-5), any other is the client's (OWN-10); empty: all 0
+}
+
 struct TaskError @0xc0182f70275615fa {
   # Why a task did not succeed, for any language. At most limits.inlineBytes when encoded: text is cut, pickles dropped.
   code @0 :UInt16;        # chapter 11: TASK_RAISED, TASK_TIMED_OUT, PROCESSOR_DIED, WORKER_LOST, …

@@ -12,6 +12,7 @@ from scaler_scheduler.core.actions import (
 from scaler_scheduler.core.core import (
     ALLOWED_MESSAGES,
     FEATURE_CHAINS,
+    FEATURE_KEPT_RESULTS,
     FEATURE_RESULT_WINDOW,
     FEATURE_SAMPLES,
     Event,
@@ -26,6 +27,7 @@ from scaler_scheduler.core.tables import Policy
 __all__ = [
     "ALLOWED_MESSAGES",
     "FEATURE_CHAINS",
+    "FEATURE_KEPT_RESULTS",
     "FEATURE_RESULT_WINDOW",
     "FEATURE_SAMPLES",
     "Action",

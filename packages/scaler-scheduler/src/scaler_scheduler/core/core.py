@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     Explain,
     Explanation,
     GraphShapes,
+    KeptResults,
     ManagerStatus,
     Message,
     NameFunctions,
@@ -45,6 +46,7 @@ from scaler_scheduler.core import (
     completion,
     cut_off,
     dumping,
+    keeping,
     lending,
     membership,
     monitor,
@@ -65,7 +67,7 @@ from scaler_scheduler.core.workers import Worker
 
 #: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
-    ROLE_CLIENT: frozenset({Submit, Cancel, Explain, Shutdown, NameFunctions}),
+    ROLE_CLIENT: frozenset({Submit, KeptResults, Cancel, Explain, Shutdown, NameFunctions}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
     ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, DumpRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
@@ -83,6 +85,7 @@ TASK_BYTES = 200
 FEATURE_CHAINS = "chains"
 FEATURE_SAMPLES = "samples"
 FEATURE_RESULT_WINDOW = "result-window"
+FEATURE_KEPT_RESULTS = "kept-results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class SchedulerCore:
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
         self._sampler = Sampler(self.tables)
+        self._keeper = keeping.Keeper(self.tables)
         self._is_log_watched = False
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
@@ -146,6 +150,7 @@ class SchedulerCore:
         }
         self._from_client: dict[type, Callable[[Client, int, Message], Job | None]] = {
             Submit: lambda client, seq, message: submission.submit(self.tables, client, seq, message),  # type: ignore[arg-type]
+            KeptResults: lambda client, seq, message: keeping.restore(self.tables, client, seq, message),  # type: ignore[arg-type]
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
             Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
             Shutdown: self._shutdown,  # type: ignore[dict-item]
@@ -166,13 +171,13 @@ class SchedulerCore:
 
     def next_deadline(self) -> float | None:
         """When `Settled` is due even though nothing arrives: at once when work is left over from this turn, else at the
-        next look at the balance, or at the managers, or at the end of a rest."""
+        next look at the balance, or at the managers, or at kept results, or at the end of a rest."""
         if self.tables.backlog:
             return 0.0
         balance_at, scale_at = self._balancer.look_at, self._scaler.look_at
-        if self.tables.cut_off:
-            deadlines = (balance_at, scale_at, cut_off.next_deadline(self.tables))
-            return min(deadline for deadline in deadlines if deadline is not None)
+        if self.tables.cut_off or self.tables.dependencies.kept:
+            deadlines = (balance_at, scale_at, cut_off.next_deadline(self.tables), self._keeper.next_deadline())
+            return min((deadline for deadline in deadlines if deadline is not None), default=None)
         if balance_at is None or scale_at is None:
             return scale_at if balance_at is None else balance_at
         return min(balance_at, scale_at)
@@ -224,6 +229,7 @@ class SchedulerCore:
             client.identity = event.identity
             if FEATURE_RESULT_WINDOW in event.welcome.features:
                 client.window = Window(event.hello.result_window_bytes or DEFAULT_WINDOW_BYTES)
+            client.is_told_of_kept = FEATURE_KEPT_RESULTS in event.welcome.features
         elif event.hello.role == ROLE_WORKER:
             worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
@@ -351,6 +357,8 @@ class SchedulerCore:
         self._scaler.settle(now)
         if self.tables.cut_off:
             cut_off.settle(self.tables, now)
+        if self.tables.dependencies.kept or self._keeper.look_at is not None:
+            self._keeper.settle(now)
         placement.place(self.tables)
         if self.tables.arrived:
             admission.refuse_excess(self.tables)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId
-from scaler_protocol.messages import Message, Results, TaskLog
+from scaler_protocol.messages import KeptResults, Message, Results, TaskLog
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.results import merge
 
@@ -35,7 +35,7 @@ SMALLEST_WINDOW_BYTES = 1024 * 1024
 ROW_BYTES = 56
 ENVELOPE_BYTES = 1024
 
-_BULK = frozenset({Results, TaskLog})
+_BULK = frozenset({Results, KeptResults, TaskLog})
 
 
 class Window:
@@ -135,7 +135,7 @@ def waiting_ids(client: Client) -> Iterator[tuple[bytes, ...]]:
 
 
 def size_of(message: Message) -> int:
-    if type(message) is Results:
+    if type(message) is Results or type(message) is KeptResults:
         return len(message.payload) + ROW_BYTES * len(message.ids) // ID_BYTES + ENVELOPE_BYTES
     return len(message.text) + ENVELOPE_BYTES if type(message) is TaskLog else ENVELOPE_BYTES
 

@@ -34,6 +34,8 @@ class Kept(NamedTuple):
     value: bytes
     is_wanted: bool
     status: int = STATUS_SUCCESS
+    #: by the client, which has it from another session: it is not told of it again (SCH-53)
+    is_given: bool = False
 
 
 def listed(dependents: TaskId | dict[TaskId, None] | None) -> Iterable[TaskId]:

@@ -58,12 +58,14 @@ class Client:
         "_last_header",
         "_own_header",
         "chunks",
+        "given_bytes",
         "graphs",
         "holds",
         "identity",
         "inline_limit",
         "is_gone",
         "is_held",
+        "is_told_of_kept",
         "number",
         "payload_limit",
         "peer_id",
@@ -96,6 +98,10 @@ class Client:
         self.holds = 0
         #: what it lets be on its way; None: any amount, for it has not the feature (SCH-45)
         self.window: Window | None = None
+        #: it is told of results that are kept for its tasks, and may give some (SCH-51, SCH-53)
+        self.is_told_of_kept = False
+        #: of all results that it has given in this session (SCH-54)
+        self.given_bytes = 0
         self._last_header = self._own_header = TaskHeader(client=peer_id)
 
     def own(self, header: TaskHeader) -> TaskHeader:

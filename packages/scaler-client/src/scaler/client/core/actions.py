@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scaler.client.core.records import Collector, Outcomes, Submission
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Capability, Explanation, Message
 from scaler_protocol.records import dataclass
 
@@ -29,6 +29,13 @@ class Release:
     """Objects of ours in storage that nobody needs any more. (OWN-2)"""
 
     ids: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Results that a lost scheduler kept for our tasks: they are taken over with all that is ours. (CLI-18)"""
+
+    results: tuple[tuple[TaskId, ObjectId], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +67,4 @@ class Explained(NamedTuple):
     capabilities: tuple[Capability, ...] = ()
 
 
-Action = Send | Complete | Release | Redial | Print | AnswerShutdown | Explained
+Action = Send | Complete | Release | Claim | Redial | Print | AnswerShutdown | Explained

@@ -15,21 +15,33 @@ from itertools import groupby
 from typing import Any
 
 from scaler.client.core import events, losses
-from scaler.client.core.actions import Action, AnswerShutdown, Complete, Explained, Print, Redial, Release, Send
+from scaler.client.core.actions import (
+    Action,
+    AnswerShutdown,
+    Claim,
+    Explained,
+    Print,
+    Redial,
+    Release,
+    Send,
+)
 from scaler.client.core.batching import bounds_of
 from scaler.client.core.canceling import Cancels
+from scaler.client.core.endings import Endings
 from scaler.client.core.function_names import Names
-from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, cancels_of
+from scaler.client.core.knowledge import Knowledge, claims_of
+from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, sent_ids
 from scaler.client.core.output import prefixed
-from scaler.client.core.records import Collector, Entry, Graph, Outcomes, cut, result_objects
-from scaler.client.core.states import Move, State, after
+from scaler.client.core.records import Collector, Entry, Graph, Outcomes, cut
+from scaler.client.core.states import State
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     CancelReply,
     Explain,
     Explanation,
+    KeptResults,
     Limits,
     Message,
     Results,
@@ -39,6 +51,8 @@ from scaler_protocol.messages import (
     TaskLog,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
+
+FEATURE_KEPT_RESULTS = "kept-results"
 
 NUMBERED_BATCHES = WINDOW_MESSAGES + 64
 """A refusal comes at the latest with the acknowledgement of what is refused, or little later."""
@@ -62,9 +76,10 @@ class ClientCore:
         self._awaits_shutdown = False
         #: seq -> ids of the latest batches of this session
         self._numbered: dict[int, bytes] = {}
-        #: result objects of graphs that have not ended
-        self._graph_results: dict[ObjectId, Graph] = {}
-        self.dropped_count = 0
+        self._knowledge = Knowledge()
+        self._endings = Endings(self._table, self._cancels, self._knowledge)
+        #: our name in the present session, or in the last one
+        self._peer_id: PeerId | None = None
         self._handlers: dict[type, Callable[[Any, float], list[Action]]] = {
             events.Submitted: self._on_submitted,
             events.GraphSubmitted: self._on_graph_submitted,
@@ -77,6 +92,7 @@ class ClientCore:
             events.Numbered: self._on_numbered,
             events.Unneeded: self._on_unneeded,
             events.ObjectsLost: self._on_objects_lost,
+            events.TakenOver: self._on_taken_over,
             events.Flush: self._on_flush,
             events.Ticked: self._on_ticked,
             Opened: self._on_opened,
@@ -87,6 +103,7 @@ class ClientCore:
         }
         self._message_handlers: dict[type, Callable[[Any], list[Action]]] = {
             Results: self._on_results,
+            KeptResults: self._on_kept_results,
             CancelReply: self._on_cancel_reply,
             TaskLog: lambda message: [Print(message.stream, prefixed(message))],
             Explanation: self._on_explanation,
@@ -125,6 +142,11 @@ class ClientCore:
         return bool(self._outbox)
 
     @property
+    def dropped_count(self) -> int:
+        """Results that nobody waited for."""
+        return self._endings.dropped_count
+
+    @property
     def pending_count(self) -> int:
         return len(self._table.pending)
 
@@ -141,15 +163,18 @@ class ClientCore:
         self._names = broken._names
         self._names.forget_session()
         self._awaits_shutdown = broken._awaits_shutdown
-        self.dropped_count = broken.dropped_count
-        graphs = self._table.graphs
-        for object_id, graph in broken._graph_results.items():
-            if graph.graph_id in graphs:
-                self._graph_results[object_id] = graphs[graph.graph_id]
-        self._outbox.refill(self._table)
+        self._endings.dropped_count = broken.dropped_count
+        self._knowledge.adopt(broken._knowledge, self._table.graphs.values())
+        actions = self._begin_again()
         if self._table.pending:
             self._give_up_at = now + self._timeout_seconds
-        return self._complete_all(list(broken._cancels.waiting), codes.STATUS_CANCELED)
+        return actions + self._complete_all(list(broken._cancels.waiting), codes.STATUS_CANCELED)
+
+    def _begin_again(self) -> list[Action]:
+        """All that is pending is to be sent again, under another name."""
+        results = [one for graph in self._table.graphs.values() for one in claims_of(graph)]
+        self._outbox.refill(self._table)
+        return [Claim(tuple(results))] if results else []
 
     # ------------------------------------------------------------ what the program wants
 
@@ -162,7 +187,9 @@ class ClientCore:
 
     def _on_graph_submitted(self, event: events.GraphSubmitted, now: float) -> list[Action]:
         entries = tuple(Entry(submission, State.QUEUED, 1) for submission in event.wanted)
-        graph = Graph(event.graph_id, event.batches, entries, objects=event.objects, kept=event.kept)
+        graph = Graph(
+            event.graph_id, event.batches, entries, objects=event.objects, kept=event.kept, inputs=event.inputs
+        )
         self._table.add_graph(graph)
         self._outbox.add_graph(graph)
         return [] if self._is_open else self._seek(now)
@@ -192,10 +219,9 @@ class ClientCore:
         if graph.sent_count:
             graph.is_canceling = True
             graph.grace_seconds = grace_seconds
-            column = b"".join([batch.message.ids for batch in graph.batches[: graph.sent_count]])
-            self._cancels.ask((), column, grace_seconds, now)
+            self._cancels.ask((), sent_ids(graph), grace_seconds, now)
         canceled = bytes((codes.STATUS_CANCELED,)), bytes((codes.KIND_NONE,)), (0,)
-        self._fail_graph(graph, Outcomes((), *canceled), actions)
+        self._endings.fail_graph(graph, Outcomes((), *canceled), actions)
 
     def _send_cancels(self) -> list[Action]:
         return [Send(message) for message in self._cancels.take(self._bounds)]
@@ -232,20 +258,29 @@ class ClientCore:
         """Released at once, unless an unfinished node of the same graph may still take it. (CLI-14)"""
         free: list[ObjectId] = []
         for object_id in event.ids:
-            graph = self._graph_results.get(object_id)
+            graph = self._knowledge.objects.get(object_id)
             (free if graph is None else graph.unneeded).append(object_id)
         return [Release(tuple(free))] if free else []
 
     def _on_objects_lost(self, event: events.ObjectsLost, now: float) -> list[Action]:
-        """What needs them would only wait at a worker, in vain. (WRK-3)"""
+        """What needs them would only wait at a worker, in vain (WRK-3). Nodes that have made some are made again."""
+        self._knowledge.lose(self._table.graphs.values(), event.ids)
         calls, graphs = losses.doomed(self._table, event)
         sent = [task_id for task_id in calls if self._table.pending[task_id].state is State.SENT]
         if sent:
             self._cancels.ask((), columns.join_ids(sent), 0.0, now)
         actions = self._complete_all(calls, codes.STATUS_FAILED, losses.ERROR)
         for graph in graphs:
-            self._fail_graph(graph, losses.OUTCOMES, actions)
+            self._endings.fail_graph(graph, losses.OUTCOMES, actions)
         return actions
+
+    def _on_taken_over(self, event: events.TakenOver, now: float) -> list[Action]:
+        """Graphs that waited for this are sent with the next Flush."""
+        if event.owner == self._peer_id and self._is_open:
+            for graph in self._outbox.let_go():
+                if not event.is_complete:  # perhaps they are there, but nobody can tell
+                    self._knowledge.lose_all(graph)
+        return []
 
     def _on_flush(self, event: events.Flush, now: float) -> list[Action]:
         if not self._is_open:
@@ -280,13 +315,15 @@ class ClientCore:
         self._is_open = True
         self._is_dialing = False
         self._give_up_at = None
-        self._bounds = bounds_of(event.welcome.limits)
+        self._bounds = self._endings.bounds = bounds_of(event.welcome.limits)
+        self._peer_id = event.hello.peer_id
+        self._outbox.may_give = FEATURE_KEPT_RESULTS in event.welcome.features
         # Inherited: whether the core before this one has sent a Shutdown is unknown.
         return [Send(Shutdown())] if self._awaits_shutdown else []
 
     def _on_lost(self, event: Lost, now: float) -> list[Action]:
         """Nothing sent in this session counts any more: everything pending will be sent again. (CLI-8)"""
-        self._is_open = False
+        self._is_open, self._endings.bounds = False, None
         self._numbered.clear()
         self._names.forget_session()
         actions: list[Action] = [Redial()]
@@ -300,13 +337,13 @@ class ClientCore:
         remaining_seconds = self._timeout_seconds - event.silent_seconds
         if remaining_seconds <= 0:  # the session layer has waited for all that time
             return actions + self._give_up(event.text or "the scheduler has been silent for too long")
-        self._outbox.refill(self._table)
+        actions += self._begin_again()
         if self._table.pending:
             self._give_up_at = now + remaining_seconds
         return actions
 
     def _on_rejected(self, event: Rejected, now: float) -> list[Action]:
-        self._is_open = self._is_dialing = False
+        self._is_open, self._is_dialing, self._endings.bounds = False, False, None
         return self._give_up(event.text)
 
     def _on_complained(self, event: Complained, now: float) -> list[Action]:
@@ -338,7 +375,7 @@ class ClientCore:
         return handler(event.message) if handler is not None else self._on_unknown(event.message)
 
     def _on_unknown(self, message: Message) -> list[Action]:
-        self.dropped_count += 1
+        self._endings.dropped_count += 1
         return []
 
     def _on_results(self, results: Results) -> list[Action]:
@@ -373,10 +410,16 @@ class ClientCore:
 
     def _take_outcomes(self, entry: Entry | None, outcomes: Outcomes, actions: list[Action]) -> None:
         if entry is None:
-            self._drop(outcomes, actions)
-            self._fail_graphs_of(outcomes, actions)
+            self._endings.drop(outcomes, actions)
+            self._endings.fail_graphs_of(outcomes, actions)
         else:
-            self._end(entry, outcomes, actions)
+            self._endings.end(entry, outcomes, actions)
+
+    def _on_kept_results(self, message: KeptResults) -> list[Action]:
+        graph = self._table.graphs.get(message.graph_id)
+        if graph is not None:
+            self._knowledge.learn(graph, message, self._table.pending)
+        return []
 
     def _on_cancel_reply(self, reply: CancelReply) -> list[Action]:
         """TOO_LATE: its result is here or on its way. All else, also what we do not know: nothing more will come."""
@@ -399,102 +442,8 @@ class ClientCore:
         self._awaits_shutdown = False
         return [AnswerShutdown(reply.is_accepted, reply.text)]
 
-    # ------------------------------------------------------------ how tasks end
-
     def _complete_all(self, ids: Iterable[TaskId], status: int, error: TaskError | None = None) -> list[Action]:
-        """End these pending tasks with an outcome that nobody sent."""
-        actions: list[Action] = []
-        pending = self._table.pending
-        # The first of a graph takes the others with it, so ids may be gone when their turn comes.
-        for entry, run in groupby(ids, key=pending.get):
-            if entry is None:
-                continue
-            ended = tuple(task_id for task_id in run if task_id in pending)
-            self._table.take(ended)
-            for task_id in ended:
-                self._cancels.waiting.pop(task_id, None)
-            count = len(ended)
-            if count:
-                statuses, kinds = bytes((status,)) * count, bytes((codes.KIND_NONE,)) * count
-                self._end(entry, Outcomes(ended, statuses, kinds, (0,) * count, error=error), actions)
-        if not pending:
+        actions = self._endings.complete_all(ids, status, error)
+        if not self._table.pending:
             self._give_up_at = None
         return actions
-
-    def _end(self, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:
-        """These tasks of an entry have left the pending table."""
-        submission = entry.submission
-        entry.unfinished_count -= len(outcomes.ids)
-        if entry.graph is not None and entry.graph.failure is not None and outcomes.statuses == _REFUSED:
-            # The scheduler tells what befell another task; the graph has heard it from that one itself.
-            outcomes = entry.graph.failure._replace(ids=outcomes.ids)
-        is_stored = outcomes.kinds and entry.graph is None and codes.KIND_OBJECT in outcomes.kinds
-        actions.append(Complete(submission.collector, outcomes, submission if is_stored else None))
-        if entry.unfinished_count == 0:
-            entry.state = after(entry.state, Move.END)
-            if submission.objects:
-                actions.append(Release(submission.objects))
-        if entry.graph is not None:
-            self._progress_graph(entry.graph, outcomes, actions)
-
-    def _progress_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
-        graph.wanted_count -= 1
-        for object_id in result_objects(outcomes):
-            self._graph_results[object_id] = graph
-        if graph.wanted_count == 0:
-            if any(outcomes.statuses):
-                graph.failure = graph.failure or outcomes
-            self._end_graph(graph, actions)
-        elif any(outcomes.statuses):
-            self._fail_graph(graph, outcomes, actions)
-
-    def _fail_graphs_of(self, outcomes: Outcomes, actions: list[Action]) -> None:
-        """A task that nobody waits for has ended badly. One refused or canceled because of another says nothing new."""
-        if not self._table.graphs:
-            return
-        for index, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=False)):
-            graph = self._table.graph_with(task_id) if status not in _CONSEQUENCES else None
-            if graph is not None:
-                offset = sum(outcomes.sizes[:index])
-                payload = outcomes.payload[offset : offset + outcomes.sizes[index]]
-                one = Outcomes(
-                    (task_id,), bytes((status,)), outcomes.kinds[index : index + 1], (len(payload),), payload
-                )
-                self._fail_graph(graph, one, actions)
-
-    def _fail_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
-        """One task did not succeed, so all that is unfinished ends the same way, with the same error."""
-        if graph.failure is not None:
-            return
-        graph.failure = outcomes._replace(profiles=b"")
-        for entry in graph.entries:
-            (task_id,) = entry.submission.ids
-            if self._table.take((task_id,)) != [None]:
-                self._cancels.waiting.pop(task_id, None)
-                self._end(entry, graph.failure._replace(ids=(task_id,)), actions)
-
-    def _end_graph(self, graph: Graph, actions: list[Action]) -> None:
-        self._table.remove_graph(graph)
-        if graph.failure is not None and not graph.is_canceling and self._is_open:
-            actions += self._cancels_of_sent(graph)
-        graph.is_canceling = True  # what of it has not been sent
-        self._graph_results = {one: other for one, other in self._graph_results.items() if other is not graph}
-        if graph.objects or graph.unneeded:
-            actions.append(Release((*graph.objects, *graph.unneeded)))
-
-    def _cancels_of_sent(self, graph: Graph) -> list[Action]:
-        """The outbox cancels what is still to leave."""
-        sent = graph.batches[: graph.sent_count]
-        return [Send(one) for batch in sent for one in cancels_of(batch.message.ids, graph, self._bounds)]
-
-    def _drop(self, outcomes: Outcomes, actions: list[Action]) -> None:
-        """Results of tasks that have ended here already. Their objects are ours to release all the same. (OWN-10)"""
-        self.dropped_count += len(outcomes.ids)
-        ids = result_objects(outcomes)
-        if ids:
-            actions.append(Release(ids))
-
-
-_REFUSED = bytes((codes.STATUS_REFUSED,))
-#: how tasks end because another one did not succeed
-_CONSEQUENCES = (codes.STATUS_SUCCESS, codes.STATUS_REFUSED, codes.STATUS_CANCELED)

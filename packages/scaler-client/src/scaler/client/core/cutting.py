@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
+from typing import Any
 
 from scaler.client.core.batching import ONE_PART_BYTES, PART_BYTES, TASK_BYTES, Bounds, runs_of
 from scaler.client.core.records import GraphBatch, Submission
@@ -63,45 +64,82 @@ def fits(message: Submit, bounds: Bounds) -> bool:
     )
 
 
+class Layout:
+    """Where the columns of each task of a batch begin, and, last, where they all end."""
+
+    def __init__(self, message: Submit) -> None:
+        count = len(message.ids) // ID_BYTES
+        #: among all parts, among all dependencies, and where each part begins in the payload
+        self.parts = [0, *accumulate(columns.split_u16(message.part_counts) if message.part_counts else [1] * count)]
+        self.needs = [0, *accumulate(columns.split_u16(message.dependency_counts) or [0] * count)]
+        self.bytes = [0, *accumulate(columns.split_u32(message.part_sizes))]
+
+    def weight(self, index: int) -> tuple[int, int]:
+        """Of one task: the bytes of its payload and of its columns."""
+        begin, end = self.parts[index], self.parts[index + 1]
+        need_count = self.needs[index + 1] - self.needs[index]
+        return self.bytes[end] - self.bytes[begin], TASK_BYTES + PART_BYTES * (end - begin) + ID_BYTES * need_count
+
+
 def cut_batch(batch: GraphBatch, bounds: Bounds) -> list[GraphBatch]:
     """The same tasks in batches that each fit; one that cannot fit is in a batch of its own."""
+    layout = Layout(batch.message)
+    weights = [layout.weight(index) for index in range(len(layout.parts) - 1)]
+    return [_picked(batch, [range(begin, end)], layout) for begin, end in runs_of(weights, bounds)]
+
+
+def picked(batch: GraphBatch, indexes: Sequence[int]) -> GraphBatch:
+    """Only these tasks of a batch, rising. It is sealed if the last of all is among them."""
+    if len(indexes) == len(batch.message.ids) // ID_BYTES:
+        return batch
+    return _picked(batch, _runs(indexes), Layout(batch.message))
+
+
+def _runs(indexes: Sequence[int]) -> list[range]:
+    """As the fewest ranges."""
+    breaks = [place for place in range(1, len(indexes)) if indexes[place] != indexes[place - 1] + 1]
+    edges = pairwise([0, *breaks, len(indexes)])
+    return [range(indexes[begin], indexes[end - 1] + 1) for begin, end in edges]
+
+
+def _picked(batch: GraphBatch, runs: Sequence[range], layout: Layout) -> GraphBatch:
     message = batch.message
-    count = len(message.ids) // ID_BYTES
-    part_ends = [0, *accumulate(columns.split_u16(message.part_counts) if message.part_counts else [1] * count)]
-    need_ends = [0, *accumulate(columns.split_u16(message.dependency_counts) or [0] * count)]
-    byte_ends = [0, *accumulate(columns.split_u32(message.part_sizes))]
-    weights = []
-    for index in range(count):
-        begin, end = part_ends[index], part_ends[index + 1]
-        need_count = need_ends[index + 1] - need_ends[index]
-        weights.append((byte_ends[end] - byte_ends[begin], TASK_BYTES + PART_BYTES * (end - begin) + 16 * need_count))
-    pieces = []
-    for begin, end in runs_of(weights, bounds):
-        parts, needs = slice(part_ends[begin], part_ends[end]), slice(need_ends[begin], need_ends[end])
-        piece = _piece(message, begin, end, parts, needs, slice(byte_ends[parts.start], byte_ends[parts.stop]))
-        wanted = tuple([(index - begin, task_id) for index, task_id in batch.wanted if begin <= index < end])
-        pieces.append(GraphBatch(piece, wanted))
-    return pieces
-
-
-def _piece(message: Submit, begin: int, end: int, parts: slice, needs: slice, payload: slice) -> Submit:
+    part_runs = [range(layout.parts[run.start], layout.parts[run.stop]) for run in runs]
+    need_runs = [range(layout.needs[run.start], layout.needs[run.stop]) for run in runs]
+    byte_runs = [range(layout.bytes[run.start], layout.bytes[run.stop]) for run in part_runs]
     functions, function_indexes = message.functions, b""
     if message.function_indexes:
-        chosen = columns.split_u16(message.function_indexes[2 * begin : 2 * end])
+        chosen = columns.split_u16(bytes(_gathered(message.function_indexes, runs, 2)))
         table = {index: place for place, index in enumerate(dict.fromkeys(chosen))}
         functions = b"".join([functions[ID_BYTES * index : ID_BYTES * (index + 1)] for index in table])
         function_indexes = columns.join_u16([table[index] for index in chosen]) if len(table) > 1 else b""
-    return replace(
+    piece = replace(
         message,
         functions=functions,
         function_indexes=function_indexes,
-        ids=message.ids[ID_BYTES * begin : ID_BYTES * end],
-        payload=memoryview(message.payload)[payload],
-        part_counts=message.part_counts[2 * begin : 2 * end],
-        part_kinds=message.part_kinds[parts],
-        part_sizes=message.part_sizes[4 * parts.start : 4 * parts.stop],
-        dependency_counts=message.dependency_counts[2 * begin : 2 * end],
-        dependencies=message.dependencies[ID_BYTES * needs.start : ID_BYTES * needs.stop],
-        task_flags=message.task_flags[begin:end],
-        is_graph_sealed=message.is_graph_sealed and ID_BYTES * end == len(message.ids),
+        ids=_gathered(message.ids, runs, ID_BYTES),
+        payload=_gathered(memoryview(message.payload), byte_runs, 1),
+        part_counts=_gathered(message.part_counts, runs, 2),
+        part_kinds=_gathered(message.part_kinds, part_runs, 1),
+        part_sizes=_gathered(message.part_sizes, part_runs, 4),
+        dependency_counts=_gathered(message.dependency_counts, runs, 2),
+        dependencies=_gathered(message.dependencies, need_runs, ID_BYTES),
+        task_flags=_gathered(message.task_flags, runs, 1),
+        is_graph_sealed=message.is_graph_sealed and ID_BYTES * runs[-1].stop == len(message.ids),
     )
+    return GraphBatch(piece, _wanted(batch, runs))
+
+
+def _wanted(batch: GraphBatch, runs: Sequence[range]) -> tuple[tuple[int, TaskId], ...]:
+    """Where they are in the piece."""
+    if not batch.wanted:
+        return ()
+    place_of = {index: place for place, index in enumerate(chain.from_iterable(runs))}
+    return tuple([(place_of[index], task_id) for index, task_id in batch.wanted if index in place_of])
+
+
+def _gathered(column: Any, runs: Sequence[range], width: int) -> Any:
+    """Bytes, or a view of one run of a view: nothing is copied then."""
+    if len(runs) == 1:
+        return column[width * runs[0].start : width * runs[0].stop]
+    return b"".join([column[width * run.start : width * run.stop] for run in runs])

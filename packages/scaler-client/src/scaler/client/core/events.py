@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scaler.client.core.records import GraphBatch, Submission
-from scaler_protocol.ids import GraphId, ObjectId, TaskId
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.records import dataclass
 from scaler_protocol.session import SessionEvent
 
@@ -28,6 +28,8 @@ class GraphSubmitted:
     objects: tuple[ObjectId, ...] = ()
     #: functions, and references among the arguments: they live until it has ended
     kept: tuple[object, ...] = ()
+    #: wanted nodes on which others depend
+    inputs: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,15 @@ class ObjectsLost:
     is_session_lost: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """What we own in the storage is ours under this name now, and what is lost has been said. (CLI-11)"""
+
+    owner: PeerId
+    #: false: the storage could not be reached
+    is_complete: bool = True
+
+
 class Flush(NamedTuple):
     """Send what has piled up, as far as the window has room beside what is not acknowledged yet. (CLI-16)"""
 
@@ -109,7 +120,7 @@ class Ticked(NamedTuple):
 
 
 Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
-ProgramEvent = Wish | ObjectsLost | Numbered | Flush | Ticked
+ProgramEvent = Wish | ObjectsLost | TakenOver | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
 

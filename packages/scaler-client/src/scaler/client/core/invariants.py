@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from scaler.client.core.core import ClientCore
+from scaler.client.core.knowledge import ROW_BYTES
 from scaler.client.core.states import State
 
 
@@ -32,7 +33,11 @@ def check(core: ClientCore) -> None:
         assert sealed == [False] * (len(sealed) - 1) + [True], "its last batch says that a graph is whole"
 
     live = list(table.graphs.values())
-    assert all(graph in live for graph in core._graph_results.values()), "results are kept for unfinished graphs only"
+    knowledge = core._knowledge
+    assert all(graph in live for graph in knowledge.objects.values()), "results are kept for unfinished graphs only"
+    known = [(task_id, one) for graph in live for task_id, one in graph.known.items()]
+    assert knowledge.known_bytes == sum(ROW_BYTES + len(one.value) for _, one in known), "`known_bytes` is their sum"
+    assert not any(task_id in table.pending for task_id, _ in known), "the result of a pending node is not known"
 
     if core._is_open:
         assert core._give_up_at is None, "nobody gives up on a scheduler that is there"

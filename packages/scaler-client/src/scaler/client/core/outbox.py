@@ -14,11 +14,12 @@ from itertools import chain, repeat
 from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, has_room_for, pieces_of
 from scaler.client.core.cutting import cut, cut_batch, fits, narrowed
 from scaler.client.core.records import Entry, Graph, GraphBatch, Submission
+from scaler.client.core.remaining import remaining
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
-from scaler_protocol.messages import Cancel, Submit, TaskHeader
+from scaler_protocol.messages import Cancel, KeptResults, Submit, TaskHeader
 
 WINDOW_BYTES = 64 * 1024 * 1024
 """So much may be sent and not yet acknowledged. A peer acknowledges at the latest after 32 MiB (SES-4), so it never has
@@ -34,6 +35,10 @@ class Outbox:
     def __init__(self) -> None:
         self._groups: dict[TaskHeader, deque[Entry]] = {}
         self._graphs: deque[Graph] = deque()
+        #: graphs that wait until it is known which of their results are still in the storage
+        self._awaiting: list[Graph] = []
+        #: the scheduler takes results of nodes that have ended elsewhere (CLI-17)
+        self.may_give = False
         #: what no message of this session can carry; the caller of `take` empties it
         self.unsendable: list[Entry] = []
         # Programs submit with the same header again and again: comparing identities spares hashing its twelve fields.
@@ -44,7 +49,9 @@ class Outbox:
         return bool(self._groups or self._graphs)
 
     def __iter__(self) -> Iterator[Entry]:
-        return chain(chain.from_iterable(self._groups.values()), *[graph.entries for graph in self._graphs])
+        return chain(
+            chain.from_iterable(self._groups.values()), *[graph.entries for graph in (*self._graphs, *self._awaiting)]
+        )
 
     def add(self, entry: Entry) -> None:
         header = entry.submission.header
@@ -59,27 +66,38 @@ class Outbox:
     def clear(self) -> None:
         self._groups = {}
         self._graphs.clear()
+        self._awaiting.clear()
         self._forget_last()
 
     def refill(self, table: Table) -> None:
-        """The session is lost: all that is pending is to be sent again."""
+        """The session is lost: all that is pending is to be sent again. Graphs that know of objects wait until it is
+        known which of these are still there."""
         self.clear()
         for entry in table.calls_in_order():
             entry.state = after(entry.state, Move.LOSE_SESSION)
             self.add(entry)
         for graph in table.graphs.values():
             graph.sent_count = 0
+            graph.outgoing = None
             for entry in graph.entries:
                 entry.state = after(entry.state, Move.LOSE_SESSION)
-            self.add_graph(graph)
+            (self._awaiting if graph.has_objects else self._graphs).append(graph)
+
+    def let_go(self) -> list[Graph]:
+        """The graphs that waited."""
+        graphs, self._awaiting = self._awaiting, []
+        self._graphs.extend(graphs)
+        return graphs
 
     def _forget_last(self) -> None:
         self._last_header = None
         self._last_group = deque()  # not to keep what has been sent
 
-    def take(self, bounds: Bounds, table: Table, room_bytes: int, room_messages: int) -> list[Submit | Cancel]:
+    def take(
+        self, bounds: Bounds, table: Table, room_bytes: int, room_messages: int
+    ) -> list[Submit | KeptResults | Cancel]:
         """What leaves now, in order; each entry is SENT afterwards. Tasks no longer pending are left out."""
-        messages: list[Submit | Cancel] = []
+        messages: list[Submit | KeptResults | Cancel] = []
         while (self._groups or self._graphs) and room_bytes > 0 and len(messages) < room_messages:
             begin = len(messages)
             if self._groups:
@@ -143,27 +161,41 @@ class Outbox:
 
     # ------------------------------------------------------------ graphs
 
-    def _next_of_graphs(self, bounds: Bounds, pending: Container[TaskId]) -> list[Submit | Cancel]:
-        """One batch of the graph whose turn it is. A graph that has ended when some of it was sent is sent to its end,
-        and canceled with it: only the last batch seals it, and until then the scheduler keeps its results. (SCH-18)"""
+    def _next_of_graphs(self, bounds: Bounds, pending: Container[TaskId]) -> list[Submit | KeptResults | Cancel]:
+        """One message of the graph whose turn it is. A graph that has ended when some of it was sent is sent to its
+        end, and canceled with it: only the last batch seals it, and until then the scheduler keeps results. (SCH-18)"""
         graph = self._graphs.popleft()
         if graph.is_ended and not graph.sent_count:
             return []
-        batch = graph.batches[graph.sent_count]
-        if not fits(batch.message, bounds):
+        outgoing = graph.outgoing
+        if outgoing is None:
+            outgoing = graph.outgoing = remaining(graph, may_give=self.may_give, bounds=bounds)
+        batch = outgoing[graph.sent_count]
+        if isinstance(batch, GraphBatch) and not fits(batch.message, bounds):
             pieces = cut_batch(batch, bounds)
             if not all(fits(piece.message, bounds) for piece in pieces):
                 self.unsendable += [] if graph.is_ended else graph.entries[:1]
                 return []
             batch = pieces[0]
-            graph.batches = (*graph.batches[: graph.sent_count], *pieces, *graph.batches[graph.sent_count + 1 :])
+            outgoing[graph.sent_count : graph.sent_count + 1] = pieces
         if not graph.sent_count:
             for entry in graph.entries:
                 entry.state = after(entry.state, Move.SEND)
         graph.sent_count += 1
-        if graph.sent_count < len(graph.batches):
+        if graph.sent_count < len(outgoing):
             self._graphs.append(graph)
-        return [_due(batch, pending), *(cancels_of(batch.message.ids, graph, bounds) if graph.is_canceling else ())]
+        if not isinstance(batch, GraphBatch):
+            return [batch]
+        return [
+            _due(batch, graph, pending),
+            *(cancels_of(batch.message.ids, graph, bounds) if graph.is_canceling else ()),
+        ]
+
+
+def sent_ids(graph: Graph) -> bytes:
+    """Of the nodes that were submitted in this session."""
+    sent = (graph.outgoing or [])[: graph.sent_count]
+    return b"".join([batch.message.ids for batch in sent if isinstance(batch, GraphBatch)])
 
 
 def cancels_of(column: bytes, graph: Graph, bounds: Bounds) -> list[Cancel]:
@@ -174,16 +206,19 @@ def cancels_of(column: bytes, graph: Graph, bounds: Bounds) -> list[Cancel]:
 _HEADER_BYTES = 512
 
 
-def _bytes_of(message: Submit | Cancel) -> int:
+def _bytes_of(message: Submit | KeptResults | Cancel) -> int:
     """About as many as it will have, so that a flush keeps within its window."""
     if isinstance(message, Cancel):
         return _HEADER_BYTES + len(message.ids)
+    if isinstance(message, KeptResults):
+        return _HEADER_BYTES + len(message.payload) + 2 * len(message.ids)
     return _HEADER_BYTES + len(message.payload) + 3 * len(message.ids) + 2 * len(message.part_sizes)
 
 
-def _due(batch: GraphBatch, pending: Container[TaskId]) -> Submit:
-    """All of its tasks, finished or not. UNWANTED are also those whose result we have already. (SCH-14)"""
-    ended = [index for index, task_id in batch.wanted if task_id not in pending]
+def _due(batch: GraphBatch, graph: Graph, pending: Container[TaskId]) -> Submit:
+    """UNWANTED are also those whose result we have already (SCH-14). But not those that the program has not fetched
+    from the storage: another run stores under the same id (OWN-6), not to be released with the last dependent."""
+    ended = [index for index, task_id in batch.wanted if task_id not in pending and not graph.has_stored(task_id)]
     if not ended:
         return batch.message
     flags = bytearray(batch.message.task_flags or bytes(len(batch.message.ids) // ID_BYTES))

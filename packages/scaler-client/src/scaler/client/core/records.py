@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from scaler.client.core.states import State
 from scaler_protocol import codes
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
-from scaler_protocol.messages import Buffer, Results, Submit, TaskError, TaskHeader
+from scaler_protocol.messages import Buffer, KeptResults, Results, Submit, TaskError, TaskHeader
 
 
 class Outcomes(NamedTuple):
@@ -107,9 +107,19 @@ class GraphBatch(NamedTuple):
     wanted: tuple[tuple[int, TaskId], ...] = ()
 
 
+class Known(NamedTuple):
+    """The result of a node that has ended."""
+
+    kind: int
+    value: bytes
+    #: the program was told of it: an object is the client's to release, and else the scheduler's (OWN-5, OWN-10)
+    is_wanted: bool
+
+
 @dataclass(slots=True, eq=False)
 class Graph:
-    """Tasks with dependencies. They are kept, and sent again, all together: a successor has none of their results."""
+    """Tasks with dependencies. They are kept all together, because a successor has none of their results, and what is
+    not known here has to be made again."""
 
     graph_id: GraphId
     batches: tuple[GraphBatch, ...]
@@ -120,16 +130,34 @@ class Graph:
     objects: tuple[ObjectId, ...] = ()
     #: as a submission's
     kept: tuple[object, ...] = ()
+    #: wanted nodes that others depend on
+    inputs: frozenset[TaskId] = frozenset()
+    #: results of ended nodes that unfinished ones may need; the latest last (CLI-17)
+    known: dict[TaskId, Known] = field(default_factory=dict)
+    #: objects of known results that were a lost scheduler's to release, and are ours now (CLI-18)
+    claimed: set[ObjectId] = field(default_factory=set)
     #: objects of wanted results that the program needs no longer, while other nodes may (CLI-14)
     unneeded: list[ObjectId] = field(default_factory=list)
     #: how the task ended that did not succeed: everything that is unfinished ends the same way
     failure: Outcomes | None = None
-    #: how many of its batches have been sent in this session
+    #: what of it leaves in this session, from the moment in which the first message does
+    outgoing: list[GraphBatch | KeptResults] | None = None
+    #: how many of these have been sent
     sent_count: int = 0
     #: each batch that leaves from now on is canceled at once
     is_canceling: bool = False
     grace_seconds: float = 1.0
     is_ended: bool = False
+
+    @property
+    def has_objects(self) -> bool:
+        """Some known results are in the storage, as far as is known."""
+        return any(known.kind == codes.KIND_OBJECT for known in self.known.values())
+
+    def has_stored(self, task_id: TaskId) -> bool:
+        """The program was told that its value is in the storage."""
+        known = self.known.get(task_id)
+        return known is not None and known.is_wanted and known.kind == codes.KIND_OBJECT
 
 
 @dataclass(slots=True, eq=False)

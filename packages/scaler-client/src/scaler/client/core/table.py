@@ -85,7 +85,10 @@ class Table:
 
     def _inherit_graph(self, old: Graph, unfinished: dict[TaskId, Entry]) -> None:
         """All of its nodes: a successor has none of their results."""
-        graph = Graph(old.graph_id, old.batches, objects=old.objects, unneeded=old.unneeded)
+        graph = Graph(
+            old.graph_id, old.batches, objects=old.objects, kept=old.kept, inputs=old.inputs, known=old.known,
+            claimed=old.claimed, unneeded=old.unneeded,
+        )  # fmt: skip
         graph.entries = tuple(Entry(entry.submission, State.QUEUED, 0, graph) for entry in old.entries)
         self.graphs[graph.graph_id] = graph
         for entry in graph.entries:

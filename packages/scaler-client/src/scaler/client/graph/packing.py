@@ -71,6 +71,13 @@ class Packed:
         return (*self._functions.kept, *self._arguments.kept)
 
     @property
+    def inputs(self) -> frozenset[TaskId]:
+        """Wanted nodes on which others depend."""
+        if len(self._wanted) < 2:  # what one wanted node does not need is not in the plan
+            return frozenset()
+        return frozenset([self.ids[number] for number in set(self._wanted).intersection(self._plan.needs)])
+
+    @property
     def objects(self) -> tuple[ObjectId, ...]:
         return tuple(self._arguments.objects)
 

@@ -80,7 +80,7 @@ class GraphRun:
                 for link, future in by_link.items()
                 if link >= 0
             )
-            event = GraphSubmitted(packed.graph_id, packed.batches, wanted, packed.objects, packed.kept)
+            event = GraphSubmitted(packed.graph_id, packed.batches, wanted, packed.objects, packed.kept, packed.inputs)
             calls.connection.post(event, is_batch=True)
         futures = {key: by_link[link] for key, link in a_plan.wanted.items()}
         self._plan = Plan()  # not to keep what has been sent

@@ -358,7 +358,7 @@ class Connection:
         elif type(event) is Opened:
             self.welcome = event.welcome
             self._storage.use(event.welcome.storage_address or default_storage_address(self.address))  # HSK-18
-            self._storage.take_over(then=self._retire_later)
+            self._storage.take_over(then=self._note_taken_over)
             self._life = after(self._life, Move.WELCOME)
             self._settled.set()
         elif type(event) is Rejected:
@@ -395,6 +395,9 @@ class Connection:
     def _do_release(self, action: actions.Release) -> None:
         self._storage.release(action.ids)
 
+    def _do_claim(self, action: actions.Claim) -> None:
+        self._storage.hold(action.results, None)
+
     def _do_redial(self, action: actions.Redial) -> None:
         self._redial()
 
@@ -418,9 +421,12 @@ class Connection:
     def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
         self.post(events.ObjectsLost(tuple(ids), is_session_lost), is_batch=True)
 
-    def _retire_later(self) -> None:
-        self._may_retire = True
-        self.driver.watch.wake()
+    def _note_taken_over(self, owner: PeerId, is_complete: bool) -> None:
+        self.post(events.TakenOver(owner, is_complete), is_batch=True)
+        # An earlier take-over may end when we have another name again: what that one owned is not ours yet.
+        if is_complete and owner == self.peer_id:
+            self._may_retire = True
+            self.driver.watch.wake()
 
     def _retire(self) -> None:
         self._may_retire = False
@@ -486,6 +492,7 @@ _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.Send: Connection._do_send,
     actions.Complete: Connection._do_complete,
     actions.Release: Connection._do_release,
+    actions.Claim: Connection._do_claim,
     actions.Redial: Connection._do_redial,
     actions.Print: Connection._do_print,
     actions.AnswerShutdown: Connection._do_answer_shutdown,

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import TypeVar
 
 from scaler.client.core.records import Submission
@@ -29,6 +30,9 @@ AT_ONCE = 64
 
 OWNER_SLICE_SECONDS = 0.5
 """How long one look for a new owner waits at most."""
+
+TAKE_OVER_PAUSES = (0.1, 0.5, 2.0, 5.0)
+"""Before a take-over is tried again, which has failed because the storage could not be reached."""
 
 RELEASE_SECONDS = 0.02
 """What is released within so short a time is released together."""
@@ -91,8 +95,11 @@ class Storage:
         self.holdings = Holdings()
         #: to be released; when there is any, a job for that is waiting
         self._unneeded: list[ObjectId] = []
-        #: names under which we may still own what we hold
+        #: names under which we may still own what we hold: of sessions since the last Welcome, and of those before
         self._previous: list[PeerId] = []
+        self._given_up: list[PeerId] = []
+        #: a take-over that failed shall not wait any longer: our name has changed, or we leave
+        self._retry_now = Event()
 
     @property
     def address(self) -> str:
@@ -153,30 +160,48 @@ class Storage:
         with self._owner_lock:
             self._previous.append(self._owner)
             self._owner = owner
+        self._retry_now.set()
 
-    def take_over(self, then: Callable[[], None]) -> None:
+    def take_over(self, then: Callable[[PeerId, bool], None]) -> None:
         """The scheduler has welcomed our name. Own, under it, all that we had under earlier ones; then give up those.
-        Never waits. (CLI-11)"""
+        Never waits; `then` is told of it, and before that, perhaps, that it takes long. (CLI-11)"""
         with self._owner_lock:
             previous, self._previous = self._previous, []
-            self._welcomed_owner = self._owner
+            owner = self._welcomed_owner = self._owner
         self._owner_changed.set()
         if previous:
-            self._background.run(partial(self._take_over, previous, self._owner, then))
+            self._background.run(partial(self._take_over, previous, owner, then))
 
-    def _take_over(self, previous: list[PeerId], owner: PeerId, then: Callable[[], None]) -> None:
-        self._take_over_some(self.holdings.all(), previous, owner)
-        then()
+    def _take_over(self, previous: list[PeerId], owner: PeerId, then: Callable[[PeerId, bool], None]) -> None:
+        """Until it is done, or a later name takes over: a storage that cannot be reached may come back, and what
+        is not taken over would be lost with the old name, or stay under it."""
+        self._given_up += previous
+        late_at = time.monotonic() + self._timeout_seconds
+        is_late = False
+        for pause in chain(TAKE_OVER_PAUSES, repeat(TAKE_OVER_PAUSES[-1])):
+            self._retry_now.clear()
+            if self._is_closed or owner != self._owner:
+                return
+            if self._take_over_some(self.holdings.all(), self._given_up, owner):
+                self._given_up.clear()
+                then(owner, True)
+                return
+            if not is_late and time.monotonic() >= late_at:
+                is_late = True
+                then(owner, False)
+            self._retry_now.wait(pause)
 
     def _take_over_some(
         self, held: Sequence[tuple[ObjectId, Keepsake]], previous: Sequence[PeerId], owner: PeerId
-    ) -> None:
+    ) -> bool:
         try:
             self._adopt(held, owner, is_session_lost=True)
             for old in previous:
                 self._connected().release(old, [object_id for object_id, _ in held], wait=False)
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not take over what the old session owned: %s", error)
+            return False
+        return True
 
     def _restore_later(self) -> None:
         self._background.run(self._restore)
@@ -239,6 +264,7 @@ class Storage:
             self._is_closed = True
             client, self._client = self._client, None
         self._owner_changed.set()
+        self._retry_now.set()
         if client is not None:
             client.close()
 

@@ -1,0 +1,129 @@
+"""How tasks end at their client, one by one and with their graphs, and what is released then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from scaler.client.core.actions import Action, Complete, Release, Send
+from scaler.client.core.batching import Bounds
+from scaler.client.core.canceling import Cancels
+from scaler.client.core.knowledge import Knowledge
+from scaler.client.core.outbox import cancels_of, sent_ids
+from scaler.client.core.records import Entry, Graph, Outcomes, stored_results
+from scaler.client.core.states import Move, after
+from scaler.client.core.table import Table
+from scaler_protocol import codes
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import TaskError
+
+
+class Endings:
+    def __init__(self, table: Table, cancels: Cancels, knowledge: Knowledge) -> None:
+        self._table = table
+        self._cancels = cancels
+        self._knowledge = knowledge
+        #: of messages in this session; None while there is none
+        self.bounds: Bounds | None = None
+        #: results that nobody waited for
+        self.dropped_count = 0
+
+    def complete_all(self, ids: Iterable[TaskId], status: int, error: TaskError | None = None) -> list[Action]:
+        """End these pending tasks with an outcome that nobody sent."""
+        actions: list[Action] = []
+        pending = self._table.pending
+        # The first of a graph takes the others with it, so ids may be gone when their turn comes.
+        for entry, run in groupby(ids, key=pending.get):
+            if entry is None:
+                continue
+            ended = tuple(task_id for task_id in run if task_id in pending)
+            self._table.take(ended)
+            for task_id in ended:
+                self._cancels.waiting.pop(task_id, None)
+            count = len(ended)
+            if count:
+                statuses, kinds = bytes((status,)) * count, bytes((codes.KIND_NONE,)) * count
+                self.end(entry, Outcomes(ended, statuses, kinds, (0,) * count, error=error), actions)
+        return actions
+
+    def end(self, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:
+        """These tasks of an entry have left the pending table."""
+        submission = entry.submission
+        entry.unfinished_count -= len(outcomes.ids)
+        if entry.graph is not None and entry.graph.failure is not None and outcomes.statuses == _REFUSED:
+            # The scheduler tells what befell another task; the graph has heard it from that one itself.
+            outcomes = entry.graph.failure._replace(ids=outcomes.ids)
+        is_stored = outcomes.kinds and entry.graph is None and codes.KIND_OBJECT in outcomes.kinds
+        actions.append(Complete(submission.collector, outcomes, submission if is_stored else None))
+        if entry.unfinished_count == 0:
+            entry.state = after(entry.state, Move.END)
+            if submission.objects:
+                actions.append(Release(submission.objects))
+        if entry.graph is not None:
+            self._progress_graph(entry.graph, outcomes, actions)
+
+    def _progress_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
+        graph.wanted_count -= 1
+        if not any(outcomes.statuses) and (graph.inputs or outcomes.kinds):
+            self._knowledge.note_end(graph, outcomes)
+        if graph.wanted_count == 0:
+            if any(outcomes.statuses):
+                graph.failure = graph.failure or outcomes
+            self._end_graph(graph, actions)
+        elif any(outcomes.statuses):
+            self.fail_graph(graph, outcomes, actions)
+
+    def fail_graphs_of(self, outcomes: Outcomes, actions: list[Action]) -> None:
+        """A task that nobody waits for has ended badly. One refused or canceled because of another says nothing new."""
+        if not self._table.graphs:
+            return
+        for index, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=False)):
+            graph = self._table.graph_with(task_id) if status not in _CONSEQUENCES else None
+            if graph is not None:
+                offset = sum(outcomes.sizes[:index])
+                payload = outcomes.payload[offset : offset + outcomes.sizes[index]]
+                one = Outcomes(
+                    (task_id,), bytes((status,)), outcomes.kinds[index : index + 1], (len(payload),), payload
+                )
+                self.fail_graph(graph, one, actions)
+
+    def fail_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
+        """One task did not succeed, so all that is unfinished ends the same way, with the same error."""
+        if graph.failure is not None:
+            return
+        graph.failure = outcomes._replace(profiles=b"")
+        for entry in graph.entries:
+            (task_id,) = entry.submission.ids
+            if self._table.take((task_id,)) != [None]:
+                self._cancels.waiting.pop(task_id, None)
+                self.end(entry, graph.failure._replace(ids=(task_id,)), actions)
+
+    def _end_graph(self, graph: Graph, actions: list[Action]) -> None:
+        self._table.remove_graph(graph)
+        if graph.failure is not None and not graph.is_canceling and self.bounds is not None:
+            # The outbox cancels what is still to leave.
+            actions += [Send(message) for message in cancels_of(sent_ids(graph), graph, self.bounds)]
+        graph.is_canceling = True  # what of it has not been sent
+        self._knowledge.forget_graph(graph)
+        if graph.objects or graph.unneeded or graph.claimed:
+            actions.append(Release((*graph.objects, *graph.unneeded, *graph.claimed)))
+
+    def drop(self, outcomes: Outcomes, actions: list[Action]) -> None:
+        """Results of tasks that have ended here already. Their objects are ours to release all the same (OWN-10), but
+        not before the graph has ended, if a node has run a second time for others that take its value (CLI-14)."""
+        self.dropped_count += len(outcomes.ids)
+        free: list[ObjectId] = []
+        for task_id, object_id in stored_results(outcomes):
+            graph = self._table.graph_with(task_id) if self._table.graphs else None
+            if graph is None:
+                free.append(object_id)
+            elif object_id not in self._knowledge.objects:  # the same one again, if its attempt has the same number
+                self._knowledge.objects[object_id] = graph
+                graph.unneeded.append(object_id)
+        if free:
+            actions.append(Release(tuple(free)))
+
+
+_REFUSED = bytes((codes.STATUS_REFUSED,))
+#: how tasks end because another one did not succeed
+_CONSEQUENCES = (codes.STATUS_SUCCESS, codes.STATUS_REFUSED, codes.STATUS_CANCELED)

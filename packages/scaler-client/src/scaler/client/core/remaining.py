@@ -1,0 +1,81 @@
+"""What of a graph is left to be run by a scheduler that knows nothing of it. (CLI-17)
+
+Nodes stand after all they depend on, so one pass from the last to the first finds what unfinished wanted nodes need: it
+stops at results that are known. Those are given to the scheduler first, and all other nodes are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import replace
+
+from scaler.client.core.batching import Bounds, runs_of
+from scaler.client.core.cutting import Layout, picked
+from scaler.client.core.records import Graph, GraphBatch, Known
+from scaler_protocol import codes, columns
+from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.messages import KeptResults
+
+_RESULT_BYTES = ID_BYTES + 1 + 1 + 4
+"""Columns of one given result."""
+
+
+def remaining(graph: Graph, *, may_give: bool, bounds: Bounds) -> list[GraphBatch | KeptResults]:
+    """`may_give`: the scheduler takes results of nodes that have ended elsewhere."""
+    if not graph.known and graph.wanted_count == len(graph.entries):
+        return [*graph.batches]
+    known = graph.known if may_give else {}
+    given: dict[TaskId, Known] = {}
+    left = [picked(batch, indexes) for batch, indexes in _rows_left(graph, known, given)]
+    left.reverse()
+    last = left[-1]
+    left[-1] = GraphBatch(replace(last.message, is_graph_sealed=True), last.wanted)
+    return [*_messages(graph, given, bounds), *left]
+
+
+def needed_results(graph: Graph) -> Container[TaskId]:
+    """Of all that is known of this graph, what unfinished nodes depend on, as far as can be told from here."""
+    given: dict[TaskId, Known] = {}
+    for _ in _rows_left(graph, graph.known, given):
+        pass
+    return given
+
+
+def _rows_left(
+    graph: Graph, known: dict[TaskId, Known], given: dict[TaskId, Known]
+) -> Iterator[tuple[GraphBatch, list[int]]]:
+    """Batch by batch, from the last to the first; into `given` goes what they need that is known."""
+    needed = {task_id for entry in graph.entries if entry.unfinished_count for task_id in entry.submission.ids}
+    for batch in reversed(graph.batches):
+        ids: tuple[TaskId, ...] = columns.split_ids(batch.message.ids)  # type: ignore[assignment]
+        dependencies, starts = columns.split_ids(batch.message.dependencies), Layout(batch.message).needs
+        indexes: list[int] = []
+        for index in range(len(ids) - 1, -1, -1):
+            if ids[index] not in needed:
+                continue
+            needed.discard(ids[index])
+            indexes.append(index)
+            for other in map(TaskId, dependencies[starts[index] : starts[index + 1]]):
+                if other in known:
+                    given[other] = known[other]
+                else:
+                    needed.add(other)
+        if indexes:
+            indexes.reverse()
+            yield batch, indexes
+
+
+def _messages(graph: Graph, given: dict[TaskId, Known], bounds: Bounds) -> Iterator[KeptResults]:
+    rows = list(given.items())
+    for begin, end in runs_of([(len(known.value), _RESULT_BYTES) for _, known in rows], bounds):
+        piece = rows[begin:end]
+        kinds = bytes([known.kind for _, known in piece])
+        flags = bytes([0 if known.is_wanted else codes.TASK_UNWANTED for _, known in piece])
+        yield KeptResults(
+            ids=columns.join_ids([task_id for task_id, _ in piece]),
+            payload=b"".join([known.value for _, known in piece]),
+            sizes=columns.join_u32([len(known.value) for _, known in piece]),
+            kinds=kinds if any(kinds) else b"",
+            task_flags=flags if any(flags) else b"",
+            graph_id=graph.graph_id,
+        )

@@ -1,0 +1,64 @@
+"""Graphs survive the deaths of their scheduler, and what of them has ended is not run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scaler.client.core import knowledge, remaining
+from scaler.client.core.records import Graph
+from scaler_scheduler.core import keeping
+from tests.simulation.restarts import RestartsWorld
+
+SEEDS = 60
+BLOCK = 12
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_seeds(first: int) -> None:
+    given = 0
+    for seed in range(first, first + BLOCK):
+        world = RestartsWorld(seed)
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:])) from error
+        given += world.given_count
+    assert given > 0, "in none of these worlds was there anything to give to a successor"
+
+
+def _given_nodes_are_submitted_too(patch: pytest.MonkeyPatch) -> None:
+    rows_left = remaining._rows_left
+    patch.setattr(remaining, "_rows_left", lambda graph, known, given: rows_left(graph, {}, given))
+
+
+def _lost_objects_stay_known(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(knowledge.Knowledge, "lose", lambda self, graphs, objects: None)
+
+
+def _objects_are_not_claimed(patch: pytest.MonkeyPatch) -> None:
+    def without_claims(graph: Graph) -> list[object]:
+        return []
+
+    patch.setattr("scaler.client.core.core.claims_of", without_claims)
+
+
+def _given_results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(keeping, "restore", lambda *arguments: None)
+
+
+BREAKS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    _given_nodes_are_submitted_too, _lost_objects_stay_known, _objects_are_not_claimed,
+    _given_results_are_not_kept,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("break_it", BREAKS, ids=lambda break_it: break_it.__name__.strip("_"))
+def test_a_broken_core_is_caught(
+    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(Exception):  # noqa: B017 whichever law or invariant is the first to notice
+        for seed in range(SEEDS):
+            RestartsWorld(seed).run()
