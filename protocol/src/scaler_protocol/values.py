@@ -349,7 +349,17 @@ def _frame(pickled: bytes, buffers: list[memoryview]) -> list[Buffer]:
     return pieces
 
 
+def framed_parts(data: Buffer) -> tuple[Buffer, list[memoryview]]:
+    """The pickle of a serialized value, and the buffers beside it."""
+    return _framed_parts(data) if len(data) and data[0] == MAGIC[0] else (data, [])
+
+
 def _load_framed(data: Buffer) -> Any:
+    pickled, buffers = _framed_parts(data)
+    return pickle.loads(pickled, buffers=buffers)
+
+
+def _framed_parts(data: Buffer) -> tuple[Buffer, list[memoryview]]:
     # Arrays over read-only memory would be read-only themselves, which users' code does not expect: copy once.
     view = memoryview(data if not memoryview(data).readonly else bytearray(data))
     if len(view) < _HEAD.size or view[:4] != MAGIC:
@@ -369,4 +379,4 @@ def _load_framed(data: Buffer) -> Any:
         buffers.append(view[begin:end])
     if end != len(view):
         raise ValueFormatError(f"a value of {len(view)} bytes says that it has {end}")
-    return pickle.loads(pickled, buffers=buffers)
+    return pickled, buffers

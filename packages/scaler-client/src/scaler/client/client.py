@@ -58,6 +58,9 @@ class Client(concurrent.futures.Executor):
 
     `key_file` is the cluster's key, or a ticket; without it the key is searched for (docs: "Who may do what").
     `insecure` is for clusters that were started so, with neither key nor encryption.
+
+    Without `trust_results` this client reads numbers, texts, bytes and the collections of the standard library, and
+    nothing else that a worker returns: reading any other pickle runs code that the worker has chosen.
     """
 
     asynchronous = False
@@ -74,6 +77,7 @@ class Client(concurrent.futures.Executor):
         object_storage_address: str | None = None,
         key_file: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        trust_results: bool = True,
     ) -> None:
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
         self._cluster = address
@@ -84,6 +88,8 @@ class Client(concurrent.futures.Executor):
                 raise ValueError(f"{name} must be greater than zero, and finite: got {seconds}")
         if serializer is not None and not all(hasattr(serializer, name) for name in ("serialize", "deserialize")):
             raise TypeError(f"a serializer has serialize() and deserialize(); {type(serializer).__name__} has not")
+        if serializer is not None and not trust_results:
+            raise ValueError("trust_results=False reads plain types, and a serializer of your own reads what it likes")
         parse_address(self._address)
         if object_storage_address is not None:
             parse_address(object_storage_address)
@@ -93,6 +99,7 @@ class Client(concurrent.futures.Executor):
         self._stream_output = stream_output
         self._storage_address = object_storage_address
         self._keys = KeyOptions(None if key_file is None else os.fspath(key_file), insecure)
+        self._trusts_results = trust_results
         self._prepare()
         self._ready()
 
@@ -374,6 +381,7 @@ class Client(concurrent.futures.Executor):
             "object_storage_address": storage_address,
             # No key and no name of a file: in a task the worker's ticket counts, elsewhere what is found there.
             "insecure": self._keys.insecure,
+            "trust_results": self._trusts_results,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -385,6 +393,7 @@ class Client(concurrent.futures.Executor):
         self._stream_output = state["stream_output"]
         self._storage_address = state["object_storage_address"]
         self._keys = KeyOptions(insecure=state["insecure"])
+        self._trusts_results = state["trust_results"]
         self._prepare()
 
     # ------------------------------------------------------------ inside
@@ -410,7 +419,9 @@ class Client(concurrent.futures.Executor):
         # The worker knows its scheduler by an address that works from where it is; the client's own may not. (CLI-9)
         self._is_shared = True
         address = context.scheduler_address or self._address
-        return sharing.shared(address, self, lambda: self._open(address, context.storage_address or None))
+        return sharing.shared(
+            address, self._trusts_results, self, lambda: self._open(address, context.storage_address or None)
+        )
 
     def _open(self, address: str, storage_address: str | None) -> Connection:
         check_resolvable(address)
@@ -425,6 +436,7 @@ class Client(concurrent.futures.Executor):
                 storage_address=storage_address,
                 parent_task=NO_TASK if context is None else context.task_id,
                 shown=shown,
+                trusts_results=self._trusts_results,
             )
             return connection.open()
 

@@ -11,9 +11,15 @@ from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.messages import TaskError
 
 
-def exception_of(error: TaskError) -> BaseException:
-    """The task's own exception where it can be had, otherwise one of ours that tells its story. Runs user code."""
-    raised = _own_exception(error) if error.serialized else _BY_CODE.get(error.code, _unknown)(error)
+def exception_of(error: TaskError, *, is_trusted: bool = True) -> BaseException:
+    """The task's own exception where it can be had, otherwise one of ours that tells its story. Runs user code, unless
+    the workers are not trusted."""
+    if not error.serialized:
+        raised = _BY_CODE.get(error.code, _unknown)(error)
+    elif is_trusted:
+        raised = _own_exception(error)
+    else:
+        raised = exceptions.RemoteError(error.type_name, error.message, error.text)
     if error.text:
         _first_of_chain(raised).__cause__ = exceptions.RemoteTraceback(error.text)
     return raised

@@ -75,6 +75,9 @@ class Source(Protocol):
     def is_closed(self) -> bool: ...
 
     @property
+    def trusts_results(self) -> bool: ...
+
+    @property
     def garbage(self) -> Garbage: ...
 
     @property
@@ -424,7 +427,8 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             self._connection.wait_for_prints()
             has_failed = any(outcomes.statuses)
             if has_failed:
-                exception = errors.exception_of(errors.task_error_of(outcomes))
+                is_trusted = self._connection.trusts_results
+                exception = errors.exception_of(errors.task_error_of(outcomes), is_trusted=is_trusted)
                 self._watched().failure = outcomes
             else:
                 data = self._connection.fetch_one(outcomes, end_at)
@@ -439,7 +443,8 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             self._connection.unneeded(objects)
 
     def _deserialize(self, data: Any) -> Any:
-        return deserialized(self._serializer, data)
+        assert self._connection is not None
+        return deserialized(self._serializer, data, is_trusted=self._connection.trusts_results)
 
 
 def _status(outcomes: Outcomes) -> int:

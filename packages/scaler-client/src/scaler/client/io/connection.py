@@ -29,7 +29,7 @@ from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
 from scaler.client.io.ends import TELL_SECONDS, Ends
-from scaler.client.io.hello import hello_of
+from scaler.client.io.hello import dialer_of, hello_of
 from scaler.client.io.life import Life, Move, after
 from scaler.client.io.printing import Printing
 from scaler.client.io.users import Users
@@ -42,9 +42,8 @@ from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, new_salt, task_id_source
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import NO_TASK, Buffer, Submit, Welcome
-from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
+from scaler_protocol.session import Opened, Received, Rejected, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
-from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 from scaler_protocol.waits import Event
 
@@ -81,9 +80,11 @@ class Connection:
         storage_address: str | None = None,
         parent_task: TaskId = NO_TASK,
         shown: Pass | None = None,
+        trusts_results: bool = True,
     ) -> None:
         self.address = address
         self._shown = shown
+        self.trusts_results = trusts_results
         #: who we are to the scheduler now; another one after a session was lost
         self.peer_id: PeerId = new_peer_id()
         self.identity = bytes(self.peer_id)
@@ -99,7 +100,7 @@ class Connection:
         self._storage.on_lost = self._note_lost
         self._remaking = Remaking(self)
         self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
-        self._dialer = self._new_dialer()
+        self._dialer = dialer_of(self._hello, self.address)
         self.driver = BlockingDriver(DealerEndpoint(address, self._dialer, shown), self)
         #: guards all that turns touch; held while this process forks
         self.lock = self.driver.lock
@@ -406,17 +407,9 @@ class Connection:
         self._retired.append(self.driver.endpoint)
         self.peer_id = new_peer_id()
         self._hello = replace(self._hello, peer_id=self.peer_id)
-        self._dialer = self._new_dialer()
+        self._dialer = dialer_of(self._hello, self.address)
         self.driver.endpoint = DealerEndpoint(self.address, self._dialer, self._shown)
         self._storage.rename(self.peer_id)
-
-    def _new_dialer(self) -> SessionDialer:
-        return SessionDialer(
-            hello=self._hello,
-            server_name=f"scheduler at {self.address}",
-            is_paced=True,
-            allowed_messages=FROM_SCHEDULER[codes.ROLE_CLIENT],
-        )
 
     def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
         self.post(events.ObjectsLost(tuple(ids), is_session_lost), is_batch=True)

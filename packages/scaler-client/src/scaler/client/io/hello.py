@@ -5,6 +5,8 @@ from __future__ import annotations
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Hello, Timers
+from scaler_protocol.session import SessionDialer
+from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 
 
@@ -21,4 +23,13 @@ def hello_of(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, 
         timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
         software=this_software("scaler-client"),
         parent_task=parent_task,
+    )
+
+
+def dialer_of(hello: Hello, address: str) -> SessionDialer:
+    return SessionDialer(
+        hello=hello,
+        server_name=f"scheduler at {address}",
+        is_paced=True,
+        allowed_messages=FROM_SCHEDULER[codes.ROLE_CLIENT],
     )

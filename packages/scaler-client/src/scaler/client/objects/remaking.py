@@ -62,7 +62,7 @@ class Remaking:
                     raise
             outcomes = self._run_again(call, end_at)
             if any(outcomes.statuses):
-                raise errors.exception_of(errors.task_error_of(outcomes))
+                raise errors.exception_of(errors.task_error_of(outcomes), is_trusted=self._connection.trusts_results)
             if not any(outcomes.kinds):
                 return outcomes.payload
             object_id, call.again = ObjectId(bytes(outcomes.payload)), None

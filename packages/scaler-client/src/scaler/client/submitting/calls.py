@@ -212,7 +212,7 @@ class Calls:
             raise TypeError(f"{_named(name, argument)} cannot be serialized: {error}") from error
 
     def deserialize(self, data: Any) -> Any:
-        return deserialized(self.serializer, data)
+        return deserialized(self.serializer, data, is_trusted=self.connection.trusts_results)
 
     def value_part(self, value: Any) -> Part:
         """A value as a part of its own. Runs user code."""

@@ -109,7 +109,8 @@ class Gathering:
     def _place(self, outcomes: Outcomes) -> None:
         take = self.positions.pop
         placed = [take(task_id) for task_id in outcomes.ids]
-        if any(outcomes.statuses) or any(outcomes.kinds) or self.calls.serializer is not None:
+        has_own_reader = self.calls.serializer is not None or not self.calls.connection.trusts_results
+        if any(outcomes.statuses) or any(outcomes.kinds) or has_own_reader:
             self._place_one_by_one(placed, outcomes)
             return
         try:
@@ -140,7 +141,7 @@ class Gathering:
                 connection.post(Unneeded(objects), is_batch=True)
         if failed:
             first = min(failed, key=lambda pair: pair[0])[1]
-            raise errors.exception_of(errors.task_error_of(first))
+            raise errors.exception_of(errors.task_error_of(first), is_trusted=connection.trusts_results)
 
 
 def _each(outcomes: Outcomes) -> Iterator[tuple[int, int, memoryview]]:

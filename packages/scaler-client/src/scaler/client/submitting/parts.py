@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from scaler.client.core.batching import PART_BYTES, TASK_BYTES, TEXT_BYTES, bounds_of
 from scaler.client.submitting.options import checked_text
 from scaler.utility.exceptions import DeserializeObjectError
-from scaler_protocol import codes, values
+from scaler_protocol import codes, plain_values, values
 from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.unreadable import reason_of
 from scaler_protocol.values import Pieces, size_of
@@ -51,10 +51,12 @@ def check_parts(count: int, keywords: Sequence[str], limits: Limits) -> None:
         raise ValueError(f"this call has more arguments, {count:,}, than the scheduler's messages carry: use a list")
 
 
-def deserialized(serializer: Any, data: Any) -> Any:
+def deserialized(serializer: Any, data: Any, *, is_trusted: bool) -> Any:
     """The default reads from any memory, and builds arrays over it; a program's own is given real bytes."""
     try:
-        return values.loads(data) if serializer is None else serializer.deserialize(bytes(data))
+        if serializer is not None:
+            return serializer.deserialize(bytes(data))
+        return values.loads(data) if is_trusted else plain_values.loads(data)
     except MemoryError:
         raise
     except Exception as error:
