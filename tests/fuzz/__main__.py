@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 
+from tests.fuzz.access import ACCESS
 from tests.fuzz.arena import Verdict
 from tests.fuzz.families import FAMILIES
 from tests.fuzz.runner import OPEN_WHEN_INSECURE, line_of, run
@@ -20,7 +21,8 @@ def main() -> int:
     options = parser().parse_args()
     seed = secrets.randbelow(1 << 32) if options.seed is None else options.seed
     seconds = 3600.0 if options.hour else options.seconds
-    names = options.families or [name for name in FAMILIES if name not in OPEN_WHEN_INSECURE]
+    left_open = OPEN_WHEN_INSECURE if options.access == "insecure" else ()
+    names = options.families or [name for name in FAMILIES if name not in left_open]
     print(f"seed {seed}; {len(names)} families, {seconds:g} s in all", flush=True)
     end_at = time.monotonic() + seconds
     totals: Counter[str] = Counter()
@@ -28,7 +30,7 @@ def main() -> int:
     while True:
         left = max(end_at - time.monotonic(), 0.0)
         each = min(EACH_SECONDS, max(left / len(names), 0.5))
-        verdicts = run(names, seed, each, tell)
+        verdicts = run(names, seed, each, tell, options.access)
         totals.update({verdict.name: verdict.inputs for verdict in verdicts})
         failed += sum(bool(verdict.troubles) for verdict in verdicts)
         seed += 1
@@ -51,6 +53,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of: {', '.join(FAMILIES)} (default: all)")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all of them (default: %(default)g)")
     parser.add_argument("--hour", action="store_true", help="for an hour, in rounds")
+    parser.add_argument(
+        "--access", choices=ACCESS, default="insecure",
+        help="a cluster without keys; or one with a key, and hostile peers that are strangers, that hold a ticket of "
+        "another role than they claim, or of that role (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, help="of all choices (default: one that is told)")
     return parser
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from scaler_protocol.process.ports import answers
+from tests.fuzz.access import Access
 from tests.fuzz.bystander import CAPABILITY
 from tests.fuzz.watching import Numbers, Watch, is_quiet
 from tests.support.processes import Command, Stage, until
@@ -54,28 +55,33 @@ class Verdict:
 class Arena:
     """To be entered in a Stage, which ends all processes."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, access: str = "insecure") -> None:
         self.stage = stage
+        self.access = Access(access, stage.directory)
+        given = self.access.arguments()
         self.port = stage.ports()
         self.page_port = stage.ports()
         self.adapter_port = self.page_port + 1
         self.address = f"tcp://127.0.0.1:{self.port}"
         storage = f"tcp://127.0.0.1:{self.port + 1}"
         self.servers: dict[str, Command] = {
-            "storage": stage.start("scaler_storage", storage, "--memory-limit", "512MiB", "--insecure"),
-            "scheduler": stage.start("scaler_scheduler", self.address, "-osa", storage, "--protected", "--insecure"),
+            "storage": stage.start("scaler_storage", storage, "--memory-limit", "512MiB", *given),
+            "scheduler": stage.start("scaler_scheduler", self.address, "-osa", storage, "--protected", *given),
         }
         self.worker = stage.start(
             "scaler_worker", self.address, "-n", "1", f"--per-worker-capabilities={CAPABILITY}",
+            *self.access.arguments(is_worker=True),
         )  # fmt: skip
-        self.servers["page"] = stage.start("scaler.ui", self.address, "--port", str(self.page_port))
+        self.servers["page"] = stage.start(
+            "scaler.ui", self.address, "--port", str(self.page_port), "--no-token", *given
+        )
         self.servers["adapter"] = stage.start(
             "scaler_worker.adapter", self.address, "--host", "127.0.0.1", "--port", str(self.adapter_port),
-            "--max-workers", "0",
+            "--max-workers", "0", "--no-token", *given,
         )  # fmt: skip
         for port in (self.port, self.port + 1, self.page_port, self.adapter_port):
             until(lambda port=port: answers(f"tcp://127.0.0.1:{port}"), f"port {port} is served")  # type: ignore[misc]
-        self.bystander = stage.start("tests.fuzz.bystander", self.address)
+        self.bystander = stage.start("tests.fuzz.bystander", self.address, *given)
         self.watch = Watch(self.servers)
         until(lambda: len(self.bystander.lines) >= FIRST_CALLS, "the bystander is served")
         quiet = sorted(call.seconds for call in self.calls()[FIRST_CALLS // 2 :])
@@ -83,6 +89,7 @@ class Arena:
 
     def close(self) -> None:
         self.watch.close()
+        self.access.close()
 
     @property
     def is_alive(self) -> bool:

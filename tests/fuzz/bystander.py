@@ -1,4 +1,4 @@
-"""A client that does what clients do, and says how long each call took: `python -m tests.fuzz.bystander ADDRESS`.
+"""A client that does what clients do, and tells how long each took: `python -m tests.fuzz.bystander ADDRESS KEYS`.
 
 A line for each call: when it began, on the clock that all processes of a machine share, its seconds, and what was
 wrong. It comes over ZeroMQ, as a client of another machine does, and not by the local lane.
@@ -29,8 +29,9 @@ def increment(number: int) -> int:
 
 def main() -> None:
     os.environ[OFF_VARIABLE] = "1"
+    given: dict[str, Any] = {"insecure": True} if sys.argv[2] == "--insecure" else {"key_file": sys.argv[3]}
     number = 0
-    with Client(sys.argv[1]) as client:
+    with Client(sys.argv[1], **given) as client:
         while True:
             number += 1
             begun_at = time.monotonic()

@@ -15,8 +15,9 @@ from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import decode, encode
 from tests.fuzz import mutations
 from tests.fuzz.arena import Attack
+from tests.fuzz.curve import CurveWire
 from tests.fuzz.mutations import Frames, frames, hello, numbered
-from tests.fuzz.wire import Wire, frame, greeting, message
+from tests.fuzz.wire import Wire, frame, greeting
 
 CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER = 1, 2, 3, 4, 5
 ROLES = (CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER)
@@ -49,8 +50,16 @@ def family(*, has_sessions: bool = False) -> Callable[[Run], Run]:
 # ---------------------------------------------------------------- peers
 
 
-def wire(attack: Attack, at: int = AT_P, kind: bytes = b"DEALER", **options: Any) -> Wire:
-    made = Wire(attack.port + at, kind, **options)
+def raw_wire(attack: Attack, at: int, kind: bytes = b"DEALER", *, is_greeting: bool = True) -> Wire:
+    """By hand, and without any key: below what a key is asked for."""
+    made = Wire(attack.port + at, kind, is_greeting=is_greeting)
+    attack.at_end(made.close)
+    return made
+
+
+def wire(attack: Attack, at: int, role: int = CLIENT) -> Wire | CurveWire:
+    """With what the hostile peers of this run have."""
+    made = attack.arena.access.connect(attack.port + at, role)
     attack.at_end(made.close)
     return made
 
@@ -59,10 +68,10 @@ class Peer:
     """A connection with a session: numbers are right, all else is the family's."""
 
     def __init__(self, attack: Attack, at: int, role: int, **fields: Any) -> None:
-        self.wire = wire(attack, at)
+        self.wire = wire(attack, at, role)
         self.seq = 0
         self._attack = attack
-        self.hello = hello(attack.chance, role, **fields)
+        self.hello = hello(attack.chance, role, credential=attack.arena.access.ticket(role), **fields)
         self.is_welcome = self.wire.send(encode(self.hello)) and self._is_answered()
         attack.sessions += self.is_welcome
 
@@ -85,15 +94,15 @@ class Peer:
 
     def say(self, template: Frames, count: int, vary: Callable[[bytearray], None] | None = None) -> bool:
         """So many of the same message, made fast: the number and what `vary` writes are all that differs."""
-        block = bytearray()
+        block = []
         for _ in range(count):
             self.seq += 1
             envelope = bytearray(numbered(template[0], self.seq))
             if vary is not None:
                 vary(envelope)
-            block += message([bytes(envelope), *template[1:]])
+            block.append([bytes(envelope), *template[1:]])
         self._attack.count(count)
-        return self.wire.say(bytes(block))
+        return self.wire.send(*block)
 
 
 def rest(seconds: float = 0.02) -> None:
@@ -181,7 +190,7 @@ def garbage(attack: Attack) -> None:
         greeting(b"CURVE"),
     )
     while attack.is_on:
-        peer = wire(attack, chance.choice(BOTH), is_greeting=False)
+        peer = raw_wire(attack, chance.choice(BOTH), is_greeting=False)
         peer.say(chance.choice(noises) + chance.randbytes(chance.randrange(2000)))
         attack.count()
         peer.close()
@@ -192,7 +201,7 @@ def commands(attack: Attack) -> None:
     """ZMTP frames that make no message: commands without end, flags that do not exist, lengths of 2^63."""
     chance = attack.chance
     while attack.is_on:
-        peer = wire(attack, chance.choice(BOTH))
+        peer = raw_wire(attack, chance.choice(BOTH))
         for _ in range(chance.randrange(1, 10)):
             head = bytes([chance.randrange(256)])
             size = chance.choice((0, 1, 255, 2**31, 2**63, 2**64 - 1))
@@ -207,7 +216,7 @@ def idle_connections(attack: Attack) -> None:
     held: list[Wire] = []
     while attack.is_on:
         if len(held) < 400:
-            held.append(wire(attack, attack.chance.choice(BOTH)))
+            held.append(raw_wire(attack, attack.chance.choice(BOTH)))
             attack.count()
         else:
             rest()
@@ -235,12 +244,12 @@ def half_open(attack: Attack) -> None:
 @family()
 def endless_messages(attack: Attack) -> None:
     """Frames that each say that another one follows. libzmq keeps them: only keys stop strangers (SECURITY.md)."""
-    peer = wire(attack, attack.chance.choice(BOTH))
+    peer = raw_wire(attack, attack.chance.choice(BOTH))
     block = frame(bytes(65_536), more=True) * 16
     while attack.is_on:
         if not peer.say(block):
             rest()
-            peer = wire(attack, attack.chance.choice(BOTH))
+            peer = raw_wire(attack, attack.chance.choice(BOTH))
         attack.count(16)
 
 
@@ -249,11 +258,10 @@ def endless_messages(attack: Attack) -> None:
 
 def flood(attack: Attack, at: int, made: Frames, block: int = 2000) -> None:
     """The same message without end, from a connection that reads nothing."""
-    data = message(made) * block
     peer = wire(attack, at)
     while attack.is_on:
         attack.count(block)
-        if not peer.say(data):
+        if not peer.send_same(made, block):
             peer.close()
             rest()
             peer = wire(attack, at)
@@ -286,25 +294,30 @@ def _has_structs(body: Any) -> bool:
 @family()
 def hellos_again(attack: Attack) -> None:
     """One connection says the same Hello for ever, and never reads a Welcome."""
-    flood(attack, attack.chance.choice(BOTH), encode(hello(attack.chance, CLIENT)), 500)
+    flood(
+        attack,
+        attack.chance.choice(BOTH),
+        encode(hello(attack.chance, CLIENT, credential=attack.arena.access.ticket(CLIENT))),
+        500,
+    )
 
 
 @family()
 def new_sessions(attack: Attack) -> None:
     """Hello, a gap, Hello, a gap: each begins another session, on one connection."""
     chance, at = attack.chance, attack.chance.choice(BOTH)
-    peer = wire(attack, at)
+    role = chance.choice((CLIENT, WORKER, MONITOR))
+    ticket = attack.arena.access.ticket(role)
+    peer = wire(attack, at, role)
     while attack.is_on:
-        block = b""
+        block: list[Frames] = []
         for _ in range(200):
-            block += message(encode(hello(chance, chance.choice((CLIENT, WORKER, MONITOR))))) + message(
-                frames("ping", 9)
-            )
+            block += [encode(hello(chance, role, credential=ticket)), frames("ping", 9)]
         attack.count(400)
-        if not peer.say(block):
+        if not peer.send(*block):
             peer.close()
             rest()
-            peer = wire(attack, at)
+            peer = wire(attack, at, role)
         peer.drop_what_came()
 
 

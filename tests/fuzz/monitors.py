@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.arena import Attack
-from tests.fuzz.families import AT_P, CLIENT, MONITOR, Peer, family, frame, in_turns, rest, wire
+from tests.fuzz.families import AT_P, CLIENT, MONITOR, Peer, family, frame, in_turns, raw_wire, rest
 from tests.fuzz.mutations import frames
 
 AT_MONITOR = 2
@@ -14,12 +14,12 @@ WATCHERS = 100
 @family()
 def subscriptions(attack: Attack) -> None:
     """Subscribers of an earlier protocol: topics without end, and one that is very long."""
-    peer = wire(attack, AT_MONITOR, b"SUB")
+    peer = raw_wire(attack, AT_MONITOR, b"SUB")
     chance = attack.chance
     while attack.is_on:
         if peer.is_closed:
             rest()
-            peer = wire(attack, AT_MONITOR, b"SUB")
+            peer = raw_wire(attack, AT_MONITOR, b"SUB")
         if chance.random() < 0.1:
             peer.say(frame(b"\x01" + bytes(1 << 20)))
         block = b"".join(frame(b"\x01" + chance.randbytes(30)) for _ in range(2000))

@@ -189,7 +189,7 @@ def hostile_server(attack: Attack) -> None:
     stage = attack.arena.stage
     victims = {
         "client": stage.start("tests.fuzz.victim", server.address),
-        "worker": stage.start("scaler_worker", server.address, "-n", "1", "--death-timeout-seconds", "600"),
+        "worker": stage.start("scaler_worker", server.address, "-n", "1", "--death-timeout-seconds=600", "--insecure"),
     }
     try:
         while attack.is_on or (not attack.sessions and attack.is_on_after(10.0)):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.fuzz import monitors as _monitors  # noqa: F401 - registers its families
 from tests.fuzz import outside as _outside  # noqa: F401
@@ -18,13 +21,17 @@ OPEN_WHEN_INSECURE = frozenset({"endless-messages"})
 
 
 def run(
-    names: Sequence[str], seed: int, seconds: float, tell: Callable[[Verdict], object] = lambda verdict: None
+    names: Sequence[str],
+    seed: int,
+    seconds: float,
+    tell: Callable[[Verdict], object] = lambda verdict: None,
+    access: str = "insecure",
 ) -> list[Verdict]:
     """Each family has so many seconds, and its choices from the seed and its name, so that it can be repeated alone."""
     verdicts: list[Verdict] = []
     while len(verdicts) < len(names):
-        with tempfile.TemporaryDirectory(prefix="scaler-fuzz-") as directory, Stage(Path(directory)) as stage:
-            arena = Arena(stage)
+        with _stage() as stage:
+            arena = Arena(stage, access)
             try:
                 for name in names[len(verdicts) :]:
                     verdicts.append(_one(arena, name, seed, seconds))
@@ -36,8 +43,23 @@ def run(
     return verdicts
 
 
+@contextmanager
+def _stage() -> Iterator[Stage]:
+    """Nothing of this user's own clusters is seen there, and nothing of the stage's is seen by them."""
+    with tempfile.TemporaryDirectory(prefix="scaler-fuzz-") as directory:
+        for name in ("config", "runtime", "stage"):
+            Path(directory, name).mkdir(mode=0o700)
+        places = {"XDG_CONFIG_HOME": f"{directory}/config", "XDG_RUNTIME_DIR": f"{directory}/runtime"}
+        with patch.dict(os.environ, places), Stage(Path(directory, "stage")) as stage:
+            for name in ("SCALER_KEY", "SCALER_KEY_FILE"):
+                os.environ.pop(name, None)
+            yield stage
+
+
 def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
-    verdict = Verdict(name, f"python -m tests.fuzz --seed {seed} --seconds {seconds:g} {name}")
+    verdict = Verdict(
+        name, f"python -m tests.fuzz --seed {seed} --seconds {seconds:g} --access {arena.access.kind} {name}"
+    )
     with arena.judged(verdict):
         attack = Attack(arena, random.Random(f"{seed}/{name}"), seconds)
         try:
@@ -46,7 +68,7 @@ def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
             attack.close()
     verdict.inputs, verdict.sessions = attack.inputs, attack.sessions
     verdict.troubles += attack.troubles
-    if FAMILIES[name].has_sessions and not attack.sessions:
+    if FAMILIES[name].has_sessions and arena.access.may_have_sessions and not attack.sessions:
         verdict.troubles.append("no session was opened: the attack has attacked nothing")
     return verdict
 

@@ -8,18 +8,28 @@ import pytest
 
 from scaler_conformance.wire import Unreadable, decode
 from tests.fuzz import mutations
+from tests.fuzz.access import ACCESS
 from tests.fuzz.families import FAMILIES
 from tests.fuzz.runner import OPEN_WHEN_INSECURE, line_of, run
 
 SEED = 20_261_122
-EACH_SECONDS = 0.5
+EACH_SECONDS = 0.4
 NOT_HELD_YET = frozenset({"unread-answers", "results-of-others"})
 """Backlogs of all sessions together, and the bytes of queues of large messages, are not bounded."""
 
 
-def test_nobody_notices() -> None:
-    names = [name for name in FAMILIES if name not in OPEN_WHEN_INSECURE | NOT_HELD_YET]
-    for verdict in run(names, SEED, EACH_SECONDS):
+#: Each family without keys; with them those that strangers and holders of tickets meet other code with.
+RUNS = {
+    "insecure": [name for name in FAMILIES if name not in OPEN_WHEN_INSECURE | NOT_HELD_YET],
+    "stranger": ["endless-messages", "mutants-before-hello", "idle-connections", "garbage"],
+    "other-role": ["mutants-in-sessions", "hellos-again"],
+    "holder": ["mutants-in-sessions", "sequences", "new-sessions"],
+}
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_nobody_notices(access: str) -> None:
+    for verdict in run(RUNS[access], SEED, EACH_SECONDS, access=access):
         assert not verdict.troubles, "\n".join([line_of(verdict), *verdict.troubles, f"again: {verdict.command}"])
         assert verdict.inputs, f"{verdict.name} has sent nothing"
 

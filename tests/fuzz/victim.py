@@ -17,7 +17,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     while True:
         try:
-            with Client(sys.argv[1]) as client:
+            with Client(sys.argv[1], insecure=True) as client:
                 client.submit(abs, -1).result(CALL_SECONDS)
                 client.map(abs, range(10))
         except (ScalerError, FutureTimeout, TimeoutError, CancelledError):

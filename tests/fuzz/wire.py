@@ -83,6 +83,9 @@ class Wire:
     def send(self, *messages: Sequence[bytes]) -> bool:
         return self.say(b"".join(map(message, messages)))
 
+    def send_same(self, frames: Sequence[bytes], count: int) -> bool:
+        return self.say(message(frames) * count)
+
     def received(self, seconds: float = 1.0) -> Iterable[list[bytes]]:
         """Messages, until none has come for so long."""
         if self.is_closed:

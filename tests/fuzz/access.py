@@ -1,0 +1,68 @@
+"""Who the hostile peers are: in a cluster without keys anybody; in one with a key strangers, or holders of tickets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import zmq
+
+from scaler_protocol.codes import ROLE_WORKER
+from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
+from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.texts import key_text, ticket_text
+from tests.fuzz.curve import CurveWire
+from tests.fuzz.wire import Wire
+
+#: insecure: a cluster without keys. The others, in one with a key: a stranger; a ticket of another role than the one
+#: that is claimed; a ticket of that role.
+ACCESS = ("insecure", "stranger", "other-role", "holder")
+
+
+class Access:
+    def __init__(self, kind: str, directory: Path) -> None:
+        assert kind in ACCESS
+        self.kind = kind
+        self._keyring = Keyring([new_secret()])
+        self._passes: dict[int, Pass] = {}
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, 4096)
+        self.key_file, self.worker_file = str(directory / "cluster.key"), str(directory / "worker.key")
+        if not self.is_insecure:
+            worker = self._keyring.derive("worker", frozenset({ROLE_WORKER}))
+            replace_file(self.key_file, key_text(self._keyring.keys).encode())
+            replace_file(self.worker_file, ticket_text(worker).encode())
+
+    @property
+    def is_insecure(self) -> bool:
+        return self.kind == "insecure"
+
+    @property
+    def may_have_sessions(self) -> bool:
+        return self.kind in ("insecure", "holder")
+
+    def arguments(self, *, is_worker: bool = False) -> tuple[str, ...]:
+        """For our own commands, which are let in."""
+        if self.is_insecure:
+            return ("--insecure",)
+        return ("--key-file", self.worker_file if is_worker else self.key_file)
+
+    # ------------------------------------------------------------ of the hostile peers
+
+    def ticket(self, role: int) -> bytes:
+        """What a Hello with this role shows."""
+        return b"" if self.kind in ("insecure", "stranger") else self._pass(role).ticket
+
+    def connect(self, port: int, role: int) -> Wire | CurveWire:
+        if self.kind in ("insecure", "stranger"):
+            return Wire(port)
+        return CurveWire(port, self._pass(role), self._context)
+
+    def _pass(self, role: int) -> Pass:
+        shown_role = role if self.kind == "holder" else role % max(ALL_ROLES) + 1
+        if shown_role not in self._passes:
+            ticket = self._keyring.derive("mallory", frozenset({shown_role}))
+            self._passes[shown_role] = pass_of(ticket, "fuzz")
+        return self._passes[shown_role]
+
+    def close(self) -> None:
+        self._context.destroy(0)
