@@ -40,11 +40,12 @@ def lane(attack: Attack) -> None:
         return
     chance, kinds = attack.chance, sorted(mutations.vectors())
     held: list[socket.socket] = []
+    suffix = "" if attack.arena.access.is_insecure else "/keys"
     while attack.is_on:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(0.5)
         try:
-            connection.connect(f"\0scaler/1/127.0.0.1:{attack.port + chance.choice((0, 1))}")
+            connection.connect(f"\0scaler/1/127.0.0.1:{attack.port + chance.choice((0, 1))}{suffix}")
             if chance.random() < 0.5:
                 connection.sendall(_framed(encode(hello(chance, chance.choice(ROLES)))))
             for number in range(chance.randrange(1, 40)):

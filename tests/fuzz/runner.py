@@ -70,6 +70,8 @@ def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
     verdict.troubles += attack.troubles
     if FAMILIES[name].has_sessions and arena.access.may_have_sessions and not attack.sessions:
         verdict.troubles.append("no session was opened: the attack has attacked nothing")
+    if not attack.inputs:
+        verdict.troubles.append("nothing was sent: the attack has attacked nothing")
     return verdict
 
 

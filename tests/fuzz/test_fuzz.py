@@ -31,7 +31,6 @@ RUNS = {
 def test_nobody_notices(access: str) -> None:
     for verdict in run(RUNS[access], SEED, EACH_SECONDS, access=access):
         assert not verdict.troubles, "\n".join([line_of(verdict), *verdict.troubles, f"again: {verdict.command}"])
-        assert verdict.inputs, f"{verdict.name} has sent nothing"
 
 
 def test_mutations_come_from_the_seed() -> None:
