@@ -279,3 +279,30 @@ def test_a_key_is_replaced_while_the_cluster_works(rotated: Keyed, monkeypatch: 
         with rotated.client() as after:
             assert after.submit(abs, -3).result(timeout=60) == 3
         assert working.submit(abs, -4).result(timeout=60) == 4
+
+
+# ------------------------------------------------------------ pools
+
+
+def test_a_task_can_ask_for_the_workers_of_a_user(keyed: Keyed, way: None) -> None:
+    with keyed.client() as client:
+        assert client.submit_verbose(abs, (-1,), {}, capabilities={"user:ana": -1}).result(timeout=30) == 1
+        elsewhere = client.submit_verbose(abs, (-2,), {}, capabilities={"user:bob": -1})
+        bobs = keyed.ticket("bob.key", codes.ROLE_WORKER, user="bob")
+        # What a worker offers itself does not count: this one is ana's all the same.
+        options = ("-n", "1", "--worker-names", "pretender", "--per-worker-capabilities", "user:bob")
+        pretender = keyed.stage.start("scaler_worker", keyed.address, *options, "--key-file", keyed.worker_key)
+        keyed.scheduler.wait_for("pretender")
+        worker = keyed.stage.start("scaler_worker", keyed.address, "-n", "1", "--key-file", bobs)
+        try:
+            assert elsewhere.result(timeout=30) == 2
+            assert client.submit_verbose(_worker_name, (), {}, capabilities={"user:bob": -1}).result(timeout=30) == bobs
+        finally:
+            worker.end()
+            pretender.end()
+
+
+def _worker_name() -> str:
+    """The file of the ticket by which the worker of this task has come."""
+    arguments = psutil.Process().cmdline()
+    return arguments[arguments.index("--key-file") + 1]

@@ -51,6 +51,7 @@ from scaler_scheduler.core import (
     membership,
     monitor,
     placement,
+    pools,
     refusals,
     shapes,
     submission,
@@ -231,13 +232,14 @@ class SchedulerCore:
                 client.window = Window(event.hello.result_window_bytes or DEFAULT_WINDOW_BYTES)
             client.is_told_of_kept = FEATURE_KEPT_RESULTS in event.welcome.features
         elif event.hello.role == ROLE_WORKER:
-            worker = membership.worker_joined(self.tables, event.peer_id, event.hello, event.welcome.limits, now)
+            hello = pools.of_user(event.hello, event.identity)
+            worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome.limits, now)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self.tables.has_idled = True
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
-            self._scaler.manager_joined(event.peer_id, event.hello)
+            self._scaler.manager_joined(event.peer_id, pools.of_user(event.hello, event.identity))
 
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
