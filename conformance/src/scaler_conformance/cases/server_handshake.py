@@ -136,6 +136,7 @@ def a_higher_incarnation_is_a_new_life_whatever_resume_says(scene: Scene) -> Non
 def a_lower_incarnation_is_rejected(scene: Scene) -> None:
     peer = scene.peer(incarnation=7)
     late = scene.peer(is_open=False)
+    late.shown = peer.shown  # the same holder (SES-30)
     late.dial(peerId=peer.peer_id, incarnation=6)
     late.expect_reject(CODES.SESSION_REPLACED)
     peer.fence(clause="HSK-14")
@@ -203,6 +204,7 @@ def a_late_hello_of_an_earlier_state_does_not_resume(scene: Scene) -> None:
     peer.fence()
     late = scene.peer(is_open=False)
     resume = {"sessionId": peer.welcome["sessionId"], "receivedSeq": 1}
+    late.shown = peer.shown  # the same holder (SES-30)
     late.dial(peerId=peer.peer_id, incarnation=peer.incarnation, resume=resume)
     late.expect_reject(CODES.SESSION_REPLACED)
     peer.fence(clause="HSK-23")
@@ -214,6 +216,7 @@ def a_hello_that_names_another_session_does_not_replace_a_used_one(scene: Scene)
     peer.fence()
     late = scene.peer(is_open=False)
     other = {"sessionId": peer.welcome["sessionId"] + 1_000_003, "receivedSeq": 0}
+    late.shown = peer.shown  # the same holder (SES-30)
     late.dial(peerId=peer.peer_id, incarnation=peer.incarnation, resume=other)
     late.expect_reject(CODES.SESSION_REPLACED)
     peer.fence(clause="HSK-23")

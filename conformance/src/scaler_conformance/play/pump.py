@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import zmq
-from zmq.auth import CURVE_ALLOW_ANY
-from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils import z85
 
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire.keys import ClusterKey
@@ -30,6 +29,23 @@ class Endpoint(Protocol):
     def on_time(self, now: float) -> None: ...
 
 
+class _Gate:
+    """What libzmq asks about each connection (ZAP, RFC 27). It lets in each whose CURVE handshake is sound, and the
+    messages that follow name the public key of their sender."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        self.said_by = ""
+        self.socket: zmq.Socket[bytes] = context.socket(zmq.REP)
+        self.socket.bind("inproc://zeromq.zap.01")
+
+    def on_frames(self, frames: list[bytes]) -> None:
+        version, request, *_, mechanism, public_key = frames
+        who = z85.encode(public_key) if mechanism == b"CURVE" else b""
+        self.socket.send_multipart([version, request, b"200", b"", who, b""])
+
+    def on_time(self, now: float) -> None: ...
+
+
 class Pump:
     def __init__(self, watch: Callable[[], None] = lambda: None, key: ClusterKey | None = None) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -37,18 +53,13 @@ class Pump:
         self.watch = watch
         #: of the cluster that is played; None: an insecure one
         self.key = key
-        self._authenticator: ThreadAuthenticator | None = None
-        if key is not None:
-            # All are let in whose connection is sound, and each message then names the public key of its sender.
-            self._authenticator = ThreadAuthenticator(self.context)
-            self._authenticator.start()
-            self._authenticator.configure_curve(domain="*", location=CURVE_ALLOW_ANY)
         #: when the case that runs has to be over
         self.deadline = float("inf")
         self.stalls: list[tuple[float, float]] = []
         self._poller = zmq.Poller()
         self._endpoints: dict[zmq.Socket[bytes], Endpoint] = {}
-        self._turned_at = time.monotonic()
+        if key is not None:
+            self.add(_Gate(self.context))
 
     def add(self, endpoint: Endpoint) -> None:
         self._endpoints[endpoint.socket] = endpoint
@@ -62,8 +73,6 @@ class Pump:
     def close(self) -> None:
         for endpoint in list(self._endpoints.values()):
             self.remove(endpoint)
-        if self._authenticator is not None:
-            self._authenticator.stop()
         self.context.destroy(0)
 
     # ------------------------------------------------------------ turning

@@ -1,0 +1,183 @@
+"""A server whose cluster has a key: no stranger gets in, and a ticket says who a dialer is (chapters 01 to 03, 17)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.dialer import Dialer
+from scaler_conformance.scene import Scene
+from scaler_conformance.verdicts import Breach
+from scaler_conformance.wire import CODES, ROLES
+from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey, Pass
+
+case = cases_for("scheduler", "storage")
+
+#: How long the fate of a connection may take to show.
+VERDICT_SECONDS = 8.0
+_VERDICTS = (
+    *(zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL),
+    *(zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_DISCONNECTED),
+)
+
+
+def _key(scene: Scene) -> ClusterKey:
+    file = scene.arena.key_file
+    scene.needs(file is not None, "keys are optional, and the manifest does not say `keys = true`")
+    assert file is not None
+    return file.key
+
+
+def _stranger(scene: Scene, shown: Pass | None, role: str = "client") -> Dialer:
+    peer = scene.peer(role, is_open=False)
+    peer.shown = shown
+    return peer
+
+
+def _secret() -> bytes:
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def _expect_no_entry(scene: Scene, peer: Dialer) -> None:
+    """Its handshake breaks off, or its connection is closed; what it says reaches nobody."""
+    line = peer.connect()
+    monitor = line.socket.get_monitor_socket(sum(_VERDICTS))
+    peer.say_hello()
+    end_at = time.monotonic() + VERDICT_SECONDS
+    try:
+        while time.monotonic() < end_at:
+            scene.pump.turn()
+            scene.check(not peer.inbox, "a stranger was answered", "FRM-14")
+            if monitor.poll(0):
+                event = recv_monitor_message(monitor)["event"]
+                scene.check(event != zmq.EVENT_HANDSHAKE_SUCCEEDED, "the handshake of a stranger succeeded", "FRM-14")
+                return
+    finally:
+        line.socket.disable_monitor()
+    raise Breach(f"the connection of a stranger is neither refused nor closed within {VERDICT_SECONDS:g} s", "FRM-14")
+
+
+@case("FRM-14")
+def a_connection_without_a_key_is_not_admitted(scene: Scene) -> None:
+    _key(scene)
+    bystander = scene.peer()
+    _expect_no_entry(scene, _stranger(scene, None))
+    bystander.fence()
+
+
+@case("FRM-14")
+def a_connection_to_another_key_is_not_admitted(scene: Scene) -> None:
+    _key(scene)
+    other = ClusterKey(_secret())
+    bystander = scene.peer()
+    _expect_no_entry(scene, _stranger(scene, other.pass_for(_secret())))
+    bystander.fence()
+
+
+@case("HSK-30")
+def a_hello_without_a_ticket_is_rejected(scene: Scene) -> None:
+    peer = _stranger(scene, _key(scene).pass_for(_secret()))
+    for credential in (b"", b"t", b"t" * 1024):
+        peer.dial(credential=credential)
+        peer.expect_reject(CODES.UNAUTHORIZED)
+
+
+@case("HSK-30")
+def a_ticket_of_another_key_is_rejected(scene: Scene) -> None:
+    key, secret = _key(scene), _secret()
+    forged = ClusterKey(_secret()).pass_for(secret).ticket
+    peer = _stranger(scene, key.pass_for(secret))
+    peer.dial(credential=forged)
+    peer.expect_reject(CODES.UNAUTHORIZED)
+
+
+@case("HSK-30")
+def a_ticket_with_a_changed_byte_is_rejected(scene: Scene) -> None:
+    shown = _key(scene).pass_for(_secret())
+    for at in range(len(shown.ticket)):
+        changed = bytearray(shown.ticket)
+        changed[at] ^= 1 << at % 8
+        peer = _stranger(scene, shown)
+        peer.dial(credential=bytes(changed))
+        peer.expect_reject(CODES.UNAUTHORIZED)
+        peer.close()
+
+
+@case("HSK-30")
+def a_ticket_that_has_expired_is_rejected(scene: Scene) -> None:
+    key, secret = _key(scene), _secret()
+    peer = _stranger(scene, key.pass_for(secret, expires=int(time.time()) - 60))
+    peer.dial()
+    peer.expect_reject(CODES.UNAUTHORIZED)
+    peer.shown = key.pass_for(secret, expires=int(time.time()) + 3600)
+    peer.open()
+
+
+@case("HSK-30")
+def a_ticket_for_other_roles_is_rejected(scene: Scene) -> None:
+    key = _key(scene)
+    peer = _stranger(scene, key.pass_for(_secret(), [ROLES["monitor"]], is_operator=False))
+    peer.dial()
+    peer.expect_reject(CODES.UNAUTHORIZED)
+
+
+@case("HSK-30")
+def a_ticket_of_another_holder_is_rejected(scene: Scene) -> None:
+    """It was read on its way, and is shown on another connection."""
+    key = _key(scene)
+    honest = scene.peer()
+    assert honest.shown is not None
+    thief = _stranger(scene, key.pass_for(_secret()))
+    thief.dial(credential=honest.shown.ticket)
+    thief.expect_reject(CODES.UNAUTHORIZED)
+    honest.fence()
+
+
+@case("SES-30")
+def a_session_is_not_resumed_by_another_holder(scene: Scene) -> None:
+    _key(scene)
+    honest, thief = scene.peer(), scene.peer(is_open=False)
+    resume = {"sessionId": honest.welcome["sessionId"], "receivedSeq": honest.received_seq}
+    thief.dial(peerId=honest.peer_id, incarnation=honest.incarnation, resume=resume)
+    thief.expect_reject(CODES.UNAUTHORIZED)
+    honest.fence()
+
+
+@case("SES-30")
+def a_session_is_not_replaced_by_another_holder(scene: Scene) -> None:
+    _key(scene)
+    honest, thief = scene.peer(), scene.peer(is_open=False)
+    for incarnation in (honest.incarnation, honest.incarnation + 1, 2**40):
+        thief.dial(peerId=honest.peer_id, incarnation=incarnation)
+        thief.expect_reject(CODES.UNAUTHORIZED)
+    honest.fence()
+
+
+@case("SES-30")
+def a_holder_resumes_its_session_with_a_renewed_ticket(scene: Scene) -> None:
+    key = _key(scene)
+    peer = scene.peer(is_open=False)
+    assert peer.shown is not None
+    secret = peer.shown.secret_key
+    peer.open()
+    peer.shown = key.pass_for(secret, expires=int(time.time()) + 7200)
+    peer.resume()
+    peer.fence()
+
+
+@case("SES-31", seconds=40.0)
+def a_session_ends_soon_after_its_ticket_has_expired(scene: Scene) -> None:
+    key = _key(scene)
+    bystander = scene.peer()
+    peer = scene.peer(is_open=False)
+    peer.shown = key.pass_for(_secret(), expires=int(time.time()) + 3)
+    peer.open(timers={"heartbeatSeconds": 1.0, "leaseSeconds": 10.0})
+    error = peer.expect("error", seconds=15.0, clause="SES-31")
+    scene.equal(error["code"], CODES.UNAUTHORIZED, "the code of the Error", "SES-31")
+    scene.check(error["fatal"], "the Error is not fatal", "SES-31")
+    peer.is_open = False
+    bystander.fence()
