@@ -10,7 +10,7 @@ import pytest
 
 from scaler import Client
 from tests.support import tasks
-from tests.support.clusters import RealCluster
+from tests.support.clusters import RealCluster, offered
 from tests.support.processes import WAIT, Command, Stage, until
 from tests.support.slurm import KILL_WAIT_SECONDS, SlurmCluster, require_slurm
 
@@ -45,7 +45,7 @@ def test_jobs_come_with_work_and_go_without(cluster: RealCluster, slurm: SlurmCl
         futures = [client.submit(tasks.slow_square, number, 0.2) for number in range(30)]
         assert [future.result(WAIT) for future in futures] == [number * number for number in range(30)]
         (worker, *_) = cluster.snapshot().workers
-        assert {capability.name: capability.amount for capability in worker.capabilities} == {"debug": -1, "fpga": 1}
+        assert offered(worker) == {"debug": -1, "fpga": 1}
         until(lambda: not slurm.jobs(), "no job is left")
         assert list(tmp_path.glob("scaler-*.log")), "what they wrote is where it was wanted"
     assert manager.end(signal.SIGTERM) == 0

@@ -14,7 +14,7 @@ from scaler import Client
 from scaler.utility.exceptions import TaskTimeoutError
 from scaler_protocol.transport.lane import OFF_VARIABLE
 from tests.support import option_tasks, tasks
-from tests.support.clusters import RealCluster
+from tests.support.clusters import RealCluster, offered
 from tests.support.processes import WAIT, Stage, until
 
 
@@ -129,8 +129,7 @@ def test_names_capabilities_and_threads(stage: Stage, monkeypatch: pytest.Monkey
     )
     status = cluster.snapshot()
     assert sorted(worker.name for worker in status.workers) == ["left", "right"]
-    offers = [{one.name: one.amount for one in worker.capabilities} for worker in status.workers]
-    assert offers == [{"gpu": -1, "linux": 2}] * 2
+    assert list(map(offered, status.workers)) == [{"gpu": -1, "linux": 2}] * 2
     agents = psutil.Process(cluster.workers[0].pid).children()
     until(lambda: all(one.num_threads() == 1 + 1 + 3 for one in agents), "main, reaper and three threads for sockets")
 

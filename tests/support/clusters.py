@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, StorageStatus
+from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, StorageStatus, WorkerEntry
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.session import Received, SessionDialer
 from scaler_protocol.transport import DealerEndpoint
@@ -93,6 +93,11 @@ class RealCluster:
     def stop(self) -> None:
         for command in (*reversed(self.workers), self.scheduler, self.storage):
             command.end(signal.SIGTERM)
+
+
+def offered(worker: WorkerEntry) -> dict[str, int]:
+    """What the worker itself offers: in a cluster with keys the scheduler adds whose it is."""
+    return {one.name: one.amount for one in worker.capabilities if not one.name.startswith("user:")}
 
 
 def task_total(status: ClusterStatus) -> int:
