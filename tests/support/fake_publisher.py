@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from scaler_protocol.codes import ROLE_MONITOR
 from scaler_protocol.ids import PeerId, new_peer_id
-from scaler_protocol.messages import Message, Watch
+from scaler_protocol.messages import Message, Software, Watch
 from scaler_protocol.session import Lost, Received, SessionServer
+from scaler_protocol.software import this_software
 from scaler_protocol.transport import RouterEndpoint
 from tests.support.processes import WAIT
 
@@ -20,8 +21,13 @@ _TURN_SECONDS = 0.02
 class FakePublisher:
     """Of one thread of its own. `publish` reaches all that watch; `repeat` is published in every turn."""
 
-    def __init__(self, address: str = "tcp://127.0.0.1:*") -> None:
-        server = SessionServer(server_id=new_peer_id(), role_name="scheduler", allowed_roles=(ROLE_MONITOR,))
+    def __init__(self, address: str = "tcp://127.0.0.1:*", software: Software | None = None) -> None:
+        server = SessionServer(
+            server_id=new_peer_id(),
+            role_name="scheduler",
+            allowed_roles=(ROLE_MONITOR,),
+            software=software or this_software("scaler-tests"),
+        )
         self._endpoint = RouterEndpoint(address, server)
         self.address = self._endpoint.address
         self.watching: dict[PeerId, tuple[str, ...]] = {}

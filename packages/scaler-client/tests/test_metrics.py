@@ -12,6 +12,7 @@ from tests.architecture.sources import ROOT
 
 from scaler.monitoring import ClusterState, Condition
 from scaler_protocol.codec import encode
+from scaler_protocol.errors import readable
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
     ClusterStatus,
@@ -55,6 +56,7 @@ STATUS = ClusterStatus(
     storage=StorageStatus(0, 6),
     is_storage_connected=True,
 )
+TAKEN = replace(STATUS, workers=tuple(worker(name, "a", 1) for name in ("w", "w", "w#2", "w", "w#2", "w#2#2")))
 LIVE = ClusterState("tcp://127.0.0.1:1", Condition.LIVE, status=STATUS)
 
 
@@ -76,12 +78,12 @@ def test_what_is_told() -> None:
     assert value(LIVE, "scaler_up") == 1
     assert value(LIVE, "scaler_tasks", state="queued") == 5
     assert value(LIVE, "scaler_tasks_ended_total", outcome="success") == 7
-    assert value(LIVE, "scaler_function_tasks", function=AWKWARD) == 3
+    assert value(LIVE, "scaler_function_tasks", function=readable(AWKWARD)) == 3
     assert value(LIVE, "scaler_function_tasks", function="(others)") == 1
     assert value(LIVE, "scaler_tasks_unplaceable") == 4
     assert value(LIVE, "scaler_manager_trouble", manager="grid") == 1
     assert value(LIVE, "scaler_storage_objects") == 6
-    assert value(LIVE, "scaler_worker_cpu_ratio", worker=AWKWARD, host="a") == 0.75
+    assert value(LIVE, "scaler_worker_cpu_ratio", worker=readable(AWKWARD), host="a") == 0.75
     assert value(LIVE, "scaler_worker_resident_memory_bytes", worker="0", host="b") == 3000
 
 
@@ -116,3 +118,9 @@ def test_dashboard_and_alerts_ask_for_what_there_is() -> None:
 
 def test_the_status_above_could_have_been_published() -> None:
     assert encode(STATUS)
+
+
+def test_a_name_that_another_was_given_spoils_nothing() -> None:
+    text = metrics.text_of(replace(LIVE, status=TAKEN)).decode()
+    lines = [line.rpartition(" ")[0] for line in text.splitlines() if line.startswith("scaler_worker_held_tasks{")]
+    assert len(lines) == len(set(lines)) == 6, lines

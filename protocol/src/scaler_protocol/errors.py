@@ -5,7 +5,30 @@
 
 from __future__ import annotations
 
+import re
+
 from scaler_protocol import codes
+
+TEXT_CHARACTERS = 1_000
+# Control characters (C0, DEL, C1), what ends a line elsewhere (U+2028 and U+2029), what turns the direction of writing
+# or is not seen at all, and halves of surrogate pairs. A tab is harmless.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def escaped(text: str) -> str:
+    """The text on one line, and without anything that a terminal obeys."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def readable(text: str, most: int = TEXT_CHARACTERS) -> str:
+    """What another process calls itself, or says in a message, fit for a log, a terminal, and the text of an error."""
+    return escaped(text[:most])
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 class ScalerError(Exception):

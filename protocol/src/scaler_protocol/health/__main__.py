@@ -17,7 +17,7 @@ from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Welc
 from scaler_protocol.process import ArgumentParser, StartupError, UsageError, positive_seconds, run_command
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer, SessionEvent
-from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.session.handshake import software_name, why_no_scheduler
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import Conversation, DealerEndpoint
 
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
             names = question.worker_names(welcome)
             if options.worker not in names:
                 raise StartupError(f"no worker {options.worker} is connected to {address}; it has {len(names)} others")
-    print(f"{welcome.software.name} {welcome.software.version} answers at {address}")
+    print(f"{software_name(welcome.software, 'a server')} answers at {address}")
     return 0
 
 

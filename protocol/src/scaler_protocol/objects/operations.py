@@ -13,7 +13,7 @@ from typing import Protocol
 
 from scaler_protocol import codes
 from scaler_protocol.columns import join_ids
-from scaler_protocol.errors import ScalerError, StorageError, storage_error
+from scaler_protocol.errors import ScalerError, StorageError, readable, storage_error
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
     Buffer,
@@ -90,7 +90,7 @@ class Operation(ABC):
         if not isinstance(reply, ObjectReply):
             self.fail(_nonsense(f"a {type(reply).__name__} where an ObjectReply belongs"))
         elif reply.code != codes.OK:
-            self.fail(storage_error(reply.code, reply.text))
+            self.fail(storage_error(reply.code, readable(reply.text)))
         return self.is_done
 
 
@@ -173,7 +173,7 @@ class PutSharedOperation(Operation):
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         if isinstance(reply, ObjectReply) and reply.code == codes.UNREADABLE_FILE:
-            self.fail(NotShared(reply.text))
+            self.fail(NotShared(readable(reply.text)))
         elif not self._refused(reply):
             self._succeed()
         self._file = None
@@ -248,7 +248,7 @@ class GetOperation(Operation):
             # the storage to wait, and for little.
             self._awaited.append((request.offset, end))
         else:
-            self.fail(storage_error(reply.code, reply.text))
+            self.fail(storage_error(reply.code, readable(reply.text)))
 
     def restart(self) -> None:
         self.attempt += 1

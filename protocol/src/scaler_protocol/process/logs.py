@@ -9,13 +9,13 @@ import json
 import logging
 import logging.config
 import os
-import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from scaler_protocol.errors import escaped
 from scaler_protocol.process.failures import UsageError
 from scaler_protocol.process.log_files import daily_file_handler
 
@@ -60,22 +60,8 @@ class LoggingOptions:
         return [*arguments, "--logging-paths", *self.paths]
 
 
-# Control characters (C0, DEL, C1), what ends a line elsewhere (U+2028 and U+2029), what turns the direction of writing
-# or is not seen at all, and halves of surrogate pairs. A tab is harmless.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
 _FURTHER_LINES = "  "
 """Before each line of a traceback. Only the first line of a record can look like one."""
-
-
-def escaped(text: str) -> str:
-    """On one line, and without anything that a terminal obeys. Names and texts come from strangers."""
-    return _UNSAFE.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
 
 
 class LineFormatter(logging.Formatter):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from scaler_protocol.errors import ScalerError
+from scaler_protocol.errors import ScalerError, escaped
 from scaler_protocol.process.event_loop import new_event_loop
 from scaler_protocol.process.failures import EXIT_BROKEN, exit_code_of
 from scaler_protocol.process.logs import LoggingOptions, setup_logging
@@ -30,7 +30,7 @@ def run_command(name: str, command: Callable[[], int]) -> int:
     try:
         return command()
     except ScalerError as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
+        print(f"{name}: error: {escaped(str(error))}", file=sys.stderr)
         return exit_code_of(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

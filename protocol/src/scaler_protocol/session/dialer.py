@@ -37,7 +37,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session.backoff import Backoff
 from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
 from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, HAS_SESSION, State, Trigger, step
-from scaler_protocol.session.events import Complained, Lost, Opened, Received, Rejected, SessionEvent
+from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of
 from scaler_protocol.session.handshake import agree_limits, version_range
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
@@ -338,12 +338,12 @@ class SessionDialer:
         if isinstance(message, Welcome):
             self._receive_welcome(message, now)
         elif isinstance(message, Reject):
-            self.refuse(message.code, message.text)
+            self.refuse(message.code, text_of(message))
         elif isinstance(message, Error) and message.fatal:
             if message.code in _RESUMABLE:
                 self._fail(now)
             else:
-                self.refuse(message.code, message.text)
+                self.refuse(message.code, text_of(message))
 
     def _receive_welcome(self, welcome: Welcome, now: float) -> None:
         if not self.hello.version_min <= welcome.version <= self.hello.version_max:  # HSK-27
@@ -404,7 +404,7 @@ class SessionDialer:
         if isinstance(message, Error):
             self._receive_error(message, now)
         elif isinstance(message, Reject):
-            self._lose(message.code, message.text, is_orderly=False)
+            self._lose(message.code, text_of(message), is_orderly=False)
         elif not isinstance(message, (Acknowledge, Welcome)):  # a Welcome again: the Hello was seen twice
             self._complain(codes.BAD_ENVELOPE, 0, f"{type(message).__name__} must have a seq of its own", "SES-1")
 
@@ -413,7 +413,7 @@ class SessionDialer:
         if isinstance(message, Ping):
             self._pings.append(message.nonce)
         elif isinstance(message, Bye):
-            self._lose(message.code, message.text, is_orderly=True)
+            self._lose(message.code, text_of(message), is_orderly=True)
         elif isinstance(message, Error):
             self._receive_error(message, now)
         elif isinstance(message, Pong):
@@ -425,12 +425,11 @@ class SessionDialer:
     def _receive_error(self, error: Error, now: float) -> None:
         """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
         if not error.fatal:
-            server_id = self._welcome.server_id
-            self._events.append(Complained(server_id, error.code, error.ref_seq, error.text, error.clause))
+            self._events.append(complained(self._welcome.server_id, error))
         elif error.code in _RESUMABLE:
             self._fail(now)
         else:
-            self._lose(error.code, error.text, is_orderly=False)
+            self._lose(error.code, text_of(error), is_orderly=False)
 
     def _look_for_life(self, now: float, is_drained: bool) -> None:
         if is_drained and now >= self._heard_at + self._silence_seconds:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scaler_protocol.errors import readable
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Hello, Message, Welcome
+from scaler_protocol.messages import Bye, Error, Hello, Message, Reject, Welcome
 from scaler_protocol.records import dataclass
 
 
@@ -70,3 +71,13 @@ class Rejected:
 
 
 SessionEvent = Opened | Received | Complained | Lost | Rejected
+
+
+def complained(peer_id: PeerId, error: Error) -> Complained:
+    return Complained(peer_id, error.code, error.ref_seq, text_of(error), readable(error.clause))
+
+
+def text_of(message: Bye | Error | Reject) -> str:
+    """What the other side says for people. Roles log it, and raise it: nothing in it may forge a line, or be obeyed by
+    a terminal. (MON-7)"""
+    return readable(message.text)

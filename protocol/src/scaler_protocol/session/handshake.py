@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from scaler_protocol import codes
+from scaler_protocol.errors import readable
 from scaler_protocol.ids import ID_BYTES, PeerId
 from scaler_protocol.messages import Hello, Limits, MemoryFile, Reject, Resume, Software, Timers, Welcome
 from scaler_protocol.session.channel import Channel
@@ -174,13 +175,8 @@ def role_name(role: int) -> str:
     return ROLE_NAMES.get(role, f"role {role}")
 
 
-def readable(text: str) -> str:
-    """A name somebody else chose, fit for one line of a log."""
-    return "".join(character if character.isprintable() else "?" for character in text[:_LONGEST_NAME])
-
-
 def software_name(software: Software, otherwise: str) -> str:
-    return readable(f"{software.name or otherwise} {software.version}".strip())
+    return readable(f"{software.name or otherwise} {software.version}".strip(), _LONGEST_NAME)
 
 
 def version_range(low: int, high: int) -> str:

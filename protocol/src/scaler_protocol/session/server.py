@@ -42,7 +42,7 @@ from scaler_protocol.session import handshake
 from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
 from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames
 from scaler_protocol.session.deadlines import Deadlines
-from scaler_protocol.session.events import Complained, Lost, Opened, Received, SessionEvent
+from scaler_protocol.session.events import Lost, Opened, Received, SessionEvent, complained, text_of
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
 from scaler_protocol.session.limiter import Limiter
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
@@ -415,7 +415,7 @@ class SessionServer:
         if isinstance(message, Ping):
             session.pings.append(message.nonce)
         elif isinstance(message, Bye):
-            self._end(session, message.code, message.text, is_orderly=True)
+            self._end(session, message.code, text_of(message), is_orderly=True)
         elif isinstance(message, Error):
             self._receive_error(session, message)
         elif not isinstance(message, Pong):
@@ -425,9 +425,9 @@ class SessionServer:
     def _receive_error(self, session: ServerSession, error: Error) -> None:
         """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
         if error.fatal:
-            self._end(session, error.code, error.text, is_orderly=False)
+            self._end(session, error.code, text_of(error), is_orderly=False)
         else:
-            self._events.append(Complained(session.peer_id, error.code, error.ref_seq, error.text, error.clause))
+            self._events.append(complained(session.peer_id, error))
 
     def _answer_pings(self, session: ServerSession) -> None:
         pings, session.pings = session.pings, []

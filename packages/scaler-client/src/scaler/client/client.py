@@ -27,6 +27,7 @@ from scaler.client.submitting.signatures import check_call
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context
 from scaler_protocol.addresses import check_resolvable, parse_address
+from scaler_protocol.errors import readable
 from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import NO_TASK
 from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
@@ -306,7 +307,9 @@ class Client(concurrent.futures.Executor):
         answer = self._ready().connection.shut_down_cluster()
         self.disconnect()
         if not answer.is_accepted:
-            raise ValueError(answer.text or "the scheduler is in protected mode: it does not stop for a client")
+            raise ValueError(
+                readable(answer.text) or "the scheduler is in protected mode: it does not stop for a client"
+            )
 
     def _shut_down_as_executor(self, wait: bool, cancel_futures: bool) -> None:
         with self._lock:

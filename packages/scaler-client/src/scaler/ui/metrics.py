@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from scaler.monitoring import ClusterState
 from scaler.ui.model import names_of
+from scaler_protocol.errors import readable
 from scaler_protocol.messages import ClusterStatus, WorkerEntry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -45,7 +46,7 @@ class _Cluster(Collector):
 
 def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
     info = InfoMetricFamily("scaler_scheduler", "The scheduler.")
-    info.add_metric([], {"version": status.software.version, "host": status.software.host})
+    info.add_metric([], {"version": readable(status.software.version), "host": readable(status.software.host)})
     yield info
     yield _gauge("scaler_scheduler_uptime_seconds", "Since the scheduler's start.", status.uptime_seconds)
     yield _gauge("scaler_scheduler_cpu_ratio", "Share of one core that the scheduler uses.", status.cpu)
@@ -57,7 +58,7 @@ def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
             f"scaler_messages_{direction}", f"Messages the scheduler has {direction}.", labels=["kind"]
         )
         for count in counts:
-            family.add_metric([count.name], count.value)
+            family.add_metric([readable(count.name)], count.value)
         yield family
     yield _gauge("scaler_clients", "Clients that are connected.", len(status.clients))
     yield _gauge("scaler_workers", "Workers that are connected.", len(status.workers))
@@ -69,13 +70,13 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
     unfinished = GaugeMetricFamily("scaler_tasks", "Unfinished tasks by state.", labels=["state"])
     ended = CounterMetricFamily("scaler_tasks_ended", "Tasks that have ended, by how.", labels=["outcome"])
     for count in status.task_counts:
-        (unfinished if count.name in UNFINISHED else ended).add_metric([count.name], count.value)
+        (unfinished if count.name in UNFINISHED else ended).add_metric([readable(count.name)], count.value)
     yield unfinished
     yield ended
     names = names_of(status.function_names)
     by_name: dict[str, int] = {}
     for count in status.function_counts:
-        name = names.get(count.name, "(unnamed)")
+        name = readable(names.get(count.name, "(unnamed)"))
         by_name[name] = by_name.get(name, 0) + count.value
     functions = GaugeMetricFamily("scaler_function_tasks", "Unfinished tasks by function.", labels=["function"])
     for name, value in by_name.items():
@@ -139,12 +140,17 @@ def _workers(status: ClusterStatus) -> Iterable[Metric]:
 
 
 def _labelled(items: Iterable[tuple[tuple[str, ...], _Entry]]) -> Iterable[tuple[list[str], _Entry]]:
-    """Names need not be unique, label values must be: two series of one name would spoil the whole scrape."""
-    seen: dict[tuple[str, ...], int] = {}
+    """Names need not be unique, label values must be: two series of one name would spoil the whole scrape. A name may
+    also be the one that another has been given here."""
+    used: set[tuple[str, ...]] = set()
+    numbers: dict[tuple[str, ...], int] = {}
     for values, entry in items:
-        seen[values] = seen.get(values, 0) + 1
-        first, *others = values
-        yield [first if seen[values] == 1 else f"{first}#{seen[values]}", *others], entry
+        first, *others = wanted = tuple(map(readable, values))
+        while (label := (first, *others)) in used:
+            numbers[wanted] = numbers.get(wanted, 1) + 1
+            first = f"{wanted[0]}#{numbers[wanted]}"
+        used.add(label)
+        yield list(label), entry
 
 
 def _cpu(entry: WorkerEntry) -> float:

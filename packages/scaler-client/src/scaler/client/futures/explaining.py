@@ -11,6 +11,7 @@ from scaler.client.core.actions import Explained
 from scaler.client.core.events import Asked, ProgramEvent
 from scaler.client.io.background import Background
 from scaler_protocol.code_tag import all_called, called
+from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import NO_TASK, Capability, Explanation
 from scaler_protocol.waits import Event
@@ -106,7 +107,7 @@ def sentence(explanation: Explanation | None, capabilities: Sequence[Capability]
     """For people. None: there was nobody to ask."""
     if explanation is None:
         return f"the scheduler at {address} is not connected: the task is sent when it is there again"
-    return _BY_STATE.get(explanation.state, _elsewhere)(explanation, capabilities, address)
+    return readable(_BY_STATE.get(explanation.state, _elsewhere)(explanation, capabilities, address))
 
 
 def _waiting(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
