@@ -16,6 +16,7 @@ from scaler_conformance.wire import CODES, ROLES
 from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey, Pass
 
 case = cases_for("scheduler", "storage")
+scheduler_case = cases_for("scheduler")
 
 #: How long the fate of a connection may take to show.
 VERDICT_SECONDS = 8.0
@@ -181,3 +182,15 @@ def a_session_ends_soon_after_its_ticket_has_expired(scene: Scene) -> None:
     scene.check(error["fatal"], "the Error is not fatal", "SES-31")
     peer.is_open = False
     bystander.fence()
+
+
+@scheduler_case("HSK-33")
+def a_client_that_is_no_operator_does_not_end_the_cluster(scene: Scene) -> None:
+    client = scene.client(is_open=False)
+    client.shown = _key(scene).pass_for(_secret(), [ROLES["client"]], is_operator=False)
+    client.open()
+    client.send("shutdown", graceSeconds=0.0)
+    reply = client.expect("shutdownReply")
+    scene.equal(reply["isAccepted"], False, "isAccepted")
+    scene.check(bool(reply["text"].strip()), "the reply does not say why")
+    client.fence()
