@@ -177,3 +177,29 @@ def test_nothing_is_told_of_short_graphs(cluster: RealCluster) -> None:
         calls = client._calls
         assert calls is not None
         assert calls.connection._core._knowledge.known_bytes == 0
+
+
+def test_large_results_that_a_storage_lost_before_they_were_fetched(cluster: RealCluster, tmp_path: Path) -> None:
+    """Two of the wanted nodes, with all that these need, and nothing else."""
+    log = tmp_path / "log"
+    data = bytes(range(256)) * 1_000
+    size = len(data) + 100_000
+    graph: dict[str, Any] = {
+        "data": data,
+        "unwanted": (partial(graph_tasks.noted_zeros, str(log), "unwanted", 100_000),),
+        "joined": (partial(graph_tasks.noted_join, str(log), "joined"), "data", "unwanted"),
+        "total": (partial(graph_tasks.noted_total, str(log), "total"), "joined"),
+        "twice": (partial(graph_tasks.noted_join, str(log), "twice"), "joined", "joined"),
+        "other": (partial(graph_tasks.noted_zeros, str(log), "other", 200_000),),
+    }
+    with Client(cluster.address) as client:
+        futures = client.get(graph, ["joined", "total", "twice", "other"], block=False)
+        until(lambda: all(future.done() for future in futures.values()), "the graph has ended")
+        assert len(futures["other"].result(WAIT)) == 200_000
+        cluster.storage.end(signal.SIGKILL)
+        cluster.start_storage()
+        assert futures["twice"].result(WAIT) == (data + bytes(100_000)) * 2
+        assert futures["joined"].result(WAIT) == data + bytes(100_000)
+        assert futures["total"].result(WAIT) == size
+    assert begins(log) == Counter(unwanted=2, joined=2, twice=2, total=1, other=1)
+    cluster.wait_until_empty()

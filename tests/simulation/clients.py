@@ -371,7 +371,7 @@ class ClientNode(Node):
             elif isinstance(action, actions.Complete):
                 stored = stored_results(action.outcomes)
                 self._held.update(dict.fromkeys(object_id for _, object_id in stored))
-                if action.submission is not None and not self._header.depth:
+                if isinstance(action.submission, Submission) and not self._header.depth:
                     self._finished.update({task_id: action.submission for task_id, _ in stored})
                 action.collector.complete(action.outcomes)
             elif isinstance(action, actions.Release):

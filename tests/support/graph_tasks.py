@@ -78,3 +78,8 @@ def noted_sum(log: str, name: str, seconds: float, *values: int) -> int:
     note(log, name)
     time.sleep(seconds)
     return 1 + sum(values)
+
+
+def noted_join(log: str, name: str, *values: bytes) -> bytes:
+    note(log, name)
+    return b"".join(values)

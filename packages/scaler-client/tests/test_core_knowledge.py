@@ -30,7 +30,7 @@ from scaler.client.core.actions import Claim, Release, Send
 from scaler.client.core.batching import bounds_of
 from scaler.client.core.core import FEATURE_KEPT_RESULTS, ClientCore
 from scaler.client.core.events import FLUSH, CancelRequested, GraphSubmitted, ObjectsLost, TakenOver, Unneeded
-from scaler.client.core.records import Entry, Graph, Known, Submission
+from scaler.client.core.records import Definition, Entry, Graph, Known, Submission
 from scaler.client.core.states import State
 from scaler_protocol import codec, codes, columns
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
@@ -426,3 +426,40 @@ def test_calls_are_not_touched_by_any_of_this() -> None:
     told(lost())
     told(opened())
     assert sorted(lines(told)) == ["given a", "submit b sealed", "submit t sealed"]
+
+
+@settings(max_examples=100)
+@given(graphs(), st.integers(1, 12))
+def test_nodes_run_again_as_a_graph_of_their_own(
+    drawn: tuple[list[GraphNode], set[int], set[int]], batch_tasks: int
+) -> None:
+    """With new ids throughout: the old graph may run the same nodes again."""
+    nodes, finished, _ = drawn
+    wanted = {task(number) for number in finished} or {nodes[-1].submission.ids[0]}
+    event = graph_of(GRAPH, nodes, batch_tasks=batch_tasks)
+    definition = Definition(Graph(GRAPH, event.batches))
+    new_ids = [task(f"new {number}") for number in range(len(nodes))]
+    batches, new_id_of = remaining.nodes_again(definition, wanted, lambda count: new_ids[:count])
+
+    by_id = {one.submission.ids[0]: one for one in nodes}
+    needed: set[TaskId] = set()
+    waiting = list(wanted)
+    while waiting:
+        one = waiting.pop()
+        if one not in needed:
+            needed.add(one)
+            waiting += by_id[one].dependencies
+    assert new_id_of.keys() == needed
+    for batch in batches:
+        codec.check(batch.message, Limits())
+        assert batch.message.header.graph_id == batches[0].message.header.graph_id != GRAPH
+    assert [batch.message.is_graph_sealed for batch in batches] == [False] * (len(batches) - 1) + [True]
+    expected = []
+    for one in nodes:
+        task_id, payload, kinds, own, _ = row_of(one)
+        if task_id in needed:
+            renamed = tuple([new_id_of[other] for other in own])
+            name = payload[: len(payload) - ID_BYTES * len(own)]
+            expected.append((new_id_of[task_id], name + b"".join(renamed), kinds, renamed, task_id in wanted))
+    assert [row for batch in batches for row in rows_of(batch.message)] == expected
+    assert {task_id for batch in batches for _, task_id in batch.wanted} == {new_id_of[one] for one in wanted}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.support.client_core import call, task
 
+from scaler.client.core.records import Definition, Graph, GraphBatch
 from scaler.client.objects.holdings import Holdings
-from scaler_protocol.ids import ObjectId
+from scaler_protocol import columns
+from scaler_protocol.ids import GraphId, ObjectId, TaskId
+from scaler_protocol.messages import Submit, TaskHeader
 
 MOST_BYTES, MOST_FILES = 1_000, 3
 
@@ -82,3 +87,28 @@ class AnyOrder(RuleBasedStateMachine):
 
 AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
+
+
+def test_a_graph_is_kept_once_for_all_of_its_results() -> None:
+    holdings = Holdings(kept_bytes=1_000, kept_files=0)
+    argument = ObjectId(b"argument".ljust(16, b"."))
+    holdings.add(argument, [bytes(100)])
+    message = Submit(TaskHeader(), bytes(16), bytes(16), bytes(500), columns.join_u32([500]))
+    definition = Definition(Graph(GraphId(bytes(16)), (GraphBatch(message),), objects=(argument,)))
+    results = [(TaskId(bytes([number]) * 16), ObjectId(bytes([100 + number]) * 16)) for number in range(3)]
+    for result in results:
+        holdings.add_results([result], definition)
+        holdings.check()
+    holdings.remove((argument,))
+    assert holdings.kept_bytes == definition.size + 100, "its argument comes back with it"
+    call = holdings.call_of(results[0][1])
+    assert call is not None and call.arguments[argument].can_return
+    assert sorted(holdings.results_of(definition)) == sorted(object_id for _, object_id in results)
+    for _, object_id in results:
+        holdings.remove((object_id,))
+        holdings.check()
+    assert (holdings.kept_bytes, definition.holders) == (0, 0)
+    large = Definition(Graph(GraphId(bytes(16)), (GraphBatch(replace(message, payload=bytes(2_000))),)))
+    holdings.add_results(results, large)
+    assert holdings.call_of(results[0][1]) is None, "more than is kept"
+    holdings.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scaler.client.core.records import Collector, Outcomes, Submission
+from scaler.client.core.records import Collector, Definition, Outcomes, Submission
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Capability, Explanation, Message
 from scaler_protocol.records import dataclass
@@ -21,7 +21,7 @@ class Complete(NamedTuple):
     collector: Collector
     outcomes: Outcomes
     #: of these tasks and perhaps others, when some values are in the storage: if they are lost, it is sent again
-    submission: Submission | None = None
+    submission: Submission | Definition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from scaler.client.core.batching import Bounds
 from scaler.client.core.canceling import Cancels
 from scaler.client.core.knowledge import Knowledge
 from scaler.client.core.outbox import cancels_of, sent_ids
-from scaler.client.core.records import Entry, Graph, Outcomes, stored_results
+from scaler.client.core.records import Definition, Entry, Graph, Outcomes, Submission, stored_results
 from scaler.client.core.states import Move, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes
@@ -53,8 +53,9 @@ class Endings:
         if entry.graph is not None and entry.graph.failure is not None and outcomes.statuses == _REFUSED:
             # The scheduler tells what befell another task; the graph has heard it from that one itself.
             outcomes = entry.graph.failure._replace(ids=outcomes.ids)
-        is_stored = outcomes.kinds and entry.graph is None and codes.KIND_OBJECT in outcomes.kinds
-        actions.append(Complete(submission.collector, outcomes, submission if is_stored else None))
+        is_stored = outcomes.kinds and codes.KIND_OBJECT in outcomes.kinds
+        source = _source_of(entry) if is_stored else None
+        actions.append(Complete(submission.collector, outcomes, source))
         if entry.unfinished_count == 0:
             entry.state = after(entry.state, Move.END)
             if submission.objects:
@@ -104,6 +105,8 @@ class Endings:
             # The outbox cancels what is still to leave.
             actions += [Send(message) for message in cancels_of(sent_ids(graph), graph, self.bounds)]
         graph.is_canceling = True  # what of it has not been sent
+        if graph.definition is not None:
+            graph.definition.is_ended = True
         self._knowledge.forget_graph(graph)
         if graph.objects or graph.unneeded or graph.claimed:
             actions.append(Release((*graph.objects, *graph.unneeded, *graph.claimed)))
@@ -122,6 +125,16 @@ class Endings:
                 graph.unneeded.append(object_id)
         if free:
             actions.append(Release(tuple(free)))
+
+
+def _source_of(entry: Entry) -> Submission | Definition:
+    """What is sent again if a value is lost."""
+    graph = entry.graph
+    if graph is None:
+        return entry.submission
+    if graph.definition is None:
+        graph.definition = Definition(graph)
+    return graph.definition
 
 
 _REFUSED = bytes((codes.STATUS_REFUSED,))

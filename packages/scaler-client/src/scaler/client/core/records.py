@@ -107,6 +107,23 @@ class GraphBatch(NamedTuple):
     wanted: tuple[tuple[int, TaskId], ...] = ()
 
 
+class Definition:
+    """Of a graph, for the time after its end: what is needed to run some of its nodes once more."""
+
+    __slots__ = ("arguments", "batches", "holders", "is_ended", "kept", "objects", "size")
+
+    def __init__(self, graph: Graph) -> None:
+        self.batches = graph.batches
+        self.objects = graph.objects
+        self.kept = graph.kept
+        self.size = sum([len(batch.message.payload) + 4 * len(batch.message.ids) for batch in graph.batches])
+        #: the graph has ended, and its arguments were released
+        self.is_ended = False
+        #: how many results of it are held, and what is kept of its arguments as long as there are any
+        self.holders = 0
+        self.arguments: dict[ObjectId, Any] = {}
+
+
 class Known(NamedTuple):
     """The result of a node that has ended."""
 
@@ -130,6 +147,8 @@ class Graph:
     objects: tuple[ObjectId, ...] = ()
     #: as a submission's
     kept: tuple[object, ...] = ()
+    #: of its large results, which run again if they are lost before the program has fetched them (CLI-8)
+    definition: Definition | None = None
     #: wanted nodes that others depend on
     inputs: frozenset[TaskId] = frozenset()
     #: results of ended nodes that unfinished ones may need; the latest last (CLI-17)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from scaler.client.core.records import Outcomes, Submission
+from scaler.client.core.records import Definition, Outcomes, Submission
 from scaler_protocol import values
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Buffer
@@ -74,9 +74,11 @@ class FinishedCall:
 
     __slots__ = ("again", "arguments", "submission", "task_id")
 
-    def __init__(self, task_id: TaskId, submission: Submission, arguments: dict[ObjectId, Keepsake]) -> None:
+    def __init__(
+        self, task_id: TaskId, submission: Submission | Definition, arguments: dict[ObjectId, Keepsake]
+    ) -> None:
         self.task_id = task_id
-        #: of this task, and perhaps of others
+        #: of this task, and perhaps of others; of a node, that of its graph
         self.submission = submission
         #: the future of its second run
         self.again: Any = None
@@ -140,7 +142,9 @@ class Holdings:
                 keepsake = self._held[object_id] = Keepsake(file.size, file=file)
                 self._count(keepsake, 1)
 
-    def add_results(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | None) -> None:
+    def add_results(
+        self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | Definition | None
+    ) -> None:
         """Workers have stored these in our name; the submission is that of their tasks, where it can be sent again."""
         with self._lock:
             for task_id, object_id in results:
@@ -149,9 +153,11 @@ class Holdings:
                     keepsake = self._held[object_id] = self._call_kept(task_id, submission)
                     self._count(keepsake, 1)
 
-    def _call_kept(self, task_id: TaskId, submission: Submission | None) -> Keepsake:
+    def _call_kept(self, task_id: TaskId, submission: Submission | Definition | None) -> Keepsake:
         if submission is None:
             return _NOTHING
+        if isinstance(submission, Definition):
+            return self._node_kept(task_id, submission)
         size = len(submission.payload) // len(submission.ids)
         if self._kept_bytes + size > self._most_bytes:
             return _NOTHING
@@ -159,6 +165,14 @@ class Holdings:
         # The collector is the future, which is to be dropped by the program and not kept alive by us.
         submission = submission._replace(collector=_NOBODY)
         return Keepsake(size, call=FinishedCall(task_id, submission, arguments or _NO_ARGUMENTS))
+
+    def _node_kept(self, task_id: TaskId, definition: Definition) -> Keepsake:
+        """Its graph is kept once, however many of its results are held."""
+        if not definition.holders:
+            if self._kept_bytes + definition.size > self._most_bytes:
+                return _NOTHING
+            definition.arguments = {one: self._held.get(one, _NOTHING) for one in definition.objects}
+        return Keepsake(0, call=FinishedCall(task_id, definition, definition.arguments))
 
     def remove(self, ids: Iterable[ObjectId]) -> None:
         with self._lock:
@@ -197,11 +211,22 @@ class Holdings:
             found = [(object_id, self._held[object_id].call) for object_id in self._lost]
         return [(object_id, call) for object_id, call in found if call is not None]
 
+    def results_of(self, definition: Definition) -> list[ObjectId]:
+        """Of this graph."""
+        with self._lock:
+            calls = [(object_id, one.call) for object_id, one in self._held.items() if one.call is not None]
+        return [object_id for object_id, call in calls if call.submission is definition]
+
     def check(self) -> None:
         """Derive again what is counted along the way."""
         every = list(self._held.values())
-        every += [argument for one in self._held.values() if one.call for argument in one.call.arguments.values()]
-        assert self._kept_bytes == sum(one.size for one in every)
+        calls = [one.call for one in self._held.values() if one.call]
+        definitions = {id(one.submission): one.submission for one in calls if isinstance(one.submission, Definition)}
+        plain = [one for one in calls if not isinstance(one.submission, Definition)]
+        every += [argument for one in plain for argument in one.arguments.values()]
+        every += [argument for one in definitions.values() for argument in one.arguments.values()]
+        graph_bytes = sum(one.size for one in definitions.values())
+        assert self._kept_bytes == graph_bytes + sum(one.size for one in every)
         assert self._file_count == sum(one.file is not None for one in every)
         assert self._lost <= self._held.keys() and self._in_progress <= self._held.keys()
         assert self._lost.isdisjoint(self._in_progress)
@@ -209,9 +234,17 @@ class Holdings:
     def _count(self, keepsake: Keepsake, by: int) -> None:
         self._kept_bytes += by * keepsake.size
         self._file_count += by * (keepsake.file is not None)
-        if keepsake.call is not None:
-            for argument in keepsake.call.arguments.values():
-                self._count(argument, by)
+        call = keepsake.call
+        if call is None:
+            return
+        if isinstance(call.submission, Definition):
+            definition = call.submission
+            was_held, definition.holders = bool(definition.holders), definition.holders + by
+            if was_held and definition.holders:
+                return
+            self._kept_bytes += by * definition.size
+        for argument in call.arguments.values():
+            self._count(argument, by)
 
 
 def _is_constant(piece: Buffer) -> bool:

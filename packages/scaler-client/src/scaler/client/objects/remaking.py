@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from scaler.client import errors
 from scaler.client.core.cutting import narrowed
-from scaler.client.core.events import ProgramEvent, Submitted
+from scaler.client.core.events import GraphSubmitted, ProgramEvent, Submitted
 from scaler.client.core.losses import named_objects
-from scaler.client.core.records import Outcomes
+from scaler.client.core.records import Definition, Outcomes, Submission
+from scaler.client.core.remaining import nodes_again
 from scaler.client.future import NotMadeAgain, ScalerFuture, Source
 from scaler.client.objects.holdings import FinishedCall
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import MissingObjects
-from scaler_protocol.ids import ObjectId
+from scaler_protocol import columns
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Buffer
 
 _GONE = (
@@ -28,6 +31,8 @@ _GONE = (
     "always kept for that"
 )
 
+
+_NO_FUNCTION = ObjectId(b"")
 
 MOST_RUNS = 3
 """So often a value is made again that is lost each time, before the program is told."""
@@ -38,6 +43,9 @@ class Host(Source, Protocol):
 
     @property
     def storage(self) -> Storage: ...
+
+    @property
+    def new_task_ids(self) -> Callable[[int], list[TaskId]]: ...
 
     def post(self, *posted: ProgramEvent, is_batch: bool = False) -> None: ...
 
@@ -87,28 +95,59 @@ class Remaking:
                 if holdings.call_of(argument) is None:
                     raise MissingObjects(_GONE.format(argument.hex()))
                 self.fetch(argument, end_at)
+        if call.again is None and isinstance(call.submission, Definition):  # nodes of one graph need the same others
+            self._connection.storage.look_for(holdings.results_of(call.submission))
         with self._lock:
             future = self._begun(call)
             for _, other in holdings.lost_calls():
-                if not _shared(other) and all(kept.can_return for kept in other.arguments.values()):
+                if other.again is None and _can_begin(other):
                     self._begun(other)
         return future
 
     def _begun(self, call: FinishedCall) -> ScalerFuture:
         if call.again is None:
-            connection, submission = self._connection, call.submission
-            if len(submission.ids) > 1:
-                submission = narrowed(submission, (call.task_id,))
-            connection.storage.put_again(call.arguments)
-            future = ScalerFuture(call.task_id, connection)
-            connection.post(Submitted(submission._replace(collector=future)), is_batch=True)
-            call.again = future
+            submission = call.submission
+            self._connection.storage.put_again(call.arguments)
+            if isinstance(submission, Definition):
+                self._begin_nodes(call, submission)
+            else:
+                self._begin_call(call, submission)
         again: Any = call.again
         assert isinstance(again, ScalerFuture)
         return again
 
+    def _begin_call(self, call: FinishedCall, submission: Submission) -> None:
+        if len(submission.ids) > 1:
+            submission = narrowed(submission, (call.task_id,))
+        call.again = future = ScalerFuture(call.task_id, self._connection)
+        self._connection.post(Submitted(submission._replace(collector=future)), is_batch=True)
+
+    def _begin_nodes(self, call: FinishedCall, definition: Definition) -> None:
+        """All nodes of this graph whose values are known to be lost, as a graph of their own."""
+        lost = [one for _, one in self._connection.storage.holdings.lost_calls() if one.submission is definition]
+        calls = {one.task_id: one for one in (call, *lost) if one.again is None}
+        batches, new_id_of = nodes_again(definition, calls.keys(), self._connection.new_task_ids)
+        header = batches[0].message.header
+        wanted = []
+        for task_id, one in calls.items():
+            future = ScalerFuture(new_id_of[task_id], self._connection)
+            wanted.append(Submission(header, _NO_FUNCTION, (future.task_id,), b"", (), future))
+            one.again = future
+        objects = definition.objects if definition.is_ended else ()  # else the old graph still needs them
+        event = GraphSubmitted(header.graph_id, batches, tuple(wanted), objects, definition.kept)
+        self._connection.post(event, is_batch=True)
+
+
+def _can_begin(call: FinishedCall) -> bool:
+    return not _shared(call) and all(kept.can_return for kept in call.arguments.values())
+
 
 def _shared(call: FinishedCall) -> list[ObjectId]:
     """What it takes that was not stored for it alone: references, and results of other calls."""
-    named = dict.fromkeys(named_objects(call.submission, call.submission.part_sizes))
-    return [object_id for object_id in named if object_id not in call.arguments]
+    submission = call.submission
+    if isinstance(submission, Definition):
+        messages = [batch.message for batch in submission.batches]
+        every = [one for message in messages for one in named_objects(message, columns.split_u32(message.part_sizes))]
+    else:
+        every = list(named_objects(submission, submission.part_sizes))
+    return [object_id for object_id in dict.fromkeys(every) if object_id not in call.arguments]

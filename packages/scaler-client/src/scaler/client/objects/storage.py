@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
 
-from scaler.client.core.records import Submission
+from scaler.client.core.records import Definition, Submission
 from scaler.client.io.background import Background
 from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
@@ -151,7 +151,7 @@ class Storage:
         with self.functions.lock:
             self._quietly_release(self.functions.unwanted(ids))
 
-    def hold(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | None) -> None:
+    def hold(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | Definition | None) -> None:
         """Results that workers have stored in our name."""
         self.holdings.add_results(results, submission)
 
