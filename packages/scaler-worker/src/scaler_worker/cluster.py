@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from scaler_protocol.keys import NoKeyFound
 from scaler_protocol.process import (
     PARENT_VARIABLE,
     StartupError,
@@ -71,7 +72,8 @@ class Cluster:
         )  # fmt: skip
         take_secrets()
         self._listen_to_signals()
-        self._find_key()
+        if not self._find_key():
+            return 0
         forget_secrets()  # before there are processes that run the code of users
         warm_up()
         # What was imported so far is never looked at by the workers' collectors, so it stays shared between them.
@@ -88,11 +90,22 @@ class Cluster:
         logger.info("ClusterProcess: all workers have ended")
         return 1 if failed and not self._stop_count else 0
 
-    def _find_key(self) -> None:
-        """Once for all workers, and for the clients in their tasks."""
+    def _find_key(self) -> bool:
+        """Once for all workers, and for the clients in their tasks. False: it was told to end before there was one."""
         config = self._config
-        shown = config.keys.find_pass(config.address, config.death_timeout_seconds, lambda: self._stop_count > 0)
+        try:
+            shown = config.keys.find_pass(config.address, config.death_timeout_seconds, self._is_to_end)
+        except NoKeyFound:
+            if self._is_to_end():
+                return False
+            raise
         self._config = replace(config, shown=shown)
+        return True
+
+    def _is_to_end(self) -> bool:
+        if self._parent is None:
+            return self._stop_count > 0
+        return self._stop_count > 0 or bool(select.select([self._parent], [], [], 0)[0])
 
     def _listen_to_signals(self) -> None:
         self._wake_writer.setblocking(False)

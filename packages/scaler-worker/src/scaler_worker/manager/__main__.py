@@ -71,6 +71,7 @@ def run_native(arguments: Sequence[str]) -> int:
 
 def run_slurm(arguments: Sequence[str]) -> int:
     config = parse_slurm(arguments)
+    setup_logging(config.cluster.logging)
     manager = config.manager.with_key()  # before its workers need it
     key_arguments = manager.keys.for_remote_workers(manager.address, _ticket_path(config))
     arguments_of = lambda unit_id: [*key_arguments, *_unit_arguments(manager, config.cluster, unit_id)]  # noqa: E731
@@ -87,6 +88,7 @@ def _ticket_path(config: SlurmConfig) -> str:
 
 
 def _serve(manager: ManagerConfig, new_backend: NewBackend, logging: LoggingOptions, event_loop: str) -> int:
+    setup_logging(logging)  # it may wait for the key, and say so
     manager = manager.with_key()
 
     async def serve(stop: asyncio.Event) -> None:
