@@ -76,6 +76,7 @@ class SchedulerNode(ServerNode):
         )
         backlog = self.core.tables.backlog
         backlog.turn_steps, backlog.slice_tasks = self.world.rng.choice(((backlog.turn_steps, 256), (20, 3), (1, 1)))
+        backlog.units_at_once = min(backlog.units_at_once, 16 * backlog.slice_tasks - 15)
         server_id = self.new_id()
         self.server = SessionServer(
             server_id=server_id,

@@ -141,6 +141,7 @@ def test_no_turn_is_long(submit: Ending, count: int, end: Ending) -> None:
     tasks = task_id_source()(count)
     submit(story, tasks)
     story.turn()
+    story.take_turns()
     assert story.unfinished == count
     story.turns.clear()
     before = story.unfinished

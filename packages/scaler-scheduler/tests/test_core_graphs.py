@@ -200,6 +200,7 @@ def test_more_inputs_than_an_envelope_names_are_refused_with_advice(story: Story
     story.worker("w", credit=5_000, limits=SMALL_ENVELOPE)
     leaves = [f"leaf{number}" for number in range(4_000)]
     story.submit_graph("c", {**dict.fromkeys(leaves, ()), "sum": leaves}, unwanted=leaves)
+    story.work_off()
     story.settle()
     story.results("w", leaves)
     story.work_off()
@@ -212,6 +213,7 @@ def test_what_is_sent_ahead_fits_into_an_envelope_with_all_it_awaits(story: Stor
     story.worker("w", credit=5_000, limits=SMALL_ENVELOPE, features=("chains",))
     sums = {f"sum{number}": [f"leaf{number}.{one}" for one in range(100)] for number in range(40)}
     story.submit_graph("c", {**{leaf: () for leaves in sums.values() for leaf in leaves}, **sums})
+    story.work_off()
     sent = [action.message for action in story.actions() if isinstance(action, Send)]
     dispatches = [message for message in sent if isinstance(message, Dispatch)]
     assert set(sums) < {name for message in dispatches for name in names(message.ids)}

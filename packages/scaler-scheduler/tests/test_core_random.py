@@ -170,6 +170,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.join_worker("w0", 4)
         for _ in range(200):
             self.settle(1.1)
+            self._work_off()
             for worker in self.held:
                 self.story.receive(worker, Credit(limit=4))
             for worker in list(self.held):
@@ -186,11 +187,17 @@ class AnyOrder(RuleBasedStateMachine):
             self.lose_client(name)
         for name in list(self.held):
             self.lose_worker(name, True)
-        for _ in range(200):
-            self.settle(0)
-            if not self.story.core.tables.backlog:
-                break
+        self._work_off()
         assert self.story.is_empty()
+
+    def _work_off(self) -> None:
+        """In slices of one step each."""
+        self.settle(0)
+        for _ in range(5_000):
+            if not self.story.core.tables.backlog:
+                return
+            self.settle(0)
+        raise AssertionError("work is left over that never ends")
 
     def _fresh(self, client: str, count: int) -> list[str]:
         tasks = [f"t{self.number + index:05}" for index in range(count)]
@@ -236,7 +243,8 @@ class AnyOrderInSlices(AnyOrder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.story.core.tables.backlog.turn_steps = self.story.core.tables.backlog.slice_tasks = 1
+        backlog = self.story.core.tables.backlog
+        backlog.turn_steps = backlog.slice_tasks = backlog.units_at_once = 1
         self.story.settle()
 
 

@@ -39,6 +39,9 @@ SHARE_STEPS = 500
 SLICE_TASKS = 256
 """A job looks at so many tasks at once."""
 
+UNITS_AT_ONCE = 4_096
+"""Tasks and dependencies of a batch that is accepted in one go."""
+
 STEPS_PER_TASK = 10
 """Of a task that is looked at by itself."""
 
@@ -64,6 +67,7 @@ class Backlog:
         #: simulations and tests take smaller ones
         self.turn_steps = TURN_STEPS
         self.slice_tasks = SLICE_TASKS
+        self.units_at_once = UNITS_AT_ONCE
         self._left = TURN_STEPS
         #: whose work is being done, and how much the present slice has started for the same owner
         self._at_work_for: Client | Worker | None = None
@@ -82,14 +86,15 @@ class Backlog:
         """Also those that have left."""
         return (owner for owner in self.jobs if isinstance(owner, Worker))
 
-    def start(self, owner: Client | Worker, job: Job, size: int = 0) -> None:
-        """Do this as far as the turn allows, behind all that was started for the same owner."""
+    def start(self, owner: Client | Worker, job: Job, size: int = 0, *, is_first: bool = False) -> None:
+        """Do this as far as the turn allows, behind all that was started for the same owner, or before: a batch waits
+        until what its tasks follow from is over."""
         entries = self.jobs.setdefault(owner, deque())
         if owner is self._at_work_for:
             entries.insert(self._started_count, Entry(job, size))
             self._started_count += 1
             return
-        entries.append(Entry(job, size))
+        entries.insert(0 if is_first else len(entries), Entry(job, size))
         if self._at_work_for is None:
             self._work()
 

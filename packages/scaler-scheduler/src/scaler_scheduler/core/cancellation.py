@@ -63,27 +63,36 @@ class _Canceling:
         where = self._tables.where
         for ids in slices:
             for place, run in groupby(ids, where.get):
-                yield self._end(list(run), place)
+                yield from self._end(list(run), place)
         yield from self._tables.ready.discard(self._client)
         endings.tell_workers(self._tables, self._running, self._message.grace_seconds)
         yield from self._reply()
 
-    def _end(self, ids: list[TaskId], place: Chunk | Worker | None) -> int:
-        """Neighbours that are in the same place. Answers how many steps it took."""
+    def _end(self, ids: list[TaskId], place: Chunk | Worker | None) -> Job:
+        """Neighbours that are in the same place."""
         self._is_known = True
         tables = self._tables
         chunk = place if isinstance(place, Chunk) and place.client is self._client else None
         if chunk is not None and queued.are_plainly_queued(tables, chunk, ids):
             queued.cancel_queued(tables, chunk, ids)
             self._answer(ids, CANCEL_CANCELED)
-            return 3 + len(ids)
+            yield 3 + len(ids)
+            return
         if place is None:
             # With is_all, a dependent of a task cancelled just before has ended with it.
             self._answer(ids, CANCEL_CANCELED if self._message.is_all else CANCEL_UNKNOWN)
-            return 1 + len(ids) // 2
+            yield 1 + len(ids) // 2
+            return
+        steps = 0
         for task_id in ids:
+            steps += STEPS_PER_TASK
+            if chunk is not None and chunk.has_dependencies:
+                steps += chunk.dependency_count(chunk.index_of[task_id])
             self._end_one(task_id)
-        return STEPS_PER_TASK * len(ids)
+            if steps > STEPS_PER_TASK * tables.backlog.slice_tasks // 2:
+                yield steps
+                steps = 1
+        yield 1 + steps
 
     def _end_one(self, task_id: TaskId) -> None:
         tables = self._tables
@@ -159,4 +168,4 @@ def _answered(tables: Tables, worker: Worker, ids: Sequence[TaskId], outcomes: b
                 chunk = tables.take_back(worker, task_id)
                 endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
         worker.load_changed()
-        yield 1 + most // 8 + STEPS_PER_TASK * len(unknown)
+        yield 1 + most // 8 + 2 * STEPS_PER_TASK * len(unknown)

@@ -64,7 +64,7 @@ class Chunk:
 
     @cached_property
     def index_of(self) -> dict[TaskId, int]:
-        return {task_id: index for index, task_id in enumerate(self.ids)}
+        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
     @cached_property
     def _part_starts(self) -> Sequence[int]:
@@ -124,6 +124,14 @@ class Chunk:
         columns = (self.batch.functions, self.batch.ids, self.batch.function_indexes, self.batch.part_counts)
         size = sum(map(len, (*columns, self.batch.part_kinds, self.batch.part_sizes)))
         return 2 + -(-size // len(self.ids))
+
+    def every_need(self) -> tuple[TaskId, ...]:
+        """What all tasks depend on, one task after another."""
+        return _split(self.batch.dependencies) if self.has_dependencies else ()
+
+    def need_starts(self) -> Sequence[int]:
+        """Where the dependencies of each task begin there, and where the last end."""
+        return self._dependency_starts
 
     def every_dependency(self) -> Iterator[tuple[TaskId, ...]]:
         """What `dependencies` tells of each task in turn."""
@@ -245,6 +253,8 @@ def _without_repeats(batch: TaskBatch) -> TaskBatch:
     if len(set(every)) == len(every):
         return batch
     own = [dict.fromkeys(every[start:stop]) for start, stop in pairwise(_starts(split_u16(batch.dependency_counts)))]
+    if sum(map(len, own)) == len(every):
+        return batch  # only different tasks name the same
     return replace(
         batch,
         dependency_counts=join_u16([len(ids) for ids in own]),

@@ -29,7 +29,7 @@ _MOVES = {STATUS_SUCCESS: Move.SUCCEED, STATUS_CANCELED: Move.CONFIRM, STATUS_RE
 PLAIN_ROWS = 4_096
 #: Of successes that others wait for, and of anything else: to read the error of a failure takes longest.
 STEPS_PER_SUCCESS = 4
-STEPS_PER_ROW = 2 * STEPS_PER_TASK
+STEPS_PER_ROW = 4 * STEPS_PER_TASK
 #: Rows that need a look each are taken by a fraction of a slice.
 SLICES = 4
 
@@ -83,7 +83,7 @@ def _in_small_slices(tables: Tables, worker: Worker, message: Results, most: int
         held = len(ids) - owners.get(None, 0)
         _end(tables, worker, part, ids, owners, client)
         _has_ended(tables, worker)
-        yield len(ids) + held * (STEPS_PER_ROW if client is None else STEPS_PER_SUCCESS)
+        yield 3 * len(ids) + held * (STEPS_PER_ROW if client is None else STEPS_PER_SUCCESS)
 
 
 def _end(

@@ -76,7 +76,7 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
 
 
 #: What waits while work for its client is left; the rest asks, and is answered at once.
-_IN_ORDER = frozenset({Submit, Cancel})
+_IN_ORDER = frozenset({Submit, KeptResults, Cancel})
 #: Of a worker that has left; the rest says what it would do next.
 _ENDS_TASKS = frozenset({Results, CancelReply, Returned})
 

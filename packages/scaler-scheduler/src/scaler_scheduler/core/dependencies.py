@@ -50,6 +50,11 @@ def previous_life(task_id: TaskId) -> TaskId:
     return TaskId(b"previous life of " + task_id)
 
 
+def admission_of(task_id: TaskId) -> TaskId:
+    """Stands for the end of what it takes to note all that a task depends on, as something to wait for."""
+    return TaskId(b"admission of " + task_id)
+
+
 class Dependencies:
     def __init__(self) -> None:
         #: all and only the tasks in state WAITING
@@ -116,7 +121,7 @@ class Dependencies:
         return waiting is not None
 
     def _stop_waiting(self, task_id: TaskId, chunk: Chunk, index: int) -> None:
-        for other in (*chunk.dependencies(index), previous_life(task_id)):
+        for other in (*chunk.dependencies(index), previous_life(task_id), admission_of(task_id)):
             dependents = self.dependents.get(other)
             if isinstance(dependents, dict):
                 dependents.pop(task_id, None)
@@ -125,9 +130,13 @@ class Dependencies:
 
     def ended(self, chunk: Chunk, indexes: Sequence[int]) -> list[tuple[Chunk, ObjectId]]:
         """These tasks need their inputs no longer. Answers the objects that are to be released."""
+        return self.unused(chunk.dependencies_of(indexes))
+
+    def unused(self, needs: Iterable[TaskId]) -> list[tuple[Chunk, ObjectId]]:
+        """Each of these has one user less."""
         users = self.users
         unused: list[TaskId] = []
-        for other in chunk.dependencies_of(indexes):
+        for other in needs:
             left = users[other] - 1
             if left:
                 users[other] = left
@@ -153,7 +162,12 @@ class Dependencies:
 
     def wait(self, task_id: TaskId, chunk: Chunk, index: int, missing: Sequence[TaskId]) -> None:
         """For these, of which there is at least one."""
-        self.waiting[task_id] = Waiting(chunk, index, len(missing))
+        self.waiting[task_id] = Waiting(chunk, index, 0)
+        self.wait_for(task_id, missing)
+
+    def wait_for(self, task_id: TaskId, missing: Sequence[TaskId]) -> None:
+        """It waits already, and for these besides."""
+        self.waiting[task_id].missing += len(missing)
         for other in missing:
             first = self.dependents.setdefault(other, task_id)
             if isinstance(first, dict):

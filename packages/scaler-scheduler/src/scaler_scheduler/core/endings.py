@@ -111,7 +111,8 @@ def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
         return  # what waited for it is of the same client, and is being forgotten itself
     _keep_failure(tables, chunk, row)
     if row.task_id in tables.dependencies.dependents:
-        tables.backlog.start(chunk.client, _failing(tables, chunk.client, row))
+        tables.failing[row.task_id] = None
+        tables.backlog.start(chunk.client, _failing(tables, chunk.client, row), is_first=True)
 
 
 def _failing(tables: Tables, client: Client, row: Row) -> Job:
@@ -121,7 +122,6 @@ def _failing(tables: Tables, client: Client, row: Row) -> Job:
     row = row_of_dependent(row)
     move = Move.CANCEL if row.status == STATUS_CANCELED else Move.DEPENDENCY_FAILED
     failing = tables.failing
-    failing[row.task_id] = None
     steps = 0
     while failed and not client.is_gone:
         steps += STEPS_PER_TASK

@@ -113,12 +113,17 @@ def _check_dependencies(tables: Tables) -> None:
     for task_id, place in tables.where.items():
         chunk = place.held[task_id] if isinstance(place, Worker) else place
         users.update(chunk.dependencies(chunk.index_of[task_id]))
-    assert dependencies.users == users, "the counts of users of results are wrong"
+    if tables.admitting:  # what its tasks depend on is counted before they are there
+        assert users <= dependencies.users, "the counts of users of results are wrong"
+    else:
+        assert dependencies.users == users, "the counts of users of results are wrong"
+    assert not tables.admitting or tables.backlog, "a batch is not admitted any further"
     for task_id, kept in dependencies.kept.items():
         graph = kept.chunk.client.graphs.get(kept.chunk.header.graph_id)
         client = kept.chunk.client
-        is_leaving = client.is_gone and client in tables.backlog  # its graphs are being forgotten
-        assert task_id in users or graph is not None or is_leaving, "a result is kept that nothing depends on"
+        is_leaving = client in tables.backlog  # its graph has been sealed, and is being forgotten
+        is_used = task_id in dependencies.users
+        assert is_used or graph is not None or is_leaving, "a result is kept that nothing depends on"
         assert graph is None or task_id in graph, "a graph does not list a result that is kept for it"
     missing: Counter[TaskId] = Counter()
     for dependents in dependencies.dependents.values():
@@ -154,5 +159,6 @@ def is_empty(core: SchedulerCore) -> bool:
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
         dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow, tables.failing,
+        tables.admitting,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready) and not tables.backlog

@@ -67,7 +67,7 @@ def _leaving(tables: Tables, worker: Worker, text: str, *, is_counted: bool) -> 
                 endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
             else:
                 _lose(tables, worker, task_id, chunk, text, is_counted=is_counted)
-        yield 1 + STEPS_PER_TASK * len(left)
+        yield 1 + 2 * STEPS_PER_TASK * len(left)
 
 
 def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: str, *, is_counted: bool) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 
-from scaler_protocol.codes import BAD_BATCH, BAD_GRAPH, DUPLICATE_TASK
-from scaler_protocol.ids import TaskId
+from scaler_protocol.codes import BAD_BATCH
+from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Error, Submit
 from scaler_scheduler.core import endings
+from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, unknown
+from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk, contiguous
 from scaler_scheduler.core.dependencies import previous_life
 from scaler_scheduler.core.states import Move, State
@@ -16,14 +18,14 @@ from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 
-def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
+def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | None:
     chunk = Chunk(client, client.own(batch.header), batch)
+    if _is_much(tables, chunk):
+        return _submit_in_slices(tables, client, seq, chunk, batch)
     error = _refusal(tables, chunk)
     if error is not None:
-        code, text, clause = error
-        tables.refused_count += 1
-        tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
-        return
+        _refuse(tables, client, seq, error)
+        return None
     _take_over(tables, chunk)
     _register(tables, chunk)
     if chunk.has_dependencies or (tables.abandoned and not tables.abandoned.keys().isdisjoint(chunk.ids)):
@@ -34,18 +36,54 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> None:
     _track_graph(tables, client, batch)
     if tables.policy.waiting_limit >= 0:
         tables.arrived.append(chunk)
+    return None
 
 
-def _refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
+def _is_much(tables: Tables, chunk: Chunk) -> bool:
+    """To look at each task and each dependency would take long, or some of it has to wait."""
+    if tables.failing and not tables.failing.keys().isdisjoint(chunk.ids):
+        return True
+    if not chunk.has_dependencies and len(chunk.ids) <= tables.backlog.units_at_once:
+        return False
+    if len(chunk.ids) + len(chunk.batch.dependencies) // ID_BYTES <= tables.backlog.units_at_once:
+        return False
+    known = (tables.where, tables.abandoned)
+    return chunk.has_dependencies or not all(table.keys().isdisjoint(chunk.ids) for table in known if table)
+
+
+def _submit_in_slices(tables: Tables, client: Client, seq: int, chunk: Chunk, batch: Submit) -> Job:
+    admission = Admission(tables, client, chunk, is_graph_sealed=batch.is_graph_sealed)
+    admission.refusal = _wrong_client(chunk)
+    yield from admission.look()
+    if admission.refusal is not None:
+        _refuse(tables, client, seq, admission.refusal)
+    else:
+        yield from admission.accept()
+
+
+def _refuse(tables: Tables, client: Client, seq: int, refusal: Refusal) -> None:
+    code, text, clause = refusal
+    tables.refused_count += 1
+    if not client.is_gone:
+        tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
+
+
+def _wrong_client(chunk: Chunk) -> Refusal | None:
     named, own = chunk.batch.header.client, chunk.client.peer_id
     if named and named != own:
         text = f"the header names client {named.hex()} and this session is that of {own.hex()}: leave it empty"
         return BAD_BATCH, text, "SCH-4"
+    return None
+
+
+def _refusal(tables: Tables, chunk: Chunk) -> Refusal | None:
+    wrong_client = _wrong_client(chunk)
+    if wrong_client is not None:
+        return wrong_client
     for task_id in _known(tables, chunk):
         # A session that was opened later may have taken the task over already; this batch was on its way. (SCH-48)
         if tables.chunk_of(task_id).client.number >= chunk.client.number:
-            text = f"task {task_id.hex()} is here already and has not ended: nothing of this batch was accepted"
-            return DUPLICATE_TASK, text, "SCH-2"
+            return duplicate(task_id)
     return _graph_refusal(tables, chunk) if chunk.has_dependencies else None
 
 
@@ -55,7 +93,7 @@ def _known(tables: Tables, chunk: Chunk) -> list[TaskId]:
     return [task_id for task_id in chunk.ids if task_id in tables.where]
 
 
-def _graph_refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
+def _graph_refusal(tables: Tables, chunk: Chunk) -> Refusal | None:
     place_of = chunk.index_of.get
     is_in_order = True
     for index, needs in enumerate(chunk.every_dependency()):
@@ -63,23 +101,11 @@ def _graph_refusal(tables: Tables, chunk: Chunk) -> tuple[int, str, str] | None:
             place = place_of(other)
             if place is not None:
                 is_in_order = is_in_order and place < index
-            elif not _is_known_to(tables, chunk.client, other):
-                text = (
-                    f"task {chunk.ids[index].hex()} depends on {other.hex()}, which is neither in the batch nor "
-                    "unfinished nor kept for its graph: submit a graph in one batch, or leave it unsealed until the "
-                    "last"
-                )
-                return BAD_GRAPH, text, "SCH-16"
+            elif not is_known_to(tables, chunk.client, other):
+                return unknown(chunk.ids[index], other)
     if not is_in_order and _has_cycle(chunk):
-        return BAD_GRAPH, "the dependencies of this batch run in a circle: nothing of it was accepted", "SCH-16"
+        return CIRCLE
     return None
-
-
-def _is_known_to(tables: Tables, client: Client, task_id: TaskId) -> bool:
-    if task_id in tables.where:
-        return tables.chunk_of(task_id).client is client
-    kept = tables.dependencies.kept.get(task_id)
-    return kept is not None and kept.chunk.client is client
 
 
 def _has_cycle(chunk: Chunk) -> bool:

@@ -143,6 +143,8 @@ class Tables:
         self.children: dict[TaskId, dict[TaskId, None]] = {}
         #: ended tasks whose dependents are just being ended: no task is accepted under these ids
         self.failing: dict[TaskId, None] = {}
+        #: large batches that are just being looked at or accepted
+        self.admitting: dict[Chunk, None] = {}
         #: what was accepted since the last settling, where there is a limit for it (SCH-32)
         self.arrived: list[Chunk] = []
         self.gone_owners = GoneOwners()
