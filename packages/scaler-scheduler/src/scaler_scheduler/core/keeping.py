@@ -36,7 +36,8 @@ TOLD_BYTES = 4 * 1024 * 1024
 GIVEN_BYTES = 256 * 1024 * 1024
 """What a client may give in one session: more than it keeps. Without a bound it could fill the memory (SCH-54)."""
 ROW_BYTES = 256
-"""What a result takes besides its value."""
+MESSAGE_BYTES = 1024
+"""What a result takes besides its value, and what all results of one message take together."""
 
 
 class _Row(NamedTuple):
@@ -188,7 +189,7 @@ def _refusal(tables: Tables, client: Client, message: KeptResults) -> tuple[int,
 
 
 def _size_of(message: KeptResults) -> int:
-    return len(message.payload) + ROW_BYTES * len(message.ids) // ID_BYTES
+    return MESSAGE_BYTES + len(message.payload) + ROW_BYTES * len(message.ids) // ID_BYTES
 
 
 def _stand_in(client: Client, message: KeptResults) -> Chunk:

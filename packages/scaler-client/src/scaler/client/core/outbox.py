@@ -217,7 +217,7 @@ def _bytes_of(message: Submit | KeptResults | Cancel) -> int:
 
 def _due(batch: GraphBatch, graph: Graph, pending: Container[TaskId]) -> Submit:
     """UNWANTED are also those whose result we have already (SCH-14). But not those that the program has not fetched
-    from the storage: another run stores under the same id (OWN-6), not to be released with the last dependent."""
+    from the storage: another run may store under the same id (OWN-6), not to be released with the last dependent."""
     ended = [index for index, task_id in batch.wanted if task_id not in pending and not graph.has_stored(task_id)]
     if not ended:
         return batch.message
