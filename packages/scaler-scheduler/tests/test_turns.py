@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import pytest
 from tests.support.scheduler_story import FUNCTION, WELCOME, peer
@@ -28,6 +29,7 @@ from scaler_protocol.messages import (
     DumpRequest,
     Error,
     Explain,
+    Explanation,
     Hello,
     KeptResults,
     ManagerOffer,
@@ -48,7 +50,17 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
-from scaler_scheduler.core import ALLOWED_MESSAGES, Event, Policy, SchedulerCore, Settled
+from scaler_scheduler.core import (
+    ALLOWED_MESSAGES,
+    Disconnect,
+    Event,
+    Policy,
+    SchedulerCore,
+    Send,
+    Settled,
+    submission,
+)
+from scaler_scheduler.core.scaling import controller
 
 COUNT = 20_000
 MOST_STEPS = 400_000
@@ -324,6 +336,55 @@ def test_no_turn_is_long(prepare: Callable[[Scene], Event]) -> None:
     registry()  # of the codec, which is made once
     steps = scene.longest_turn(event)
     assert steps <= MOST_STEPS, f"{steps} steps in one turn"
+
+
+def test_tasks_do_not_make_a_line_of_their_own_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every turn looks at all lines. (SCH-49)"""
+    monkeypatch.setattr(submission, "CLASSES_MAX", 10)
+    scene = Scene(credit=0)
+    for number, task_id in enumerate(scene.ids[:12]):
+        scene.core.handle(received("c", plain([task_id], priority=number)), 0.0)
+    told = [one.message for one in scene.core.handle(Settled(), 0.0) if isinstance(one, Send)]
+    assert [message.code for message in told if isinstance(message, Error)] == [codes.OVERLOADED] * 2
+    scene.send("c", plain(scene.ids[12:20], priority=3))
+    assert len(scene.core.tables.where) == 18
+
+
+@pytest.mark.parametrize("is_dropped", (False, True))
+def test_a_place_far_behind_is_looked_for_in_bounded_steps(is_dropped: bool) -> None:
+    scene = Scene(credit=0)
+    ids = list(task_id_source()(5 * COUNT))
+    for start in range(0, len(ids), COUNT):
+        scene.send("c", plain(ids[start : start + COUNT]))
+    if is_dropped:
+        scene.send("c", Cancel(b"".join(ids[: 2 * COUNT : 2])))
+    told: list[Explanation] = []
+
+    def ask() -> None:
+        scene.core.handle(received("c", Explain(1, ids[-1])), 0.0)
+        actions = scene.core.handle(Settled(), 0.0)
+        told.extend(one.message for one in actions if isinstance(one, Send) and isinstance(one.message, Explanation))
+
+    assert steps_of(ask) <= MOST_STEPS
+    assert told[0].ahead_count <= 5 * COUNT - 1 and (is_dropped or told[0].ahead_count == 5 * COUNT - 1)
+
+
+def test_managers_and_their_units_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(LIM-11)"""
+    monkeypatch.setattr(controller, "MANAGERS_MAX", 2)
+    monkeypatch.setattr(controller, "ALL_UNITS_MAX", 10)
+    scene = Scene()
+    refused: list[str] = []
+    for name in ("n", "o"):
+        offer = ManagerOffer(peer(name), name, (), 1)
+        scene.core.handle(Opened(peer(name), Hello(1, 1, codes.ROLE_MANAGER, peer(name), manager=offer), WELCOME), 0.0)
+        scene.core.handle(received(name, ManagerStatus(max_workers=20, units=(Unit("u", 1),) * 6)), 0.0)
+        scene.core.handle(received("m", ManagerStatus(max_workers=20, units=(Unit("v", 1),) * 4)), 0.0)
+        actions = scene.core.handle(Settled(), 0.0)
+        refused += [one.peer_id.decode().rstrip(".") for one in actions if isinstance(one, Disconnect)]
+    assert refused == ["o"]
+    scene.core.handle(received("m", ManagerStatus(max_workers=20, units=(Unit("v", 1),) * 5)), 0.0)
+    assert Disconnect(peer("m"), codes.OVERLOADED, mock.ANY) in scene.core.handle(Settled(), 0.0)
 
 
 def test_every_kind_is_in_the_table() -> None:

@@ -98,7 +98,7 @@ def _able_count(tables: Tables, key: ClassKey) -> int:
 
 def _manager(tables: Tables, manager: Manager) -> ManagerEntry:
     status = manager.status
-    states = Counter(unit.state for unit in status.units) if status is not None else Counter[int]()
+    states = manager.unit_counts
     return ManagerEntry(
         manager_id=tables.display.of(manager.manager_id),
         name=manager.name,

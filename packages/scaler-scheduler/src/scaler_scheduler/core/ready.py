@@ -61,8 +61,12 @@ def named_by_user(requirement: Requirement) -> Requirement:
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
 CLASSES_LIMIT = 64
+#: Each turn looks at every class, so a client must not make one for each of its tasks (SCH-49).
+CLASSES_MAX = 4_096
 DISCARDED_RUNS = 100
 RUNS_LOOKED_AT = 64
+LOOKED_AT = 20_000
+"""Places in the queue, for people who ask where a task is: a millisecond or two."""
 
 
 class ClassKey(NamedTuple):
@@ -200,18 +204,34 @@ class ReadyClass:
             yield from turn.runs
 
     def first_of(self, client: Client) -> TaskId | None:
-        """The task of this client that would leave first."""
+        """The task of this client that would leave first, if it is among the first that are looked at."""
+        left = LOOKED_AT
         for chunk, run in self.runs_of(client):
-            for index in run:
+            left -= 1
+            for index in islice(run, max(0, left)) if chunk.unfinished else ():
+                left -= 1
                 if index not in chunk.dropped:
                     return chunk.ids[index]
+            if left <= 0:
+                break
         return None
 
     def ahead_of(self, chunk: Chunk, index: int) -> int:
-        """How many tasks of the same client leave before this one."""
+        """How many tasks of the same client leave before this one. Very many are not all looked at: then at least so
+        many."""
         count = 0
+        left = LOOKED_AT
         for other, run in self.runs_of(chunk.client):
-            for one in run:
+            left -= 1
+            if left <= 0:
+                return count
+            if isinstance(run, range) and not other.dropped:
+                if other is chunk and index in run:
+                    return count + run.index(index)
+                count += len(run)
+                continue
+            for one in islice(run, left):
+                left -= 1
                 if other is chunk and one == index:
                     return count
                 count += one not in other.dropped
@@ -267,11 +287,11 @@ def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
 
 class ReadyQueue:
     def __init__(self) -> None:
-        self._classes: dict[ClassKey, ReadyClass] = {}
+        self.classes: dict[ClassKey, ReadyClass] = {}
         self._order: list[ClassKey] = []
 
     def __len__(self) -> int:
-        return sum(ready.count + ready.held_count for ready in self._classes.values())
+        return sum(ready.count + ready.held_count for ready in self.classes.values())
 
     def key(self, header: TaskHeader) -> ClassKey:
         requirement = header.capabilities
@@ -281,32 +301,32 @@ class ReadyQueue:
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
         key = self.key(chunk.header)
-        ready = self._classes.get(key)
+        ready = self.classes.get(key)
         if ready is None:
-            ready = self._classes[key] = ReadyClass(key)
+            ready = self.classes[key] = ReadyClass(key)
             insort(self._order, key, key=lambda one: one.urgency)
         ready.add(chunk, indexes, at_front=at_front)
 
     def drop(self, chunk: Chunk, index: int) -> None:
         """This queued task has ended another way; its place in the run is passed over later."""
         chunk.drop(index)
-        self._classes[self.key(chunk.header)].drop(chunk.client, 1)
+        self.classes[self.key(chunk.header)].drop(chunk.client, 1)
 
     def take_one(self, chunk: Chunk, index: int) -> bool:
         """See `ReadyClass.take_one`."""
-        ready = self._classes.get(self.key(chunk.header))
+        ready = self.classes.get(self.key(chunk.header))
         return ready is not None and ready.take_one(chunk, index)
 
     def drop_all(self, chunk: Chunk, indexes: Indexes) -> None:
         chunk.drop_all(indexes)
-        self._classes[self.key(chunk.header)].drop(chunk.client, len(indexes))
+        self.classes[self.key(chunk.header)].drop(chunk.client, len(indexes))
 
     def hold(self, client: Client) -> None:
         """Nothing of this client is taken until it is released; what becomes ready is held as well."""
         client.holds += 1
         if client.holds > 1:
             return
-        for ready in self._classes.values():
+        for ready in self.classes.values():
             ready.hold(client)
         client.is_held = True
 
@@ -315,12 +335,12 @@ class ReadyQueue:
         if client.holds:
             return
         client.is_held = False
-        for ready in self._classes.values():
+        for ready in self.classes.values():
             ready.release(client)
 
     def discard(self, client: Client) -> Iterator[int]:
         """Passes over what was dropped at the head of the line of this client, little by little. Yields steps."""
-        for ready in tuple(self._classes.values()):
+        for ready in tuple(self.classes.values()):
             runs = ready.runs_of(client)
             while runs and not runs[0][0].unfinished:
                 for _ in range(min(DISCARDED_RUNS, len(runs))):
@@ -334,13 +354,13 @@ class ReadyQueue:
     def by_urgency(self) -> Iterator[ReadyClass]:
         """Classes with something in them. When there are many, those that ran empty are forgotten."""
         if len(self._order) > CLASSES_LIMIT:
-            self._classes = {key: ready for key, ready in self._classes.items() if ready.count or ready.held_count}
-            self._order = sorted(self._classes, key=lambda one: one.urgency)
+            self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
+            self._order = sorted(self.classes, key=lambda one: one.urgency)
         for key in tuple(self._order):
-            ready = self._classes[key]
+            ready = self.classes[key]
             if ready.count:
                 yield ready
 
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
-        for ready in self._classes.values():
+        for ready in self.classes.values():
             yield from ready.runs()

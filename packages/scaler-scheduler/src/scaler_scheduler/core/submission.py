@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 
-from scaler_protocol.codes import BAD_BATCH
+from scaler_protocol.codes import BAD_BATCH, OVERLOADED
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Error, Submit
 from scaler_scheduler.core import endings
@@ -13,6 +13,7 @@ from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicat
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk, contiguous
 from scaler_scheduler.core.dependencies import previous_life
+from scaler_scheduler.core.ready import CLASSES_MAX
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
@@ -54,6 +55,8 @@ def _is_much(tables: Tables, chunk: Chunk) -> bool:
 def _submit_in_slices(tables: Tables, client: Client, seq: int, chunk: Chunk, batch: Submit) -> Job:
     admission = Admission(tables, client, chunk, is_graph_sealed=batch.is_graph_sealed)
     admission.refusal = _wrong_client(chunk)
+    if admission.refusal is None and len(tables.ready.classes) >= CLASSES_MAX:
+        admission.refusal = _too_many_classes(tables, chunk)
     yield from admission.look()
     if admission.refusal is not None:
         _refuse(tables, client, seq, admission.refusal)
@@ -76,10 +79,20 @@ def _wrong_client(chunk: Chunk) -> Refusal | None:
     return None
 
 
+def _too_many_classes(tables: Tables, chunk: Chunk) -> Refusal | None:
+    text = (
+        f"tasks of {CLASSES_MAX} different priorities and capabilities wait for a worker already: "
+        "use fewer of them, or submit this when some have ended"
+    )
+    return (OVERLOADED, text, "SCH-49") if tables.ready.key(chunk.header) not in tables.ready.classes else None
+
+
 def _refusal(tables: Tables, chunk: Chunk) -> Refusal | None:
     wrong_client = _wrong_client(chunk)
     if wrong_client is not None:
         return wrong_client
+    if len(tables.ready.classes) >= CLASSES_MAX and (refusal := _too_many_classes(tables, chunk)) is not None:
+        return refusal
     for task_id in _known(tables, chunk):
         # A session that was opened later may have taken the task over already; this batch was on its way. (SCH-48)
         if tables.chunk_of(task_id).client.number >= chunk.client.number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from scaler_protocol.codes import BAD_IDENTITY
+from scaler_protocol.codes import BAD_IDENTITY, OVERLOADED
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, ManagerStatus, Recall
@@ -19,6 +19,10 @@ from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
 LOOK_SECONDS = 1.0
+
+MANAGERS_MAX = 256
+ALL_UNITS_MAX = 16_384
+"""Of all managers: each look goes through all of them."""
 
 
 class Scaler:
@@ -44,6 +48,9 @@ class Scaler:
             why = f"a worker manager with the id of {offer.name or 'this one'} is connected: give each its own (MGR-2)"
         if why:
             self._tables.act(Disconnect(peer_id, BAD_IDENTITY, why))
+        elif len(self.managers) >= MANAGERS_MAX:
+            text = f"{MANAGERS_MAX} worker managers are connected, as many as may be: stop one of them (LIM-11)"
+            self._tables.act(Disconnect(peer_id, OVERLOADED, text))
         else:
             self.managers[peer_id] = Manager(peer_id, offer)
 
@@ -59,6 +66,11 @@ class Scaler:
         manager = self.managers.get(peer_id)
         if manager is None:
             return  # it was refused a moment ago
+        others = sum(other.unit_count for other in self.managers.values() if other is not manager)
+        if others + len(status.units) > ALL_UNITS_MAX:
+            text = f"managers list more than {ALL_UNITS_MAX} units together: let each have more workers (LIM-11)"
+            self._tables.act(Disconnect(peer_id, OVERLOADED, text))
+            return
         manager.report(status)
         if manager.unit_by_name:
             for worker in self._tables.workers.values():

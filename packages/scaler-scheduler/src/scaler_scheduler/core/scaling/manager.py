@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
@@ -31,6 +32,8 @@ class Manager:
         self.offer = offered(self.capabilities, ())
         self.workers_per_unit = offer.workers_per_unit
         self.status: ManagerStatus | None = None
+        #: its units by state, counted once for each report: watchers ask more often
+        self.unit_counts: Counter[int] = Counter()
         #: of workers that do not know to which unit they belong (MGR-17)
         self.unit_by_name: dict[str, str] = {}
         #: how many workers are wanted, once it has told what it has
@@ -51,6 +54,7 @@ class Manager:
     def report(self, status: ManagerStatus) -> None:
         is_first = self.status is None
         self.status = status
+        self.unit_counts = Counter([unit.state for unit in status.units])
         listed = {unit.unit_id for unit in status.units}
         self.unit_by_name = {name: unit.unit_id for unit in status.units for name in unit.worker_names}
         self.stopped = {unit_id: None for unit_id in self.stopped if unit_id in listed}
@@ -58,6 +62,10 @@ class Manager:
         self.retiring = {unit_id: None for unit_id in self.retiring if unit_id in running}
         if is_first:
             self.goal = self.source().present
+
+    @property
+    def unit_count(self) -> int:
+        return 0 if self.status is None else len(self.status.units)
 
     def met(self, worker: Worker) -> None:
         """One of its workers has come: those that follow read the same code."""
