@@ -14,7 +14,7 @@ import pytest
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import RejectedError
 from scaler_protocol import codes
-from scaler_protocol.keys import KeyFileError, Keyring
+from scaler_protocol.keys import KeyFileError, Keyring, NoKeyFound, lookup
 from scaler_protocol.keys.derivation import CURVE_LABEL, GRANT_LABEL, TICKET_LABEL, derived
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
@@ -306,3 +306,51 @@ def _worker_name() -> str:
     """The file of the ticket by which the worker of this task has come."""
     arguments = psutil.Process().cmdline()
     return arguments[arguments.index("--key-file") + 1]
+
+
+# ------------------------------------------------------------ no key yet
+
+searching = pytest.mark.skipif(not lookup.SEARCHES, reason="keys have to be named in this version")
+
+
+@pytest.fixture
+def bare(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a scheduler to be, for a user who has never had a key."""
+    for name in ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
+        folder = stage.directory / name
+        folder.mkdir(mode=0o700)
+        monkeypatch.setenv(name, str(folder))
+    return f"tcp://127.0.0.1:{stage.ports()}"
+
+
+@searching
+def test_who_configures_nothing_finds_the_key_in_any_order(stage: Stage, bare: str) -> None:
+    workers = stage.start("scaler_worker", bare, "-n", "1")
+    workers.wait_for("waiting for a key")
+    scheduler = stage.start("scaler_scheduler", bare)
+    with Client(bare, timeout_seconds=30) as client:
+        assert client.submit(_children, 3).result(timeout=60) == 6
+    made = stage.directory / "XDG_CONFIG_HOME" / "scaler" / "cluster.key"
+    assert made.stat().st_mode & 0o777 == 0o600
+    running = stage.directory / "XDG_RUNTIME_DIR" / "scaler"
+    assert len(list(running.iterdir())) >= 2, "of scheduler and storage"
+    workers.end()
+    scheduler.end()
+    assert not list(running.iterdir())
+
+
+@searching
+def test_a_wait_for_a_key_is_ended_in_order(stage: Stage, bare: str) -> None:
+    workers = stage.start("scaler_worker", bare, "-n", "1")
+    workers.wait_for("waiting for a key")
+    assert workers.end() == 0
+
+
+@searching
+def test_a_client_whose_cluster_is_insecure_is_told_at_once(stage: Stage, bare: str) -> None:
+    scheduler = stage.start("scaler_scheduler", bare, "--insecure")
+    scheduler.wait_for("connect to object storage server")
+    with pytest.raises(NoKeyFound, match="insecure=True"):
+        Client(bare, timeout_seconds=60)
+    with Client(bare, insecure=True, timeout_seconds=20) as client:
+        assert client.identity
