@@ -24,6 +24,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.process.ports import answers
 from scaler_protocol.session import (
@@ -91,6 +92,7 @@ class SchedulerService:
             config.policy, lambda client_id: self._router.backlog_bytes(client_id), secrets.token_bytes(KEY_BYTES)
         )
         self._recent = RecentEvents(self._core.display_id)
+        self._lines = LineBudget("Scheduler")
         self._dumps = Dumps(self._dump_lines)
         self._memory = MemoryReturn()
         self._server_id = new_peer_id()
@@ -247,7 +249,8 @@ class SchedulerService:
                 continue  # only dialers are
             else:
                 self._recent.note((now, "from", event.peer_id, type(event)))
-                self._log(event)
+                if self._lines.admits(now):
+                    self._log(event)
                 if isinstance(event, Lost):
                     self._desk.lost(event.peer_id)
             self._core.handle(event, now)

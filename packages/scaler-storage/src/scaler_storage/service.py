@@ -10,6 +10,7 @@ from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.session import (
     Complained,
@@ -46,6 +47,7 @@ class StorageService:
         self._stop = stop
         self._core = StorageCore(CoreLimits(memory_bytes=config.memory_limit_bytes))
         self._memory = MemoryReturn()
+        self._lines = LineBudget("ObjectStorageServer")
         self._files = SharedFiles(is_enabled=config.shares_memory)
         try:
             self._router = RouterEndpoint(config.address, _session_server(config, self._files, self._core))
@@ -71,7 +73,7 @@ class StorageService:
             elif isinstance(event, (Received, Opened, Lost)):
                 self._handle(event, now)
             if not isinstance(event, Received):
-                _log(event)
+                _log(event, self._lines, now)
         self._memory.look(self._core.memory_bytes, now)
 
     def _next_deadline(self) -> float | None:
@@ -110,13 +112,16 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> Se
     )
 
 
-def _log(event: SessionEvent) -> None:
+def _log(event: SessionEvent, lines: LineBudget, now: float) -> None:
     """Peers come and go with every processor: that is news for debugging only, a peer that was lost is a warning."""
     if isinstance(event, Opened):
         who = event.hello.software
         logging.debug("ObjectStorageServer: %s joined (%s, process %d)", who.name, who.host, who.process_id)
+    elif isinstance(event, Lost) and event.is_orderly:
+        logging.debug("ObjectStorageServer: peer %s is gone: %s", event.peer_id.hex()[:8], event.text or "goodbye")
+    elif not lines.admits(now):
+        return
     elif isinstance(event, Lost):
-        level = logging.DEBUG if event.is_orderly else logging.WARNING
-        logging.log(level, "ObjectStorageServer: peer %s is gone: %s", event.peer_id.hex()[:8], event.text or "goodbye")
+        logging.warning("ObjectStorageServer: peer %s is gone: %s", event.peer_id.hex()[:8], event.text or "no reason")
     elif isinstance(event, Complained):
         logging.warning("ObjectStorageServer: peer %s complains: %s", event.peer_id.hex()[:8], event.text)
