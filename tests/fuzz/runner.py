@@ -61,14 +61,15 @@ def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
         name, f"python -m tests.fuzz --seed {seed} --seconds {seconds:g} --access {arena.access.kind} {name}"
     )
     with arena.judged(verdict):
-        attack = Attack(arena, random.Random(f"{seed}/{name}"), seconds)
+        has_sessions = FAMILIES[name].has_sessions and arena.access.may_have_sessions
+        attack = Attack(arena, random.Random(f"{seed}/{name}"), seconds, has_sessions=has_sessions)
         try:
             FAMILIES[name].run(attack)
         finally:
             attack.close()
     verdict.inputs, verdict.sessions = attack.inputs, attack.sessions
     verdict.troubles += attack.troubles
-    if FAMILIES[name].has_sessions and arena.access.may_have_sessions and not attack.sessions:
+    if has_sessions and not attack.sessions:
         verdict.troubles.append("no session was opened: the attack has attacked nothing")
     if not attack.inputs:
         verdict.troubles.append("nothing was sent: the attack has attacked nothing")
