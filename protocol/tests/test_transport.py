@@ -439,12 +439,12 @@ def test_a_flood_leaves_time_for_others(bench: Bench, monkeypatch: pytest.Monkey
     floods = [bench.dialer(server.address) for _ in range(3)]
     for flood in floods:
         bench.open(flood)
-        for number in range(2_000):
-            flood.send(Cancel(number.to_bytes(16, "little")))
+        for number in range(300):
+            flood.send(Cancel(number.to_bytes(16, "little") * 1_000))
     bystander = bench.dialer(server.address)
     bench.open(bystander)
     bench.ask(bystander, 1)
-    assert server.received_counts["Cancel"] < 6_000, "the bystander did not wait for the end of the flood"
+    assert server.received_counts["Cancel"] < 900, "the bystander did not wait for the end of the flood"
 
 
 def test_a_peer_that_dies_in_a_flood_of_others_is_noticed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

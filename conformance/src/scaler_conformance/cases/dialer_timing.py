@@ -13,6 +13,7 @@ from scaler_conformance.wire import CODES, Message, Result, write_results
 case = cases_for("worker", "client", "manager", layer="timing")
 
 calls = cases_for("client", layer="timing")
+processes = cases_for("worker", "manager", layer="timing")
 #: of those who have nothing to say by themselves
 talkers = cases_for("client", "manager", layer="timing")
 #: in two seconds, of somebody who does not wait at all there are thousands
@@ -90,6 +91,22 @@ def _unhurried_client(scene: Scene) -> Guest:
     guest = scene.scheduler.guest("client")
     guest.fence()
     return guest
+
+
+@processes("ERR-10", fresh=True)
+def a_server_without_room_is_dialed_again(scene: Scene) -> None:
+    guest = scene.guest()
+    guest.fence()
+    host = scene.scheduler
+    host.answer_to_hello = Message("reject", {"code": CODES.OVERLOADED, "text": "there is no room now"})
+    known = len(host.hellos)
+    guest.lose(CODES.NO_SESSION)
+    watch = scene.stopwatch()
+    watch.until(lambda: len(host.hellos) >= known + 3, 6.0, "it did not dial again after Reject OVERLOADED", "ERR-10")
+    scene.check(len(host.hellos) - known < MOST_HELLOS, "it did not wait between its Hellos", "HSK-20")
+    host.answer_to_hello = None
+    known = len(host.guests)
+    watch.until(lambda: len(host.guests) > known, 9.0, "it had no session when there was room again", "ERR-10")
 
 
 @calls("SES-4", fresh=True)

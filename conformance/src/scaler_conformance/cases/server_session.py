@@ -247,3 +247,32 @@ def a_refusal_is_sent_again_after_a_resume(scene: Scene) -> None:
     again = peer.expect_error(CODES.NOT_ALLOWED, ref_seq=seq, clause="ERR-9")
     scene.equal(again.seq, first.seq, "seq of the Error that is sent again", "ERR-9")
     peer.fence()
+
+
+@case("LIM-8")
+def a_peer_that_dials_too_often_is_told_to_come_later(scene: Scene) -> None:
+    """On one socket, which takes less time than to open many."""
+    peer = scene.peer()
+    peer.fence()
+    resume = {"sessionId": peer.welcome["sessionId"], "receivedSeq": peer.received_seq}
+    for number in range(300):
+        peer.say_hello(resume=resume, features=[f"x-{number}"])
+    scene.pump.for_seconds(0.5)
+    refused = {reject["code"] for reject in peer.take("reject")}
+    scene.equal(refused, {CODES.OVERLOADED}, "the codes of Rejects, of 300 resumes at once", "LIM-8")
+    scene.pump.for_seconds(1.0)
+    peer.inbox.clear()
+    welcome = peer.resume()
+    scene.equal(welcome["resumed"], True, "resumed, a second later", "LIM-8")
+    peer.fence()
+
+
+@case("SES-26", "HSK-17")
+def a_hello_that_is_said_without_end_is_not_answered_without_end(scene: Scene) -> None:
+    peer = scene.peer()
+    peer.fence()
+    for _ in range(2_000):
+        peer.say_hello()
+    peer.fence()
+    answers = len(peer.take("welcome"))
+    scene.check(answers < 2_000, f"{answers} Welcomes to 2,000 Hellos of one socket", "SES-26")

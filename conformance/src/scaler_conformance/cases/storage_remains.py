@@ -258,3 +258,19 @@ def an_upload_for_which_there_is_no_room_is_discarded(scene: Scene) -> None:
     for identifier in growing:
         peer.expect_code(peer.put(identifier, b"x", offset=1, total=8 * MEBIBYTE), BAD_CHUNK, clause="STO-5")
     scene.equal(peer.status()["memoryBytes"], before, "memoryBytes when all uploads have ended", "STO-12")
+
+
+@case("SES-25")
+def what_is_not_acknowledged_is_handed_over_in_portions(scene: Scene) -> None:
+    peer = scene.requester()
+    identifier = peer.new_object()
+    peer.store(identifier, bytes(1 << 20))
+    peer.acknowledges = False
+    requests = [peer.get(identifier) for _ in range(64)]
+    scene.pump.for_seconds(1.0)
+    came = peer.take("value")
+    scene.check(0 < len(came) < 64, f"{len(came)} of 64 MiB came without an acknowledgement", "SES-25")
+    peer.acknowledges = True
+    peer.acknowledge()
+    rest = [peer.reply(request, "SES-25") for request in requests[len(came) :]]
+    scene.equal([reply.kind for reply in rest], ["value"] * len(rest), "the answers that came later", "SES-25")

@@ -190,7 +190,7 @@ class SchedulerService:
             while not await self._stopped_within(self._config.status_seconds):
                 self._tick()
                 self._dumps.tick(time.monotonic())
-                self._memory.look(self._core.memory_bytes, time.monotonic())
+                self._memory.look(self._core.memory_bytes + self._router.total_backlog_bytes, time.monotonic())
                 if self._webhook_process is not None:
                     self._webhook_process.check()
         finally:

@@ -74,7 +74,7 @@ class StorageService:
                 self._handle(event, now)
             if not isinstance(event, Received):
                 _log(event, self._lines, now)
-        self._memory.look(self._core.memory_bytes, now)
+        self._memory.look(self._core.memory_bytes + self._router.total_backlog_bytes, now)
 
     def _next_deadline(self) -> float | None:
         deadlines = (self._core.next_deadline(), self._memory.next_deadline())

@@ -5,6 +5,11 @@ a gap. A message is encoded once; its frames are kept until the other side has a
 unchanged, when a session is resumed on a new socket. The `ack` inside such an old copy is out of date, which is
 harmless because an acknowledgement only ever grows. The receiver drops what it has seen and notices what is missing,
 so a session delivers exactly once and in order however many sockets it takes.
+
+What is kept is either `_handed` to the present socket, or `_waiting` for it. A dialer hands everything over at once. A
+server hands over no more than `window_bytes` that are not acknowledged, because what a socket has been given is copied
+there, once more with each socket, and no peer may make a server copy what it does not read (SES-25). Each socket begins
+with a small window, which grows with each acknowledgement.
 """
 
 from __future__ import annotations
@@ -26,7 +31,12 @@ Counts = defaultdict[type, int]
 
 #: An acknowledgement of its own is due after so much came in and nothing went out (SES-4).
 ACKNOWLEDGE_MESSAGES = 16
-ACKNOWLEDGE_BYTES = 16 * 1024 * 1024
+ACKNOWLEDGE_BYTES = 2 * 1024 * 1024
+
+#: What a socket is given without an acknowledgement: at first, and when its peer has acknowledged much. The second lets
+#: a peer that acknowledges as seldom as SES-4 allows, every 64 messages or 32 MiB, go on without a pause.
+FIRST_WINDOW_BYTES = 4 * 1024 * 1024
+LARGEST_WINDOW_BYTES = 33 * 1024 * 1024
 
 #: What a message weighs in the backlog besides its bytes: many empty messages are a backlog too.
 _OVERHEAD_BYTES = 256
@@ -38,26 +48,50 @@ DUPLICATE = 1
 GAP = 2
 
 
+class Tally:
+    """What all channels of one server keep together (LIM-6)."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class Channel:
     __slots__ = (
         "_encode",
-        "_kept",
+        "_handed",
+        "_tally",
         "_unacknowledged_bytes",
         "_unacknowledged_count",
+        "_waiting",
         "acknowledged_seq",
         "backlog_bytes",
+        "handed_bytes",
         "received_seq",
         "sent_seq",
+        "unsequenced_bytes",
+        "window_bytes",
     )
 
-    def __init__(self, encode: Encode) -> None:
+    def __init__(self, encode: Encode, tally: Tally | None = None) -> None:
         self._encode = encode
-        #: (frames, bytes) of all and only the messages acknowledged_seq + 1 … sent_seq, in order
-        self._kept: deque[tuple[Frames, int]] = deque()
+        self._tally = tally or Tally()
+        #: (frames, bytes) of all and only the messages acknowledged_seq + 1 … sent_seq, in order: first those that the
+        #: present socket was given, then those that it will be given
+        self._handed: deque[tuple[Frames, int]] = deque()
+        self._waiting: deque[tuple[Frames, int]] = deque()
+        #: sum of the bytes in _handed
+        self.handed_bytes = 0
+        #: how many of them are enough
+        self.window_bytes = FIRST_WINDOW_BYTES
+        #: messages outside the sequence that the present socket was given since the last one inside. No acknowledgement
+        #: names them; one of the next message in the sequence shows that they were read, so they count with that one.
+        self.unsequenced_bytes = 0
         self.sent_seq = 0
         self.acknowledged_seq = 0
         self.received_seq = 0
-        #: sum of the bytes in _kept
+        #: sum of the bytes in both
         self.backlog_bytes = 0
         #: received since we last told the other side how far we are
         self._unacknowledged_count = 0
@@ -65,21 +99,67 @@ class Channel:
 
     # ------------------------------------------------------------ sending
 
-    def send(self, message: Message | Encoded) -> Frames:
-        """Give `message` its place in the session and keep it. A message that cannot be encoded takes no place."""
+    def send(self, message: Message | Encoded, *, is_later: bool = False) -> Frames:
+        """Give `message` its place in the session and keep it. A message that cannot be encoded takes no place. What is
+        for later `hand_over` gives to the socket."""
         seq = self.sent_seq + 1
         frames = self._encode(message, seq, self.received_seq)
         self.sent_seq = seq
         size = sum(map(len, frames)) + _OVERHEAD_BYTES
-        self._kept.append((frames, size))
+        self._tally.bytes += size
+        if is_later:
+            self.backlog_bytes += size
+            self._waiting.append((frames, size))
+            return frames
+        size += self.unsequenced_bytes
         self.backlog_bytes += size
-        self._unacknowledged_count = self._unacknowledged_bytes = 0
+        self._handed.append((frames, size))
+        self.handed_bytes += size
+        self.unsequenced_bytes = self._unacknowledged_count = self._unacknowledged_bytes = 0
         return frames
+
+    @property
+    def is_open(self) -> bool:
+        """The socket may be given the next message."""
+        return not self._waiting and self.handed_bytes < self.window_bytes
+
+    def hand_over(self, *, is_all: bool = False) -> list[Frames]:
+        """What the socket may be given by now, of what waits for it."""
+        waiting, handed = self._waiting, self._handed
+        portion: list[Frames] = []
+        while waiting and (is_all or self.handed_bytes < self.window_bytes):
+            frames, size = kept = waiting.popleft()
+            handed.append(kept)
+            self.handed_bytes += size
+            portion.append(frames)
+        return portion
+
+    def rewind(self) -> None:
+        """There is another socket, which has been given nothing yet."""
+        if self._waiting:
+            self._waiting.extendleft(reversed(self._handed))  # no more than a window
+            self._handed.clear()
+        else:
+            self._handed, self._waiting = self._waiting, self._handed
+        self.handed_bytes = 0
+        self.window_bytes = FIRST_WINDOW_BYTES
+        self._tally.bytes -= self.unsequenced_bytes
+        self.unsequenced_bytes = 0
+
+    def note_unsequenced(self, frames: Frames) -> None:
+        """The socket was given these, outside the sequence."""
+        size = sum(map(len, frames)) + _OVERHEAD_BYTES
+        self.unsequenced_bytes += size
+        self._tally.bytes += size
+
+    def close(self) -> None:
+        """The session is over, and what is kept will never be sent."""
+        self._tally.bytes -= self.backlog_bytes + self.unsequenced_bytes
 
     @property
     def unacknowledged(self) -> tuple[int, int]:
         """Bytes and messages that the other side may lack."""
-        return self.backlog_bytes, len(self._kept)
+        return self.backlog_bytes, len(self._handed) + len(self._waiting)
 
     def acknowledgement(self, is_eager: bool = False) -> Frames | None:
         """An Acknowledge if one is due: nothing we sent meanwhile has carried it (SES-4). To be eager is to owe one for
@@ -95,7 +175,7 @@ class Channel:
 
     def kept_frames(self) -> list[Frames]:
         """What the other side may lack, in order; call `forget` first with what it says it has."""
-        return [frames for frames, _ in self._kept]
+        return [frames for frames, _ in self._handed]
 
     # ------------------------------------------------------------ receiving
 
@@ -117,16 +197,26 @@ class Channel:
         what was never sent."""
         if ack > self.sent_seq:
             return False
-        kept = self._kept
-        while self.acknowledged_seq < ack:
-            self.backlog_bytes -= kept.popleft()[1]
-            self.acknowledged_seq += 1
+        handed, size = self._handed, 0
+        of_handed = min(ack - self.acknowledged_seq, len(handed))
+        for _ in range(of_handed):
+            size += handed.popleft()[1]
+        self.handed_bytes -= size
+        self.window_bytes = min(self.window_bytes + size, LARGEST_WINDOW_BYTES)
+        for _ in range(ack - self.acknowledged_seq - of_handed):
+            size += self._waiting.popleft()[1]
+        self.backlog_bytes -= size
+        self._tally.bytes -= size
+        self.acknowledged_seq = max(ack, self.acknowledged_seq)
         return True
 
     def check(self) -> None:
         """Re-derive everything that is counted along the way."""
-        assert len(self._kept) == self.sent_seq - self.acknowledged_seq, "kept is all and only the unacknowledged"
-        assert self.backlog_bytes == sum(size for _, size in self._kept), "backlog_bytes is their sum"
+        kept = [*self._handed, *self._waiting]
+        assert len(kept) == self.sent_seq - self.acknowledged_seq, "kept is all and only the unacknowledged"
+        assert self.handed_bytes == sum(size for _, size in self._handed), "handed_bytes is their sum"
+        assert self.backlog_bytes == sum(size for _, size in kept), "backlog_bytes is their sum"
+        assert FIRST_WINDOW_BYTES <= self.window_bytes <= LARGEST_WINDOW_BYTES
         assert 0 <= self._unacknowledged_count <= self.received_seq, "only received messages wait for acknowledgement"
 
 

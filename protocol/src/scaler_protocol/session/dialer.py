@@ -337,13 +337,12 @@ class SessionDialer:
             return  # from a socket that was given up
         if isinstance(message, Welcome):
             self._receive_welcome(message, now)
+        elif isinstance(message, Reject) and message.code == codes.OVERLOADED:
+            self._fail(now)  # and comes back later (ERR-10)
         elif isinstance(message, Reject):
             self.refuse(message.code, text_of(message))
         elif isinstance(message, Error) and message.fatal:
-            if message.code in _RESUMABLE:
-                self._fail(now)
-            else:
-                self.refuse(message.code, text_of(message))
+            self._fail(now) if message.code in _RESUMABLE else self.refuse(message.code, text_of(message))
 
     def _receive_welcome(self, welcome: Welcome, now: float) -> None:
         if not self.hello.version_min <= welcome.version <= self.hello.version_max:  # HSK-27

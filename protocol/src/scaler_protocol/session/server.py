@@ -40,21 +40,21 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import handshake
 from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
-from scaler_protocol.session.channel import GAP, IN_ORDER, Channel, Counts, Encode, Frames
+from scaler_protocol.session.bounds import Bounds
+from scaler_protocol.session.channel import GAP, IN_ORDER, Counts, Encode
 from scaler_protocol.session.deadlines import Deadlines
 from scaler_protocol.session.events import Lost, Opened, Received, SessionEvent, complained, text_of
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
-from scaler_protocol.session.limiter import Limiter
+from scaler_protocol.session.outlet import Outlet
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
 
-Transmission = tuple[RoutingId, Frames]
 Who = Identity | None
 
 #: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
 _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
 
 
-class SessionServer:
+class SessionServer(Outlet):
     def __init__(
         self,
         *,
@@ -70,6 +70,8 @@ class SessionServer:
         features: Iterable[str] = (),
         reconnect_grace_seconds: float = 2.0,
         backlog_bytes: int = 512 * 1024 * 1024,
+        total_backlog_bytes: int = 1024 * 1024 * 1024,
+        most_sessions: int = 65_536,
         version_min: int = codes.PROTOCOL_VERSION_MIN,
         version_max: int = codes.PROTOCOL_VERSION_MAX,
         encode: Encode = codec.encode,
@@ -95,29 +97,19 @@ class SessionServer:
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
-        self._encode = counted(encode, self.sent)
+        super().__init__(counted(encode, self.sent), Bounds(backlog_bytes, total_backlog_bytes, most_sessions))
         self._grace_seconds = reconnect_grace_seconds
-        self._backlog_limit = backlog_bytes
         # Another life of the server counts from elsewhere, so it cannot mistake a Resume of its predecessor's.
         self._last_session_id = int.from_bytes(server_id[:7], "little") << 8
-        #: every session that is not over
-        self._by_peer: dict[PeerId, ServerSession] = {}
         #: by carrier: all and only those that have one
         self._by_routing: dict[RoutingId, ServerSession] = {}
         #: those that may owe a Pong or an Acknowledge; a dict because its order is that of arrival
         self._unsettled: dict[ServerSession, None] = {}
         self._held: list[tuple[RoutingId, Hello, Proof]] = []
         self._events: list[SessionEvent] = []
-        #: what is to leave: see `take_transmissions`
-        self.transmissions: list[Transmission] = []
         self._deadlines = Deadlines()
-        # Strangers beyond this are met with silence. A peer that sends little but nonsense loses its session instead;
-        # it has a limiter of its own, or a crowd of strangers could use up its answers.
-        self._stranger_errors = Limiter(most=8, keys=4096)
-        self._peer_errors = Limiter(most=100, keys=1_000_000)
+        self._now = 0.0  # of the round we are in
         self._is_shut_down = False
-        #: bad frames, refused Hellos and messages that were not allowed, since the start
-        self.rejected_count = 0
 
     # ------------------------------------------------------------ what came of it
 
@@ -129,10 +121,6 @@ class SessionServer:
     def take_events(self) -> list[SessionEvent]:
         events, self._events = self._events, []
         return events
-
-    def take_transmissions(self) -> list[Transmission]:
-        transmissions, self.transmissions = self.transmissions, []
-        return transmissions
 
     def reads_of(self, routing_id: bytes) -> tuple[Limits, frozenset[type] | None]:
         """What this socket may send: within limits that may be less than we would take, as its session has agreed
@@ -148,6 +136,7 @@ class SessionServer:
 
     def begin(self, now: float) -> None:
         """A new round: the role has handled all events taken so far."""
+        self._now = now
         if self._held and not self._events:
             held, self._held = self._held, []
             for routing_id, hello, proof in held:
@@ -160,17 +149,24 @@ class SessionServer:
         self.received[kind] += 1
         session = self._by_routing.get(routing_id)
         if session is None:
-            self._receive_outside(routing_id, said, proof, now)
+            if isinstance(message, Hello):
+                self._greet(routing_id, message, proof, now)
+            else:
+                self._turn_away(routing_id, said, now)
             return
         session.heard_at = now
         if session.routing_id is None:
             self._turn_away(routing_id, said, now)  # it is somebody who has not noticed, or was said before
         channel = session.channel
-        if ack > channel.acknowledged_seq and not channel.forget(ack):
-            self.rejected_count += 1
-            text = f"message {ack} was acknowledged but never sent"
-            self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
-            return
+        if ack > channel.acknowledged_seq:
+            if not channel.forget(ack):
+                self.rejected_count += 1
+                text = f"message {ack} was acknowledged but never sent"
+                self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
+                return
+            session.owes_since = now
+            if not channel.is_open:
+                self._hand_over(session)
         if seq == 0:
             self._receive_unsequenced(session, routing_id, message, proof, now)
             return
@@ -215,7 +211,7 @@ class SessionServer:
         """
         session = self._by_routing.get(routing_id)
         if session is not None and session.routing_id is not None:
-            session.detach(self._grace(session), now)
+            session.detach(session.grace_seconds(self._grace_seconds), now)
             self._deadlines.watch(session)
 
     def expire(self, now: float) -> None:
@@ -227,7 +223,7 @@ class SessionServer:
             elif late_seconds > session.welcome.timers.heartbeat_seconds:
                 # It is we who were away (stopped, or stuck in a handler): what this peer sent meanwhile may still be
                 # on its way through the kernel. It gets the time of a reconnect to show up.
-                session.heard_at = now - session.patience_seconds + self._grace(session)
+                session.heard_at = now - session.patience_seconds + session.grace_seconds(self._grace_seconds)
                 self._deadlines.watch(session)
             else:
                 text = f"silent for {session.patience_seconds:g} s"
@@ -251,17 +247,21 @@ class SessionServer:
             return 0
         channel = session.channel
         assert type(message) is not Error or not message.fatal, "a fatal Error ends a session: say disconnect()"
-        frames = channel.send(message)
-        if session.routing_id is not None:
-            self.transmissions.append((session.routing_id, frames))
-        if channel.backlog_bytes > self._backlog_limit:
-            text = f"{channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
-            self._part(session, codes.OVERLOADED, text)
+        if channel.backlog_bytes == 0:
+            session.owes_since = self._now
+        if session.routing_id is not None and channel.is_open:
+            self.transmissions.append((session.routing_id, channel.send(message)))
+        else:
+            channel.send(message, is_later=True)
+        if self._bounds.is_beyond(channel):
+            self._part_overloaded(session)
+        elif self._bounds.is_overfull:
+            for other in self._bounds.relief(self._by_peer.values(), self._now):
+                self._part_overloaded(other)
         return channel.sent_seq
 
     def disconnect(self, peer_id: PeerId, code: int, text: str) -> None:
-        session = self._by_peer.get(peer_id)
-        if session is not None:
+        if (session := self._by_peer.get(peer_id)) is not None:
             self._part(session, code, text)
 
     def settle(self, now: float) -> None:
@@ -278,8 +278,14 @@ class SessionServer:
                 continue
             if session.pings:
                 self._unsettled[session] = None
-            if session.routing_id is not None and (frames := session.channel.acknowledgement()) is not None:
-                self.transmissions.append((session.routing_id, frames))
+            if session.routing_id is None or (frames := session.channel.acknowledgement()) is None:
+                continue
+            if self._bounds.wants_ping(session.channel):
+                self.send(session.peer_id, Ping(0))
+                continue
+            self._say_outside(session, frames)
+            if self._bounds.is_beyond(session.channel):
+                self._part_overloaded(session)
 
     def refuse_newcomers(self) -> None:
         """No session is opened any more; those that are there go on until `shut_down`. (SCH-27)"""
@@ -291,48 +297,38 @@ class SessionServer:
         for session in list(self._by_peer.values()):
             self._part(session, codes.SHUTTING_DOWN, f"the {self.terms.role_name} is shutting down")
 
-    def backlog_bytes(self, peer_id: PeerId) -> int:
-        session = self._by_peer.get(peer_id)
-        return 0 if session is None else session.channel.backlog_bytes
-
-    def unacknowledged(self, peer_id: PeerId) -> tuple[int, int]:
-        """Bytes and messages that this peer may lack."""
-        session = self._by_peer.get(peer_id)
-        return (0, 0) if session is None else session.channel.unacknowledged
-
     # ------------------------------------------------------------ opening
 
-    def _receive_outside(self, routing_id: RoutingId, envelope: Envelope, proof: Proof, now: float) -> None:
-        """From a socket that carries no session: only a Hello means anything (HSK-9)."""
-        message = envelope.message
-        if isinstance(message, Hello):
-            self._receive_hello(routing_id, message, proof, now)
-        else:
-            self._turn_away(routing_id, envelope, now)
-
     def _turn_away(self, routing_id: RoutingId, envelope: Envelope, now: float) -> None:
+        """From a socket that carries no session, only a Hello means anything (HSK-9)."""
         if type(envelope.message) not in (Error, Bye):  # these end something: there is nothing to answer
             self.rejected_count += 1
             text = "this socket has no session: say Hello on a new socket, with resume if there was one"
             self._send_error(routing_id, Error(codes.NO_SESSION, envelope.seq, True, text, "HSK-9"), now)
 
+    def _greet(self, routing_id: RoutingId, hello: Hello, proof: Proof, now: float) -> None:
+        if self._bounds.hellos.admits(routing_id, now):
+            self._receive_hello(routing_id, hello, proof, now)
+        else:
+            self.rejected_count += 1  # an answer to each would fill the queue of a socket that reads none (SES-26)
+
     def _receive_hello(self, routing_id: RoutingId, hello: Hello, proof: Proof, now: float) -> None:
         current = self._by_peer.get(hello.peer_id)
-        refusal = self._refusal(routing_id, hello)
+        refusal = self._refusal(routing_id, hello, current)
         who = refusal or self.admission.admit(hello, proof, current, self.terms)
         if isinstance(who, Reject):
             self._send_reject(routing_id, who, now)
         elif current is None:
             self._open(routing_id, hello, who, now)
         elif current.routing_id == routing_id and current.hello == hello:
-            self.transmissions.append((routing_id, self._encode(current.welcome, 0, current.channel.received_seq)))
+            self._say_outside(current, self._encode(current.welcome, 0, current.channel.received_seq))
         elif self._events:
             # The role has yet to handle what this session said: it must not be replaced under its feet.
             self._held.append((routing_id, hello, proof))
         else:
             self._meet_again(current, routing_id, hello, who, now)
 
-    def _refusal(self, routing_id: RoutingId, hello: Hello) -> Reject | None:
+    def _refusal(self, routing_id: RoutingId, hello: Hello, current: ServerSession | None) -> Reject | None:
         terms = self.terms
         if refusal := handshake.refuse(terms, hello, routing_id):
             return refusal
@@ -343,6 +339,9 @@ class SessionServer:
         if carried is not None and carried.peer_id != hello.peer_id:
             text = "this socket carries the session of another peer id: use a socket of its own"
             return handshake.reject(terms, codes.BAD_IDENTITY, text)
+        if current is None and self._bounds.is_full(len(self._by_peer)):
+            text = f"this {terms.role_name} has {len(self._by_peer)} sessions, as many as it may: come back later"
+            return handshake.reject(terms, codes.OVERLOADED, text)
         return None
 
     def _meet_again(self, current: ServerSession, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
@@ -350,6 +349,9 @@ class SessionServer:
         if verdict is Verdict.STALE:
             text = "a newer session of this peer id is in use: is a second process running under the same id?"
             self._send_reject(routing_id, handshake.reject(self.terms, codes.SESSION_REPLACED, text), now)
+        elif not self._bounds.resumes.admits(hello.peer_id, now):
+            text = "this peer id has dialed too often within a second: come back later"
+            self._send_reject(routing_id, handshake.reject(self.terms, codes.OVERLOADED, text), now)
         elif verdict is Verdict.REPLACE:
             self._replace(current, routing_id, hello, who, now)
         else:
@@ -361,7 +363,7 @@ class SessionServer:
         allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
         if self.terms.allowed_messages is not None and allowed is None:
             allowed = frozenset()
-        session = ServerSession(hello, welcome, Channel(self._encode), allowed, who, routing_id, now)
+        session = ServerSession(hello, welcome, self._bounds.channel(self._encode), allowed, who, routing_id, now)
         self._by_peer[hello.peer_id] = session
         self._by_routing[routing_id] = session
         self._deadlines.watch(session)
@@ -381,9 +383,11 @@ class SessionServer:
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float
     ) -> None:
         """The session goes on, on this socket; what its peer lacks follows the Welcome (SES-18)."""
+        channel = session.channel
         if session.carrier is not None:
             del self._by_routing[session.carrier]
-        channel = session.channel
+            if session.carrier != routing_id and self._bounds.leaves_much(channel):
+                self.abandoned.append(session.carrier)
         if verdict is Verdict.RESUME:
             channel.forget(hello.resume.received_seq)
             session.welcome = replace(session.welcome, resumed=True, received_seq=channel.received_seq)
@@ -391,8 +395,9 @@ class SessionServer:
         session.attach(routing_id, now)
         self._deadlines.watch(session)  # with a socket it is looked at sooner
         self._by_routing[routing_id] = session
-        self.transmissions.append((routing_id, self._encode(session.welcome, 0, channel.received_seq)))
-        self.transmissions.extend((routing_id, frames) for frames in channel.kept_frames())
+        channel.rewind()
+        self._say_outside(session, self._encode(session.welcome, 0, channel.received_seq))
+        self._hand_over(session)
 
     # ------------------------------------------------------------ inside a session
 
@@ -402,7 +407,7 @@ class SessionServer:
         if isinstance(message, Acknowledge):
             return
         if isinstance(message, Hello):
-            self._receive_hello(routing_id, message, proof, now)
+            self._greet(routing_id, message, proof, now)
         elif isinstance(message, Error):
             self._receive_error(session, message)
         else:
@@ -449,7 +454,7 @@ class SessionServer:
         """A message is refused and the session goes on. The Error has its place in the sequence, so that no broken
         connection can lose it (ERR-9); a peer that sends little but nonsense loses the session instead (ERR-3)."""
         assert session.carrier is not None, "it was received on some socket"
-        if self._peer_errors.admits(session.carrier, now):
+        if self._bounds.peer_errors.admits(session.carrier, now):
             self.send(session.peer_id, Error(code, seq, False, text, clause))
         else:
             self._part(session, code, f"too many bad messages, the last one: {text}", clause)
@@ -461,20 +466,15 @@ class SessionServer:
         such as a worker in the middle of its tasks, would be found at the end of its lease (LIV-6)."""
         assert session.routing_id is not None, "a detached session is only checked for its expiry"
         session.probed_at = now
-        self.transmissions.append((session.routing_id, session.channel.acknowledge_now()))
+        self._say_outside(session, session.channel.acknowledge_now())
         self._deadlines.watch(session)
-
-    def _grace(self, session: ServerSession) -> float:
-        """A peer that is well may notice nothing before its next Ping, and then has to dial (LIV-6)."""
-        timers = session.welcome.timers
-        grace_seconds = timers.heartbeat_seconds + max(self._grace_seconds, timers.heartbeat_seconds)
-        return min(grace_seconds, timers.lease_seconds)
 
     def _part(self, session: ServerSession, code: int, text: str, clause: str = "") -> None:
         """End a session from our side, and say so if there is a socket to say it on."""
         is_orderly = code in _ORDERLY
         if session.routing_id is not None:
             if is_orderly:
+                self._hand_over(session, is_all=True)
                 frames = session.channel.send(Bye(code, text))
             else:
                 frames = self._encode(Error(code, 0, True, text, clause), 0, session.channel.received_seq)
@@ -483,18 +483,12 @@ class SessionServer:
 
     def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
         session.is_over = True
+        session.channel.close()
         del self._by_peer[session.peer_id]
         if session.carrier is not None:
             del self._by_routing[session.carrier]
         self._events.append(Lost(session.peer_id, code, text, is_orderly))
 
-    # ------------------------------------------------------------ answers to nonsense
-
-    def _send_error(self, routing_id: RoutingId, error: Error, now: float) -> None:
-        if self._stranger_errors.admits(routing_id, now):
-            self.transmissions.append((routing_id, self._encode(error, 0, 0)))
-
-    def _send_reject(self, routing_id: RoutingId, reject: Reject, now: float) -> None:
-        self.rejected_count += 1
-        if self._stranger_errors.admits(routing_id, now):
-            self.transmissions.append((routing_id, self._encode(reject, 0, 0)))
+    def _part_overloaded(self, session: ServerSession) -> None:
+        text = f"{session.channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
+        self._part(session, codes.OVERLOADED, text)

@@ -29,6 +29,7 @@ class ServerSession:
         "hello",
         "identity",
         "is_over",
+        "owes_since",
         "patience_seconds",
         "pings",
         "probed_at",
@@ -61,6 +62,7 @@ class ServerSession:
         self.heard_at = now
         self.patience_seconds = welcome.timers.lease_seconds  # of silence, from heard_at on
         self.probed_at = now
+        self.owes_since = now  # what it was sent before that, it has acknowledged
         self.pings: list[int] = []  # nonces whose Pong is due when the role is done with what came before
         self.is_over = False
 
@@ -77,6 +79,12 @@ class ServerSession:
             return self.expires_at()
         probe_seconds = _PROBE_HEARTBEATS * self.welcome.timers.heartbeat_seconds
         return min(self.expires_at(), max(self.heard_at, self.probed_at) + probe_seconds)
+
+    def grace_seconds(self, reconnect_seconds: float) -> float:
+        """A peer that is well may notice nothing before its next Ping, and then has to dial (LIV-6)."""
+        timers = self.welcome.timers
+        grace_seconds = timers.heartbeat_seconds + max(reconnect_seconds, timers.heartbeat_seconds)
+        return min(grace_seconds, timers.lease_seconds)
 
     def attach(self, routing_id: RoutingId, now: float) -> None:
         self.routing_id = self.carrier = routing_id

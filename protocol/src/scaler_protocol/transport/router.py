@@ -130,6 +130,11 @@ class RouterEndpoint:
         """Bytes and messages that were sent to this peer and are not acknowledged."""
         return self._server.unacknowledged(peer_id)
 
+    @property
+    def total_backlog_bytes(self) -> int:
+        """Sent to all peers together and not yet acknowledged."""
+        return self._server.total_backlog_bytes
+
     def refuse_newcomers(self) -> None:
         """Whoever says Hello from now on is told that the end is near. (SCH-27)"""
         self._server.refuse_newcomers()
@@ -225,5 +230,10 @@ class RouterEndpoint:
                 if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
                     raise
                 self._server.unreachable(routing_id, self._now)
+        if self._server.abandoned:
+            for routing_id in self._server.take_abandoned():
+                self._connections.close_of(routing_id)
+                if lanes is not None:
+                    lanes.close_of(routing_id)
         if lanes is not None:
             lanes.flush()
