@@ -1,0 +1,119 @@
+"""What a client owned under an earlier name becomes its own under the next, also if the storage cannot be reached for a
+while. (CLI-11)"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+from tests.support.client_core import call, task
+
+from scaler.client.objects import storage as storages
+from scaler.client.objects.garbage import Garbage
+from scaler.client.objects.storage import Storage
+from scaler_protocol.errors import StorageUnavailable
+from scaler_protocol.ids import ObjectId, PeerId
+
+FIRST, SECOND, THIRD = (PeerId(name.ljust(16, b".")) for name in (b"first", b"second", b"third"))
+OBJECT = ObjectId(b"object".ljust(16, b"."))
+WAIT = 20.0
+
+
+class Done:
+    """The answer to a request."""
+
+    def finish(self) -> None:
+        pass
+
+
+class Server:
+    """Takes what it is asked for, but for the first few times."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.on_failure: Callable[[], None] = lambda: None
+        self.owners: set[PeerId] = {FIRST}
+
+    def start_duplicate(self, source: ObjectId, target: ObjectId, owner: PeerId) -> Done:
+        assert source == target == OBJECT
+        if self.failures:
+            self.failures -= 1
+            self.on_failure()
+            raise StorageUnavailable("not now")
+        self.owners.add(owner)
+        return Done()
+
+    def release(self, owner: PeerId, ids: Sequence[ObjectId], *, wait: bool) -> None:
+        assert OBJECT in ids
+        self.owners.discard(owner)
+
+    def close(self) -> None:
+        pass
+
+
+class Told:
+    def __init__(self) -> None:
+        self.said: list[tuple[PeerId, bool]] = []
+        self.is_complete = threading.Event()
+
+    def __call__(self, owner: PeerId, is_complete: bool) -> None:
+        self.said.append((owner, is_complete))
+        if is_complete:
+            self.is_complete.set()
+
+
+def storage_at(monkeypatch: pytest.MonkeyPatch, server: Server, timeout_seconds: float = 60.0) -> Storage:
+    monkeypatch.setattr(storages, "TAKE_OVER_PAUSES", (0.0,))
+    storage = Storage(FIRST, timeout_seconds, "tcp://127.0.0.1:1", Garbage())
+    monkeypatch.setattr(storage, "_connected", lambda: server)
+    storage.hold([(task("t"), OBJECT)], call("t"))
+    return storage
+
+
+@pytest.mark.parametrize("failures", [0, 1, 5])
+def test_it_is_tried_until_it_is_done(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
+    server, told = Server(failures), Told()
+    storage = storage_at(monkeypatch, server)
+    storage.rename(SECOND)
+    storage.take_over(told)
+    assert told.is_complete.wait(WAIT)
+    assert (told.said, server.owners) == ([(SECOND, True)], {SECOND})
+
+
+def test_what_waits_for_it_is_told_when_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, told = Server(3), Told()
+    storage = storage_at(monkeypatch, server, timeout_seconds=0.0)
+    storage.rename(SECOND)
+    storage.take_over(told)
+    assert told.is_complete.wait(WAIT)
+    assert told.said == [(SECOND, False), (SECOND, True)]
+
+
+def test_a_later_name_takes_over_from_all_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second session is lost while its take-over fails."""
+    server, told, later = Server(1), Told(), Told()
+    storage = storage_at(monkeypatch, server)
+
+    def lose_session() -> None:
+        server.owners.add(SECOND)  # as if a part of it had been done
+        storage.rename(THIRD)
+        storage.take_over(later)
+
+    server.on_failure = lose_session
+    storage.rename(SECOND)
+    storage.take_over(told)
+    assert later.is_complete.wait(WAIT)
+    assert (told.said, later.said) == ([], [(THIRD, True)])
+    assert server.owners == {THIRD}
+
+
+def test_a_client_that_leaves_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, told = Server(1_000_000), Told()
+    storage = storage_at(monkeypatch, server)
+    monkeypatch.setattr(storages, "TAKE_OVER_PAUSES", (WAIT,))
+    server.on_failure = storage.close
+    storage.rename(SECOND)
+    storage.take_over(told)
+    assert storage._background.wait(WAIT)
+    assert (told.said, server.failures) == ([], 999_999)
