@@ -18,6 +18,7 @@ import pytest
 from scaler_protocol import values
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient, memory_files
 from scaler_protocol.process.ports import free_ports
 from tests.costs.test_steps import counted
@@ -40,7 +41,7 @@ def server() -> Iterator[Server]:
 
 def connected(server: Server, role: int) -> contextlib.closing[ObjectClient]:
     """After a first value: by then everything has been met."""
-    client = ObjectClient(server.address, role, "test", timeout_seconds=20.0)
+    client = ObjectClient(server.address, role, "test", timeout_seconds=20.0, shown=find_pass(server.address))
     object_id = new_object_id()
     client.put(object_id, OWNER, [DATA])
     client.get(object_id)

@@ -17,6 +17,7 @@ from scaler.monitoring import Subscription
 from scaler.utility.exceptions import NoWorkerError
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import ClusterStatus, Hello, Welcome
 from scaler_protocol.session import Opened, SessionDialer
 from scaler_protocol.transport import DealerEndpoint
@@ -27,7 +28,7 @@ from tests.support.processes import WAIT, Stage, until
 
 def welcome(address: str, role: int) -> Welcome:
     dialer = SessionDialer(hello=Hello(1, 1, role=role, peer_id=new_peer_id()), server_name="scheduler")
-    endpoint = DealerEndpoint(address, dialer)
+    endpoint = DealerEndpoint(address, dialer, find_pass(address))
     end_at = time.monotonic() + WAIT
     try:
         while time.monotonic() < end_at:

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, StorageStatus, WorkerEntry
 from scaler_protocol.objects import ObjectClient
-from scaler_protocol.session import Received, SessionDialer
+from scaler_protocol.session import Received, Rejected, SessionDialer
 from scaler_protocol.transport import DealerEndpoint
 from tests.support.processes import WAIT, Command, Stage, until
 
@@ -23,9 +24,17 @@ class RealCluster:
     """Storage, scheduler and one command with the workers, at three ports in a row."""
 
     def __init__(
-        self, stage: Stage, n_workers: int = 1, *, scheduler: tuple[str, ...] = (), workers: tuple[str, ...] = ()
+        self,
+        stage: Stage,
+        n_workers: int = 1,
+        *,
+        scheduler: tuple[str, ...] = (),
+        workers: tuple[str, ...] = (),
+        insecure: bool = False,
     ) -> None:
         self.stage = stage
+        self.keys = KeyOptions(insecure=insecure)
+        self._all_options = ("--insecure",) if insecure else ()
         self.port = stage.ports()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.storage_address = f"tcp://127.0.0.1:{self.port + 1}"
@@ -40,30 +49,31 @@ class RealCluster:
             self.wait_for_workers(n_workers)
 
     def start_storage(self) -> Command:
-        self.storage = self.stage.start("scaler_storage", self.storage_address)
+        self.storage = self.stage.start("scaler_storage", self.storage_address, *self._all_options)
         return self.storage
 
     def start_scheduler(self) -> Command:
         self.scheduler = self.stage.start(
-            "scaler_scheduler", self.address, "-osa", self.storage_address, *self._scheduler_options
+            "scaler_scheduler", self.address, "-osa", self.storage_address, *self._all_options, *self._scheduler_options
         )
         return self.scheduler
 
     def start_workers(self, n_workers: int = 1, *options: str) -> Command:
-        command = self.stage.start("scaler_worker", self.address, "-n", str(n_workers), *self._worker_options, *options)
+        given = (*self._all_options, *self._worker_options, *options)
+        command = self.stage.start("scaler_worker", self.address, "-n", str(n_workers), *given)
         self.workers.append(command)
         return command
 
     def wait_for_workers(self, n_workers: int, seconds: float = WAIT) -> float:
-        with watching(self.address) as watch:
+        with watching(self.address, self.keys) as watch:
             return until(lambda: len(watch.snapshot().workers) == n_workers, f"{n_workers} workers are there", seconds)
 
     def snapshot(self) -> ClusterStatus:
-        with watching(self.address) as watch:
+        with watching(self.address, self.keys) as watch:
             return watch.snapshot()
 
     def wait_until(self, is_so: Callable[[ClusterStatus], bool], what: str) -> float:
-        with watching(self.address) as watch:
+        with watching(self.address, self.keys) as watch:
             return until(lambda: is_so(watch.snapshot()), what)
 
     def processors(self) -> int:
@@ -71,11 +81,11 @@ class RealCluster:
         return sum(len(self.stage.family(command)) for command in self.workers)
 
     def storage_status(self) -> StorageStatus:
-        return storage_status(self.storage_address)
+        return storage_status(self.storage_address, self.keys)
 
     def wait_until_empty(self) -> float:
         """No client, no task, no function, no object: nothing is remembered of anybody."""
-        with watching(self.address) as watch:
+        with watching(self.address, self.keys) as watch:
             found: list[object] = []
 
             def is_empty() -> bool:
@@ -105,8 +115,8 @@ def task_total(status: ClusterStatus) -> int:
     return sum(count.value for count in status.task_counts if count.name in LIVING)
 
 
-def storage_status(address: str) -> StorageStatus:
-    client = ObjectClient(address, codes.ROLE_MONITOR, "scaler-tests", WAIT)
+def storage_status(address: str, keys: KeyOptions = KeyOptions()) -> StorageStatus:  # noqa: B008 (frozen)
+    client = ObjectClient(address, codes.ROLE_MONITOR, "scaler-tests", WAIT, shown=keys.find_pass(address, WAIT))
     try:
         return client.status()
     finally:
@@ -116,9 +126,10 @@ def storage_status(address: str) -> StorageStatus:
 class Watch:
     """A monitor's session: asks, and waits for the answer."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, keys: KeyOptions) -> None:
         hello = Hello(1, 1, role=codes.ROLE_MONITOR, peer_id=new_peer_id())
-        self._endpoint = DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler"))
+        dialer = SessionDialer(hello=hello, server_name="scheduler")
+        self._endpoint = DealerEndpoint(address, dialer, keys.find_pass(address, WAIT))
         self._number = 0
 
     def snapshot(self) -> ClusterStatus:
@@ -129,6 +140,7 @@ class Watch:
             now = time.monotonic()
             assert now < end_at, "the scheduler did not tell its status"
             for event in self._endpoint.poll(now):
+                assert not isinstance(event, Rejected), event.text
                 message = event.message if isinstance(event, Received) else None
                 if isinstance(message, ClusterStatus) and message.request_id == self._number:
                     return message
@@ -148,8 +160,9 @@ class Watch:
 
 
 @contextmanager
-def watching(address: str) -> Iterator[Watch]:
-    watch = Watch(address)
+def watching(address: str, keys: KeyOptions = KeyOptions()) -> Iterator[Watch]:  # noqa: B008 (frozen)
+    watch = Watch(address, keys)
+
     try:
         yield watch
     finally:

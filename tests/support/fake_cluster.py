@@ -42,6 +42,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Opened, Received, SessionServer, WelcomeFields
 from scaler_protocol.transport import RouterEndpoint
+from tests.support.keyed import keyed
 
 
 class Task:
@@ -95,6 +96,8 @@ class FakeCluster:
         self._errors: dict[TaskId, tuple[int, bytes]] = {}
         self._orders: list[Callable[[], object]] = []
         self._stop = False
+        # Clients find it by the ports: servers write it into the runtime directory.
+        self._admission = keyed()
         timers = Timers(heartbeat_seconds=min(0.2, lease_seconds / 3), lease_seconds=lease_seconds)
         # First what may fail, because the address is given.
         self._scheduler = RouterEndpoint(
@@ -105,6 +108,7 @@ class FakeCluster:
                 allowed_roles=(codes.ROLE_CLIENT,),
                 timers=timers,
                 welcome=lambda hello: self._welcome,
+                admission=self._admission,
             ),
         )
         self._timers = timers
@@ -122,7 +126,11 @@ class FakeCluster:
         return RouterEndpoint(
             address,
             SessionServer(
-                server_id=new_peer_id(), role_name="storage", allowed_roles=(codes.ROLE_CLIENT,), timers=self._timers
+                server_id=new_peer_id(),
+                role_name="storage",
+                allowed_roles=(codes.ROLE_CLIENT,),
+                timers=self._timers,
+                admission=self._admission,
             ),
         )
 

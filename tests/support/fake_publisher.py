@@ -13,6 +13,7 @@ from scaler_protocol.messages import Message, Software, Watch
 from scaler_protocol.session import Lost, Received, SessionServer
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import RouterEndpoint
+from tests.support.keyed import keyed
 from tests.support.processes import WAIT
 
 _TURN_SECONDS = 0.02
@@ -27,6 +28,7 @@ class FakePublisher:
             role_name="scheduler",
             allowed_roles=(ROLE_MONITOR,),
             software=software or this_software("scaler-tests"),
+            admission=keyed(),
         )
         self._endpoint = RouterEndpoint(address, server)
         self.address = self._endpoint.address

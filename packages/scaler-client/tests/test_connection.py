@@ -20,6 +20,7 @@ from scaler.client.io import life
 from scaler.client.io.connection import Connection
 from scaler.client.io.life import IllegalMove, Life, Move
 from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import TaskHeader
 from scaler_protocol.process.ports import free_ports
 
@@ -59,7 +60,9 @@ def call(number: int, collector: Told) -> events.Submitted:
 
 def test_what_is_posted_while_it_closes_ends_too(cluster: FakeCluster) -> None:
     cluster.hold()
-    connection = Connection(cluster.address, timeout_seconds=WAIT, heartbeat_seconds=1).open()
+    connection = Connection(
+        cluster.address, timeout_seconds=WAIT, heartbeat_seconds=1, shown=find_pass(cluster.address)
+    ).open()
     late, later = Told(), Told()
     first = Told(lambda: connection.driver.inbox.append(call(2, late)))
     connection.post(call(1, first))

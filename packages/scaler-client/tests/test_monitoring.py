@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.fake_publisher import FakePublisher
+from tests.support.keyed import keyed
 from tests.support.processes import WAIT
 
 from scaler.monitoring import Condition, Heard, MonitorError, Subscription
@@ -64,7 +65,12 @@ def test_what_was_heard_is_acknowledged_soon(publisher: FakePublisher) -> None:
 
 
 def test_a_server_that_refuses_is_named_and_not_dialed_without_end() -> None:
-    server = SessionServer(server_id=new_peer_id(), role_name="object storage server", allowed_roles=(ROLE_CLIENT,))
+    server = SessionServer(
+        server_id=new_peer_id(),
+        role_name="object storage server",
+        allowed_roles=(ROLE_CLIENT,),
+        admission=keyed(),
+    )
     endpoint = RouterEndpoint("tcp://127.0.0.1:*", server)
     begun_at = time.monotonic()
     with Subscription(endpoint.address) as subscription:

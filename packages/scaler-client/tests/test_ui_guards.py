@@ -126,7 +126,7 @@ def test_the_operators_token_counts_more_than_the_keys(monkeypatch: pytest.Monke
         (("tcp://127.0.0.1:1", "--port", "65536"), "is not a port"),
         (("8516",), "8516"),
         (("--replay", "no-such-file"), "cannot be opened"),
-        (("tcp://127.0.0.1:1", "--host", "0.0.0.0"), "SCALER_UI_TOKEN"),
+        (("tcp://127.0.0.1:1", "--host", "0.0.0.0", "--insecure"), "SCALER_UI_TOKEN"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(

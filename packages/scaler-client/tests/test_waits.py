@@ -114,4 +114,4 @@ def test_ctrl_c_ends_the_wait_for_a_scheduler(ctrl_c: Callable[[], None]) -> Non
     address = f"tcp://127.0.0.1:{free_ports(1)}"
     ctrl_c()
     with pytest.raises(Interrupted):
-        Client(address, timeout_seconds=WAIT)
+        Client(address, timeout_seconds=WAIT, insecure=True)

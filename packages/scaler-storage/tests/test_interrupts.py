@@ -13,6 +13,7 @@ from tests.support.storage_server import Server, until
 
 from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.objects.client import SHARED_BYTES
 from scaler_protocol.process.ports import free_ports
@@ -75,7 +76,9 @@ def server() -> Iterator[Server]:
 
 
 def new_client(server: Server) -> contextlib.closing[ObjectClient]:
-    return contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=20.0))
+    return contextlib.closing(
+        ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+    )
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what was being made is left half made

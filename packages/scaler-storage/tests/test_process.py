@@ -20,6 +20,7 @@ from tests.support.storage_server import START_SECONDS, Server, until
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_SCHEDULER
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageFull, StorageUnavailable
 from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import ReleaseOwner
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.objects.operations import Operation, ReleaseOperation
@@ -57,7 +58,9 @@ def server(start: Callable[..., Server], request: pytest.FixtureRequest) -> Iter
 
 @pytest.fixture
 def client(server: Server) -> Iterator[ObjectClient]:
-    with contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=20.0)) as opened:
+    with contextlib.closing(
+        ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+    ) as opened:
         yield opened
 
 
@@ -192,7 +195,9 @@ def test_an_owner_that_is_gone(server, client):
     owner = new_peer_id()
     object_id = new_object_id()
     client.put(object_id, owner, [b"value"])
-    with contextlib.closing(ObjectClient(server.address, ROLE_SCHEDULER, "test", 20.0)) as scheduler:
+    with contextlib.closing(
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", 20.0, shown=find_pass(server.address))
+    ) as scheduler:
         run(scheduler, ReleaseOwnerOperation(owner, [object_id]))
         assert scheduler.status().object_count == 0
     with pytest.raises(OwnerGone, match=owner.hex()):
@@ -201,7 +206,9 @@ def test_an_owner_that_is_gone(server, client):
 
 def test_the_memory_limit(start):
     server = start(free_ports(1), "--memory-limit", "10M")
-    with contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", 20.0)) as client:
+    with contextlib.closing(
+        ObjectClient(server.address, ROLE_CLIENT, "test", 20.0, shown=find_pass(server.address))
+    ) as client:
         object_id = new_object_id()
         client.put(object_id, OWNER, [bytes(9 * MIB)])
         with pytest.raises(StorageFull, match="--memory-limit"):
@@ -215,7 +222,7 @@ def test_the_storage_restarts_while_a_client_puts(start):
     """Success or an error, never a hang; and with a storage on the same address again, success."""
     port = free_ports(1)
     server = start(port)
-    client = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=30.0)
+    client = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=30.0, shown=find_pass(server.address))
     outcomes: list[str] = []
     ids = [new_object_id() for _ in range(4)]
     data = bytes(64 * MIB)
@@ -250,7 +257,7 @@ def test_no_storage_at_all(start: Callable[..., Server]) -> None:
             with pytest.raises(StorageUnavailable, match="is scaler_object_storage_server running"):
                 client.get(new_object_id(), wait_seconds=60.0)
         assert 0.5 <= time.monotonic() - started < 10
-        server = start(port)
+        server = start(port, "--insecure")
 
         def is_stored() -> bool:
             try:
@@ -278,7 +285,9 @@ def test_the_keeper_outlives_a_dial_for_which_there_was_no_socket(monkeypatch):
 
 
 def test_the_storage_says_goodbye_while_a_client_waits(server):
-    with contextlib.closing(ObjectClient(server.address, ROLE_CLIENT, "test", 3.0)) as client:
+    with contextlib.closing(
+        ObjectClient(server.address, ROLE_CLIENT, "test", 3.0, shown=find_pass(server.address))
+    ) as client:
         failures: list[Exception] = []
 
         def wait() -> None:
@@ -353,7 +362,8 @@ def test_garbage_on_the_port_is_noticed_by_nobody(server, client, garbage):
     [
         (["nonsense"], 2, "nonsense"),
         (["tcp://127.0.0.1:99999"], 2, "99999"),
-        (["tcp://0.0.0.0:2346"], 2, "--insecure"),
+        (["127.0.0.1:2346", "--insecure", "--key-file", "cluster.key"], 2, "exclude each other"),
+        (["127.0.0.1:2346", "--key-file", "/nowhere/at/all.key"], 1, "/nowhere/at/all.key"),
         (["127.0.0.1:2346", "--memory-limit", "much"], 2, "much"),
         (["127.0.0.1:2346", "-lp", "/nowhere/at/all/log"], 2, "/nowhere/at/all/log"),
         ([], 2, "address"),

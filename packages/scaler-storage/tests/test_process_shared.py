@@ -15,6 +15,7 @@ from tests.support.storage_server import Server, memory_files_of
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.errors import ObjectNotFound
 from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import MemoryFile
 from scaler_protocol.objects import ObjectClient, memory_files
 from scaler_protocol.objects.client import SHARED_BYTES, TOGETHER_BYTES
@@ -42,7 +43,9 @@ def start() -> Iterator[Callable[..., Server]]:
 
 
 def connected(server: Server, role: int = ROLE_CLIENT) -> contextlib.closing[ObjectClient]:
-    return contextlib.closing(ObjectClient(server.address, role, "test", timeout_seconds=20.0))
+    return contextlib.closing(
+        ObjectClient(server.address, role, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+    )
 
 
 def test_large_values_lie_in_files_and_small_ones_do_not(start):
@@ -108,9 +111,9 @@ def test_who_finds_an_object_in_the_directory_need_not_ask(start):
 PUT_AND_WAIT = """
 import sys
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
-from scaler_storage.core import CoreLimits
-client = ObjectClient(sys.argv[1], 1, "test", timeout_seconds=20.0)
+client = ObjectClient(sys.argv[1], 1, "test", timeout_seconds=20.0, shown=find_pass(sys.argv[1]))
 client.put(ObjectId(bytes.fromhex(sys.argv[2])), PeerId(bytes.fromhex(sys.argv[3])), [b"x" * 1048576])
 kept = client.get(ObjectId(bytes.fromhex(sys.argv[2])))
 print("put", flush=True)

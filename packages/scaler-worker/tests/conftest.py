@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
+from tests.support.keyed import keyed
 
 from scaler_protocol import codec, values
 from scaler_protocol.codes import NO_SUCH_OBJECT, OK, ROLE_WORKER
 from scaler_protocol.columns import join_ids, join_u32, split_ids, split_u32
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, task_id_source
+from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -104,7 +106,10 @@ class FakeCluster:
     """Both servers in the test's own thread: `wait_until` is the only thing that moves them."""
 
     def __init__(self, heartbeat_seconds: float = 2.0) -> None:
-        storage_server = SessionServer(server_id=new_peer_id(), role_name="storage", allowed_roles=range(1, 6))
+        admission = keyed()
+        storage_server = SessionServer(
+            server_id=new_peer_id(), role_name="storage", allowed_roles=range(1, 6), admission=admission
+        )
         self.storage = FakeStorage(RouterEndpoint("tcp://127.0.0.1:*", storage_server))
         server = SessionServer(
             server_id=new_peer_id(),
@@ -112,6 +117,7 @@ class FakeCluster:
             allowed_roles=[ROLE_WORKER],
             welcome=lambda hello: WelcomeFields(storage_address=self.storage.endpoint.address),
             timers=Timers(heartbeat_seconds=heartbeat_seconds),
+            admission=admission,
         )
         self.endpoint = RouterEndpoint("tcp://127.0.0.1:*", server)
         self.address = self.endpoint.address
@@ -285,7 +291,7 @@ def start_worker(cluster: FakeCluster) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
     def start(**options: Any) -> Worker:
-        config = ClusterConfig(cluster.address, **options)
+        config = ClusterConfig(cluster.address, shown=find_pass(cluster.address), **options)
         workers.append(Worker(fork_agent(config)))
         # Not before its first Credit: a worker that was welcomed late may have dialed again, and begun another session.
         cluster.wait_until(lambda: cluster.credits, "the worker to say hello")

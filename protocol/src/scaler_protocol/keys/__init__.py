@@ -1,7 +1,7 @@
 """Keys, tickets and grants: who may talk to whom in a cluster (spec chapter 17)."""
 
 from scaler_protocol.keys.derivation import new_secret
-from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
+from scaler_protocol.keys.errors import KeyFileError, NoKeyFound, NoServerFound
 from scaler_protocol.keys.keyring import Keyring, Pass, local_identity, pass_of
 from scaler_protocol.keys.lookup import find_keyring, find_pass, read_named, renewed
 from scaler_protocol.keys.options import KeyOptions
@@ -26,6 +26,7 @@ __all__ = [
     "KeyWatch",
     "KeyFileError",
     "NoKeyFound",
+    "NoServerFound",
     "TicketError",
     "ALL_ROLES",
     "TICKET_BYTES_MAX",

@@ -11,3 +11,7 @@ class KeyFileError(ScalerError):
 
 class NoKeyFound(KeyFileError):
     """No place where a key is looked for has one."""
+
+
+class NoServerFound(NoKeyFound, TimeoutError):
+    """There is no key for this address of this machine, and no server either that would have left one."""

@@ -13,7 +13,7 @@ from scaler_protocol.addresses import parse_address
 from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.keys import lookup
 from scaler_protocol.keys.account import account_name
-from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
+from scaler_protocol.keys.errors import KeyFileError, NoKeyFound, NoServerFound
 from scaler_protocol.keys.files import make_file, read_file, replace_file
 from scaler_protocol.keys.handed import PREFIX, hand
 from scaler_protocol.keys.keyring import Keyring, Pass
@@ -53,9 +53,15 @@ class KeyOptions:
                 return lookup.find_pass(address, self.key_file, self.insecure)
             except NoKeyFound as error:
                 now = time.monotonic()
-                if now >= end_at or must_stop() or not parse_address(address).is_loopback:
+                if not parse_address(address).is_loopback:
                     raise
-                if answers(address):  # without a key, or of another user; or it writes its file just now
+                is_there = answers(address)
+                if now >= end_at or must_stop():
+                    if is_there:
+                        raise
+                    text = f"nothing answers at {address}: check that its server runs, and that this is its address"
+                    raise NoServerFound(f"{text} (no key for it was found either)") from None
+                if is_there:  # without a key, or of another user; or it writes its file just now
                     end_at = min(end_at, now + _FILE_SECONDS)
                 if not is_told:
                     _logger.info("waiting for a key: %s", error)

@@ -121,7 +121,12 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
 }
 
 
+_REJECTIONS: dict[int, type[exceptions.RejectedError]] = {
+    codes.VERSION_MISMATCH: exceptions.VersionMismatchError,
+    codes.UNAUTHORIZED: exceptions.UnauthorizedError,
+}
+
+
 def rejection(code: int, text: str) -> exceptions.RejectedError:
     """The error of a client that a scheduler does not want."""
-    kind = exceptions.VersionMismatchError if code == codes.VERSION_MISMATCH else exceptions.RejectedError
-    return kind(text)
+    return _REJECTIONS.get(code, exceptions.RejectedError)(text)

@@ -16,7 +16,7 @@ from scaler.monitoring.recording import Recorder
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
-from scaler_protocol.keys import KeyOptions, NoKeyFound
+from scaler_protocol.keys import KeyOptions, NoKeyFound, NoServerFound
 from scaler_protocol.messages import (
     ClusterStatus,
     Error,
@@ -246,7 +246,7 @@ class Subscription:
         try:
             shown = self._keys.find_pass(self._given)
         except NoKeyFound as error:
-            self._refusal = str(error)
+            self._refusal = "" if isinstance(error, NoServerFound) else str(error)
             self._dial_at = now + REDIAL_SECONDS
             return
         hello = Hello(

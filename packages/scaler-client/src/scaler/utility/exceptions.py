@@ -6,6 +6,7 @@ import concurrent.futures
 import sys
 
 from scaler_protocol.errors import ObjectStorageException, ScalerError, TooManyOpenFilesError
+from scaler_protocol.keys import KeyFileError
 
 __all__ = [
     "CapnpDeserializationError",
@@ -14,6 +15,7 @@ __all__ = [
     "ClientShutdownException",
     "DeserializeObjectError",
     "DisconnectedError",
+    "KeyFileError",
     "MissingObjects",
     "NestingTooDeepError",
     "NoWorkerError",
@@ -28,6 +30,7 @@ __all__ = [
     "TaskNotFoundError",
     "TaskTimeoutError",
     "TooManyOpenFilesError",
+    "UnauthorizedError",
     "VersionMismatchError",
     "WorkerDiedError",
 ]
@@ -52,6 +55,11 @@ class RejectedError(ScalerError, ConnectionError):
 
 class VersionMismatchError(RejectedError):
     """Client and scheduler have no protocol version in common."""
+
+
+class UnauthorizedError(RejectedError, PermissionError):
+    """The cluster does not let this client in: its key or ticket is another cluster's, has expired, is for other roles,
+    or one side has a key and the other has none."""
 
 
 class ClientQuitException(ScalerError):
