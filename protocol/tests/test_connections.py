@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import sys
 import time
@@ -138,6 +139,23 @@ def test_a_session_that_moves_leaves_nothing_behind(
     bench.until(lambda: len(server._connections.strangers) == 1, "another connection beneath the same socket")
     bench.ask(bystander, 1)
     assert "Lost" not in bench.kinds(bystander) and not server._connections.strangers
+
+
+@pytest.mark.parametrize("is_lane_off", ["", "1"])
+def test_a_server_that_does_nothing_is_woken_by_a_connection(
+    bench: Bench, is_lane_off: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a crowd could take all descriptors before anything else wakes it."""
+    monkeypatch.setenv(OFF_VARIABLE, is_lane_off)
+    server = bench.server()
+    bench.turn()
+    for _ in range(3):
+        one = Silent(server.address, b"")
+        assert select.select([server.fileno()], [], [], 5.0)[0], "the notice wakes it"
+        bench.until(lambda: len(server._connections.strangers) == 1, "the connection to be known")
+        one.close()
+        assert select.select([server.fileno()], [], [], 5.0)[0]
+        bench.until(lambda: not server._connections.strangers, "its end")
 
 
 # ---------------------------------------------------------------- numbers that are used again

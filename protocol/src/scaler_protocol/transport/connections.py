@@ -85,6 +85,8 @@ class Connections:
         self._notices.setsockopt(zmq.RCVHWM, 0)
         self._notices.setsockopt(zmq.LINGER, 0)
         self._notices.connect(name)
+        # Its descriptor tells of the first notice only when it was found empty before.
+        sockets.has_input(self._notices)
 
     @property
     def descriptor(self) -> int:
