@@ -14,8 +14,8 @@ from tests.fuzz.runner import OPEN_WHEN_INSECURE, line_of, run
 
 SEED = 20_261_122
 EACH_SECONDS = 0.4
-NOT_HELD_YET = frozenset({"unread-answers", "results-of-others"})
-"""Backlogs of all sessions together, and the bytes of queues of large messages, are not bounded."""
+NOT_HELD_YET = frozenset({"results-of-others"})
+"""What the scheduler puts off of the messages of one peer is bounded, by 256 MiB, which is above the bound here."""
 
 
 #: Each family without keys; with them those that strangers and holders of tickets meet other code with.
