@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from scaler.monitoring import ClusterState, Condition, MonitorError, Subscription
+from scaler_protocol.codec import encode
+from scaler_protocol.codes import ROLE_MONITOR
 from scaler_protocol.keys import KeyOptions
+from scaler_protocol.messages import Bye, Hello, Watch
+from scaler_scheduler.watchers import WATCHERS_LIMIT
 from tests.support.clusters import RealCluster
+from tests.support.hostile import raw_peer
 from tests.support.processes import WAIT, Stage
 
 
@@ -75,3 +80,18 @@ def replace_digits(key_file: Path, folder: Path) -> Path:
     stranger.touch(mode=0o600)
     stranger.write_text(key_file.read_text().replace("5a", "a5"))
     return stranger
+
+
+def test_monitors_that_leave_at_once_leave_nothing_behind(stage: Stage) -> None:
+    """Hello, Watch and Bye are read together: who has left does not watch, and takes nobody's place."""
+    cluster = RealCluster(stage, 0, scheduler=("--status-report-interval-seconds", "0.1"))
+    for _ in range(WATCHERS_LIMIT + 10):
+        with raw_peer(cluster.address) as peer:
+            hello = Hello(1, 1, role=ROLE_MONITOR, peer_id=peer.peer_id)
+            for frames in (encode(hello), encode(Watch(("status", "tasks")), seq=1), encode(Bye(), seq=2)):
+                peer.send(*frames)
+            peer.answer()
+    with Subscription(cluster.address) as subscription:
+        state = wait_for(subscription, lambda state: bool(state.status and state.status.sequence > 1), "it is served")
+        assert state.status is not None and state.status.watcher_count == 1
+    cluster.stop()

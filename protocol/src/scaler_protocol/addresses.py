@@ -119,7 +119,7 @@ def default_storage_address(scheduler: str) -> str:
 
 
 def default_monitor_address(scheduler: str) -> str:
-    """Where this scheduler publishes its monitor stream unless somebody says otherwise."""
+    """Where this scheduler also listens, for monitors, unless another address is given."""
     return offset_address(scheduler, 2, "monitor")
 
 

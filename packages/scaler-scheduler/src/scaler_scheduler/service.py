@@ -52,6 +52,7 @@ from scaler_scheduler.core import (
     Action,
     Asked,
     Disconnect,
+    MonitorLeft,
     Numbered,
     PublishLog,
     SchedulerCore,
@@ -251,8 +252,6 @@ class SchedulerService:
                 self._recent.note((now, "from", event.peer_id, type(event)))
                 if self._lines.admits(now):
                     self._log(event)
-                if isinstance(event, Lost):
-                    self._desk.lost(event.peer_id)
             self._core.handle(event, now)
         self._perform(self._core.handle(_SETTLED, now), now)
         self._desk.settle(now)
@@ -271,6 +270,8 @@ class SchedulerService:
                 self._driver.wake()  # its Lost waits for the next poll
             elif type(action) is Asked:
                 self._desk.asked(action.peer_id, action.seq, action.message)
+            elif type(action) is MonitorLeft:
+                self._desk.lost(action.peer_id)
             elif type(action) is PublishLog:
                 self._publisher.publish_log(action.message)
             elif type(action) is Stop:

@@ -43,6 +43,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorLeft:
+    """In its order among what monitors want: what came before it means nothing any more."""
+
+    peer_id: PeerId
+
+
+@dataclass(frozen=True, slots=True)
 class PublishLog:
     """A task has printed something, and somebody watches such lines (MON-18)."""
 
@@ -56,4 +63,4 @@ class Stop:
     grace_seconds: float
 
 
-Action = Send | SendToStorage | Disconnect | Asked | PublishLog | Stop
+Action = Send | SendToStorage | Disconnect | Asked | MonitorLeft | PublishLog | Stop

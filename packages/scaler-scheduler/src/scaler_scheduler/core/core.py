@@ -56,7 +56,7 @@ from scaler_scheduler.core import (
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Asked, Disconnect, PublishLog, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Asked, Disconnect, MonitorLeft, PublishLog, SendToStorage, Stop
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
 from scaler_scheduler.core.explaining import Explainer, explanation
@@ -250,6 +250,7 @@ class SchedulerCore:
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         else:
             self._scaler.manager_left(event.peer_id)
+            self.tables.act(MonitorLeft(event.peer_id))  # or a manager, which has never asked
 
     def _complained(self, event: Complained, now: float) -> None:
         worker = self.tables.workers.get(event.peer_id)
