@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import tempfile
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -56,6 +55,8 @@ class Dumps:
 
     def save(self) -> None:
         """Into a file that only this user can read, as far as it goes: something is wrong with what we remember."""
+        import tempfile  # with compressors and more, for what no scheduler does twice
+
         try:
             with tempfile.NamedTemporaryFile(
                 "w", prefix="scaler_scheduler-", suffix=".jsonl", encoding="utf-8", delete=False
