@@ -218,3 +218,11 @@ def test_large_payloads_are_kept_as_they_came_and_small_ones_are_copied():
     large, small = bytearray(COPIED_BYTES), bytearray(COPIED_BYTES - 1)
     assert kept(large).obj is large
     assert kept(small).obj is not small
+
+
+def test_a_duplicate_that_waited_is_confirmed_if_its_owner_has_the_target_by_then(story):
+    """Its owner has stored the target itself meanwhile: as if it had been asked for then."""
+    assert story.duplicate("c1", "source", "target", wait=9.0) == []
+    story.put("c1", "target", b"own value")
+    assert ("c1", ("reply", 1, codes.OK)) in story.put("w1", "source", b"value", owner="c2")
+    assert story.get("c1", "target") == [("c1", ("value", 4, 9, 0, b"own value"))]

@@ -107,50 +107,6 @@ def what_does_not_exist_is_told_at_once_or_waited_for(scene: Scene) -> None:
     scene.check(peer.fetch(copy) == b"now", "the duplicate has other bytes", "STO-9")
 
 
-@case("STO-4", "STO-13")
-def an_owner_may_put_again_what_it_has(scene: Scene) -> None:
-    """Its session was lost, or two attempts of a task store their values: those need not be equal."""
-    one, two = scene.requester(), scene.requester()
-    identifier = one.new_object()
-    one.store(identifier, b"first")
-    two.expect_done(two.put(identifier, b"other", owner=one.peer_id), clause="STO-4")
-    two.expect_done(two.put(identifier, b"he", offset=2, total=5, owner=one.peer_id), clause="STO-4")
-    scene.check(one.fetch(identifier) == b"first", "the value was replaced", "STO-4")
-    one.expect_done(one.release(identifier))
-    scene.check(not one.is_there(identifier), "no owner is left, and the object is there", "OWN-3")
-
-
-@case("STO-30", "STO-13")
-def a_put_of_other_bytes_makes_no_owner(scene: Scene) -> None:
-    one, two = scene.requester(), scene.requester()
-    identifier = one.new_object()
-    one.store(identifier, b"first")
-    for bytes_put, owner in ((b"other", two), (b"first and more", two), (b"firs", two), (b"first!", one)):
-        two.expect_code(two.put(identifier, bytes_put, owner=owner.peer_id), CODES.EXISTS)
-        scene.check(one.fetch(identifier) == b"first", "the value was replaced")
-    two.expect_done(two.put(identifier, b"fi", total=5))
-    two.expect_code(two.put(identifier, b"RST", offset=2, total=5), CODES.EXISTS)
-    one.expect_done(one.release(identifier))
-    scene.check(not two.is_there(identifier), "a peer became an owner without the object's bytes")
-
-
-@case("STO-30", "OWN-1")
-def an_owner_is_added_with_the_last_of_the_same_bytes(scene: Scene) -> None:
-    one, two = scene.requester(), scene.requester()
-    identifier = one.new_object()
-    one.store(identifier, b"first")
-    two.expect_done(two.put(identifier, b"fi", total=5))
-    one.expect_done(one.release(identifier))
-    scene.check(not two.is_there(identifier), "a peer became an owner with its first chunk")
-    one.store(identifier, b"first")
-    two.expect_done(two.put(identifier, b"fir", total=5))
-    two.expect_done(two.put(identifier, b"st", offset=3, total=5))
-    one.expect_done(one.release(identifier))
-    scene.check(two.is_there(identifier), "an owner is left, and the object is gone", "OWN-1")
-    two.expect_done(two.release(identifier))
-    scene.check(not two.is_there(identifier), "no owner is left, and the object is there", "OWN-3")
-
-
 @case("STO-30", "OWN-1")
 def a_put_of_what_exists_adds_its_owner(scene: Scene) -> None:
     one, two = scene.requester(), scene.requester()

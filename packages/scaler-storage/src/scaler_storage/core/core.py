@@ -337,7 +337,10 @@ class StorageCore:
 
     def _name_again(self, peer_id: PeerId, duplicate: Duplicate, value: AnyValue) -> None:
         """The target exists already: as another name of this value, or it is another object. (STO-31)"""
-        if self.objects.objects[duplicate.target].value is value:
+        target = self.objects.objects[duplicate.target]
+        if duplicate.owner in target.owners:
+            self._confirm(peer_id, duplicate.request_id)  # it became one while the Duplicate waited (STO-9)
+        elif target.value is value:
             self._add_owner(duplicate.target, duplicate.owner)
             self._confirm(peer_id, duplicate.request_id)
         else:
