@@ -111,7 +111,9 @@ class Port:
         self.dialer.send(message)
 
     def settle(self, now: float) -> None:
-        self.dialer.settle(now)
+        # A client that has chosen a window smaller than what dialers leave unacknowledged acknowledges each message: it
+        # would be given one for each of its heartbeats otherwise.
+        self.dialer.settle(now, is_eager=self.dialer.hello.result_window_bytes > 0)
         if self.dialer.generation != self._generation:
             self._generation = self.dialer.generation
             self.close()
