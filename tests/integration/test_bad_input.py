@@ -133,10 +133,9 @@ def test_a_combo_at_a_taken_port() -> None:
 
 
 def test_nobody_answers_there(stage: Stage) -> None:
-    """For four reasons, of which nobody who dials can know more than that no answer comes."""
-    cluster = RealCluster(stage, 0)
+    """For three reasons, of which nobody who dials can know more than that no answer comes."""
     with listening() as sink, http_server() as web_port:
-        ports = [stage.ports(), sink, web_port, cluster.port + 2]
+        ports = [stage.ports(), sink, web_port]
         workers = {port: start_workers(stage, port) for port in ports}
         with ThreadPoolExecutor(len(ports)) as pool:
             errors = list(pool.map(lambda port: failure_of(lambda: Client(address(port), timeout_seconds=1)), ports))

@@ -59,6 +59,7 @@ def _expect_no_entry(scene: Scene, peer: Dialer) -> None:
                 return
     finally:
         line.socket.disable_monitor()
+        monitor.close(0)
     raise Breach(f"the connection of a stranger is neither refused nor closed within {VERDICT_SECONDS:g} s", "FRM-14")
 
 

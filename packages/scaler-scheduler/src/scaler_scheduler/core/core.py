@@ -248,9 +248,8 @@ class SchedulerCore:
         elif worker is not None:
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
-        else:
-            self._scaler.manager_left(event.peer_id)
-            self.tables.act(MonitorLeft(event.peer_id))  # or a manager, which has never asked
+        elif not self._scaler.manager_left(event.peer_id):
+            self.tables.act(MonitorLeft(event.peer_id))
 
     def _complained(self, event: Complained, now: float) -> None:
         worker = self.tables.workers.get(event.peer_id)

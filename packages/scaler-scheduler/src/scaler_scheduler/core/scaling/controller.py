@@ -54,13 +54,15 @@ class Scaler:
         else:
             self.managers[peer_id] = Manager(peer_id, offer)
 
-    def manager_left(self, peer_id: PeerId) -> None:
-        """Its workers stay, but for those that it is ending already. (MGR-15)"""
+    def manager_left(self, peer_id: PeerId) -> bool:
+        """Whether it was a manager. Its workers stay, but for those that it is ending already. (MGR-15)"""
         manager = self.managers.pop(peer_id, None)
-        if manager is not None:
-            self._tables.forget_peer(peer_id)
-            for unit_id in manager.retiring:
-                self._revive(self._workers_of(manager, unit_id))
+        if manager is None:
+            return False
+        self._tables.forget_peer(peer_id)
+        for unit_id in manager.retiring:
+            self._revive(self._workers_of(manager, unit_id))
+        return True
 
     def reported(self, peer_id: PeerId, status: ManagerStatus, now: float) -> None:
         manager = self.managers.get(peer_id)
