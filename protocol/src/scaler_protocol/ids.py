@@ -16,7 +16,7 @@ TaskId = NewType("TaskId", bytes)
 ObjectId = NewType("ObjectId", bytes)
 GraphId = NewType("GraphId", bytes)
 Salt = NewType("Salt", bytes)
-"""What a client mixes into the ids of its tasks' results (OWN-6), so that nobody else can compute them."""
+"""What a client mixes into the ids of its tasks' results (OWN-6), so that no other program can compute them."""
 
 ID_BYTES = 16
 

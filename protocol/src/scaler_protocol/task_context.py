@@ -34,7 +34,7 @@ class TaskContext(Protocol):
 
     @property
     def shown(self) -> Pass | None:
-        """What shows the scheduler and the storage who we are; None in a cluster without keys."""
+        """What this process shows to the scheduler and the storage; None in a cluster without keys."""
 
     def block(self) -> None:
         """This task is about to wait for its children: lend its place to others. Calls nest; only the first counts."""

@@ -1,4 +1,4 @@
-"""Keys, tickets and grants: who may talk to whom in a cluster (spec chapter 17)."""
+"""Keys, tickets and grants: which program may talk to which in a cluster (spec chapter 17)."""
 
 from scaler_protocol.keys.derivation import new_secret
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound, NoServerFound

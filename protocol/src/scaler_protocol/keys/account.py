@@ -1,4 +1,4 @@
-"""The name of the account that this process runs as: the user of those who hold the key themselves."""
+"""The name of the account that this process runs as. A program that holds the key itself uses it as its user name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from scaler_protocol.keys.tickets import TicketError, check_user
 
 
 def account_name() -> str:
-    """By the system, not by variables, which say who logged in first. "uid 1000" when it has no name, as in many
-    containers, and "unnamed" when the system has no users."""
+    """The name that the system has for the account. Variables such as USER are not read: after `su` they can name
+    another account. "uid 1000" when the account has no name, as in many containers; "unnamed" when the system has no
+    users."""
     name = _system_name()
     try:
         check_user(name)

@@ -1,4 +1,4 @@
-"""Key files on disk: read only if nobody else can have read or written them, made so that nobody else can. (SEC-7)"""
+"""Key files on disk: read only if no other user can have read or written them, and made so that none can. (SEC-7)"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRIVATE_DIRECTORY = 0o700
 
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-#: A FIFO that nobody writes to is opened at once, and then found to be no file.
+#: To open a FIFO without a writer would otherwise block; so it is opened at once, and then found to be no file.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 
@@ -176,4 +176,4 @@ def _remove(path: str) -> None:
 
 
 def _is_a_link(path: str) -> KeyFileError:
-    return KeyFileError(f"{path} is a symbolic link: name the file itself, so that nobody can put another in its place")
+    return KeyFileError(f"{path} is a symbolic link: name the file itself, so that no other can be put in its place")

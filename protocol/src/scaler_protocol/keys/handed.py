@@ -32,8 +32,8 @@ def read_handed(name: str) -> bytes:
 
 
 def hand(content: bytes) -> int:
-    """The end of a pipe with this in it, for one child to inherit and for us to close once the child is started."""
-    assert len(content) <= TEXT_BYTES_MAX  # all pipes hold as much, so that nobody waits here
+    """The read end of a pipe with this content. One child inherits it; we close it once the child is started."""
+    assert len(content) <= TEXT_BYTES_MAX  # every pipe holds that much, so the write below never blocks
     reader, writer = os.pipe()
     _read.pop(f"{PREFIX}{reader}", None)  # of an earlier descriptor with this number
     try:

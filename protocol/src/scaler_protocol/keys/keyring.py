@@ -28,7 +28,7 @@ from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketErr
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a dialer shows: to whom it talks, with which CURVE pair, and the ticket of its Hello."""
+    """What a dialer shows: to which servers it talks, with which CURVE pair, and the ticket of its Hello."""
 
     server_keys: tuple[bytes, ...]
     """The public keys that the servers may have, in the order in which they are tried."""
@@ -65,8 +65,8 @@ class Keyring:
         self.curve_public = self.server_keys[0]
 
     def admit(self, ticket: bytes, holder: bytes, role: int, now: float) -> Identity | Refusal:
-        """Who shows this ticket over a connection of that public key, in a Hello with that role; or why not. `now` is
-        in seconds since 1970."""
+        """The identity of a dialer that shows this ticket in a Hello with that role, over a connection of that public
+        key (`holder`); or the reason to refuse it. `now` is in seconds since 1970."""
         if not ticket:
             return Refusal("this cluster asks for a key and the Hello has no ticket")
         try:
@@ -105,8 +105,8 @@ class Keyring:
         return TicketText(self.server_keys, secret_key, self.ticket(identity))
 
     def own_pass(self, secret_key: bytes = b"") -> Pass:
-        """For those who hold the key: all roles, in the name of this process's account. A new CURVE pair each time,
-        unless the secret key of one is given."""
+        """The pass of a program that holds the key: all roles, in the name of this process's account. Each call makes
+        a new CURVE pair, unless the secret key of one is given."""
         return pass_of(self.derive(account_name(), ALL_ROLES, is_operator=True, secret_key=secret_key), self.origin)
 
     def grant(self, owner: bytes) -> bytes:

@@ -233,5 +233,5 @@ def _as_pass(found: _Found, origin: str, holder: bytes) -> Pass:
 
 def _as_keyring(found: _Found, origin: str) -> Keyring:
     if isinstance(found, TicketText):
-        raise KeyFileError(f"{origin} holds a ticket, which is for those who connect: a server needs the cluster's key")
+        raise KeyFileError(f"{origin} holds a ticket, which is for dialers: a server needs the cluster's key")
     return Keyring(found.keys, origin)

@@ -12,8 +12,8 @@ from scaler_protocol.keys.tickets import read
 
 
 def fingerprint(server_key: bytes) -> str:
-    """Eight digits by which people compare keys and tickets of a cluster. Not the public key itself: who has that is
-    let in as far as the Hello."""
+    """Eight digits by which people compare keys and tickets of a cluster. The public key itself is not shown, because
+    a program that has it is let in as far as the Hello."""
     return blake2b(server_key, digest_size=4, person=b"scaler shown 1").hexdigest()
 
 

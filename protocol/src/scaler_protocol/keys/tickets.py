@@ -1,9 +1,9 @@
-"""Tickets: what a dialer shows in its Hello to say who it is, and whom the servers take it for. (SEC-9, SEC-10)
+"""Tickets: what a dialer shows in its Hello, and the identity that servers read from it. (SEC-9, SEC-10)
 
     version u8 = 1 · roles u16 · expires u64 · holder 32 bytes · user length u8 · user · MAC 32 bytes
 
 Integers are little-endian. A ticket is of use only to the holder of a CURVE pair, because the MAC covers the public key
-of that pair: a ticket that somebody else has read opens nothing.
+of that pair: a stolen ticket without the secret key of the pair opens nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a session belongs to."""
+    """The user and the rights that a session has, for as long as it lasts."""
 
     user: str
     roles: frozenset[int]

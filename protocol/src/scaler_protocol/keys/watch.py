@@ -23,8 +23,8 @@ class KeyWatch:
         self._seen: tuple[int, ...] | None = None
 
     def look(self) -> Keyring | None:
-        """The new keyring if the keys are others now. A file that is gone or cannot be used changes nothing: a server
-        does not lose its peers because somebody is editing."""
+        """The new keyring if the keys have changed, else None. A file that is gone or cannot be used changes nothing,
+        because an editor may be about to write it: a server must not lose its peers by that."""
         if not self._path:
             return None
         try:

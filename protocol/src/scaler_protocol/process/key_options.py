@@ -18,8 +18,8 @@ def add_key_arguments(parser: argparse._ActionsContainer) -> None:
     )  # fmt: skip
     group.add_argument(
         "--insecure", **flag(),
-        help="neither key nor encryption: whoever reaches the port of such a cluster owns it. All of its programs "
-        "have to be told (default: False)",
+        help="neither key nor encryption: any program that reaches a port of such a cluster can run code on its "
+        "workers. All programs of the cluster need this option (default: False)",
     )  # fmt: skip
 
 

@@ -1,16 +1,16 @@
-"""A bound on log lines that peers cause: whoever can say Hello could otherwise fill a disk with them."""
+"""A bound on log lines that peers cause. Without it, any program that can send a Hello could fill a disk with them."""
 
 from __future__ import annotations
 
 import logging
 
 BURST_LINES = 1000
-"""As many at once are written: a large cluster may start."""
+"""How many may be written at once: when a large cluster starts, all its peers cause a line."""
 LINES_PER_SECOND = 20.0
 
 
 class LineBudget:
-    """A token bucket. What is left out is counted, and told before the next line that is written."""
+    """A token bucket. Lines that are left out are counted, and the count is logged before the next line."""
 
     __slots__ = ("_left", "_left_out", "_looked_at", "_name")
 

@@ -23,7 +23,7 @@ TELL_SECONDS = 60.0
 """Standard error is told at most this often that a file cannot be written: a disk may be full and not, in turns."""
 
 _MODE = 0o644
-"""Whatever the umask: nobody but the owner of the process may write lines into its log."""
+"""Set whatever the umask is: no other user may write lines into the log of this process."""
 
 _FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
 

@@ -1,4 +1,4 @@
-"""Files that only their owner may read: dumps, recordings and traces have the names and ids of everybody's tasks."""
+"""Files that only their owner may read: dumps, recordings and traces have the names and ids of all users' tasks."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def open_private(path: str | Path) -> BinaryIO:
         if os.name == "posix" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             os.fchmod(file.fileno(), _MODE)
     except OSError:
-        pass  # the file is another user's, who lets us write; or its file system has no modes
+        pass  # the file belongs to another user and lets us write, or its file system has no modes
     return cast("BinaryIO", file)

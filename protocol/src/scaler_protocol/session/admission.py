@@ -1,12 +1,12 @@
-"""Who a session belongs to: what a Hello shows, judged by the keys of a server. (HSK-30, HSK-31, SES-30 to SES-32)
+"""The identity of a session: what a Hello shows, judged by the keys of a server. (HSK-30, HSK-31, SES-30 to SES-32)
 
 A server with keys asks for two things that fit together: a ticket in the Hello, and a connection that was opened with
 the CURVE pair for which the ticket was made. Both are looked at once, at the Hello. Afterwards the session is bound to
 its identity, and no message is looked at again.
 
 On the local lane there is no CURVE: the kernel has proven that the other end is a process of the server's own user. So
-a Hello there needs no ticket. One that is shown all the same is judged, because a program that was given the key of
-another cluster, or a ticket for another role, has to learn that on every way alike.
+a Hello there needs no ticket. If it has a ticket all the same, the ticket is judged: a program that was given the key
+of another cluster, or a ticket for another role, must be refused over the lane as it is over TCP.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INSECURE_TEXT = (
 
 
 class Admission:
-    """The rule of one server. Without a keyring, whoever reaches its port is admitted."""
+    """The rule of one server. Without a keyring, every dialer that reaches its port is admitted."""
 
     def __init__(
         self,
@@ -62,7 +62,8 @@ class Admission:
     def admit(
         self, hello: Hello, proof: Proof, current: ServerSession | None, terms: ServerTerms
     ) -> Identity | Reject | None:
-        """Who says this Hello, or why it opens no session and moves none. None: there are no keys."""
+        """The identity that the session of this Hello gets, None without keys; or the Reject of a Hello that may
+        neither open a session nor move one."""
         found = self._judge(hello, proof)
         if isinstance(found, Refusal):
             return reject(terms, codes.UNAUTHORIZED, found.text)
@@ -109,8 +110,8 @@ class Admission:
 
 
 def is_same(one: Identity | None, other: Identity | None) -> bool:
-    """The condition of all that continues, moves or replaces a session. A ticket that is renewed, for the same holder
-    with the same rights, changes nobody's identity. (SES-30)"""
+    """Whether a Hello with the `other` identity may continue, move or replace a session of the first. A renewed ticket,
+    for the same holder with the same rights, is the same identity. (SES-30)"""
     if one is None or other is None:
         return one is other
     return _without_expiry(one) == _without_expiry(other)
@@ -121,7 +122,8 @@ def _without_expiry(identity: Identity) -> tuple[object, ...]:
 
 
 def _holder_of(ticket: bytes) -> bytes:
-    """On the lane the ticket itself says whose it is: the kernel vouches for its bearer."""
+    """The public key that the ticket names. On the lane there is no CURVE key to compare it with; there the kernel
+    proves the user instead."""
     try:
         return read(ticket).holder
     except TicketError:

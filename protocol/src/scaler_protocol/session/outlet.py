@@ -57,7 +57,8 @@ class Outlet:
         self.transmissions.append((session.routing_id, frames))
 
     def _send_error(self, routing_id: RoutingId, error: Error, now: float) -> None:
-        """To a socket without a session, or in answer to nonsense: nobody waits for the answers beyond a bound."""
+        """To a socket without a session, or in answer to nonsense. Beyond a bound such answers are not sent: no correct
+        peer waits for them."""
         if self._bounds.stranger_errors.admits(routing_id, now):
             self.transmissions.append((routing_id, self._encode(error, 0, 0)))
 

@@ -48,8 +48,6 @@ from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeField
 from scaler_protocol.session.outlet import Outlet
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
 
-Who = Identity | None
-
 #: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
 _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
 
@@ -156,7 +154,8 @@ class SessionServer(Outlet):
             return
         session.heard_at = now
         if session.routing_id is None:
-            self._turn_away(routing_id, said, now)  # it is somebody who has not noticed, or was said before
+            # The peer may not have noticed that we closed the socket, or the message was in flight.
+            self._turn_away(routing_id, said, now)
         channel = session.channel
         if ack > channel.acknowledged_seq:
             if not channel.forget(ack):
@@ -221,8 +220,8 @@ class SessionServer(Outlet):
             if late_seconds < 0:
                 self._probe(session, now)
             elif late_seconds > session.welcome.timers.heartbeat_seconds:
-                # It is we who were away (stopped, or stuck in a handler): what this peer sent meanwhile may still be
-                # on its way through the kernel. It gets the time of a reconnect to show up.
+                # This server was away (stopped, or stuck in a handler), and what the peer sent meanwhile may still be
+                # on its way through the kernel. The peer gets the time of a reconnect to be heard.
                 session.heard_at = now - session.patience_seconds + session.grace_seconds(self._grace_seconds)
                 self._deadlines.watch(session)
             else:
@@ -315,18 +314,18 @@ class SessionServer(Outlet):
     def _receive_hello(self, routing_id: RoutingId, hello: Hello, proof: Proof, now: float) -> None:
         current = self._by_peer.get(hello.peer_id)
         refusal = self._refusal(routing_id, hello, current)
-        who = refusal or self.admission.admit(hello, proof, current, self.terms)
-        if isinstance(who, Reject):
-            self._send_reject(routing_id, who, now)
+        found = refusal or self.admission.admit(hello, proof, current, self.terms)
+        if isinstance(found, Reject):
+            self._send_reject(routing_id, found, now)
         elif current is None:
-            self._open(routing_id, hello, who, now)
+            self._open(routing_id, hello, found, now)
         elif current.routing_id == routing_id and current.hello == hello:
             self._say_outside(current, self._encode(current.welcome, 0, current.channel.received_seq))
         elif self._events:
             # The role has yet to handle what this session said: it must not be replaced under its feet.
             self._held.append((routing_id, hello, proof))
         else:
-            self._meet_again(current, routing_id, hello, who, now)
+            self._meet_again(current, routing_id, hello, found, now)
 
     def _refusal(self, routing_id: RoutingId, hello: Hello, current: ServerSession | None) -> Reject | None:
         terms = self.terms
@@ -344,7 +343,9 @@ class SessionServer(Outlet):
             return handshake.reject(terms, codes.OVERLOADED, text)
         return None
 
-    def _meet_again(self, current: ServerSession, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
+    def _meet_again(
+        self, current: ServerSession, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float
+    ) -> None:
         verdict = handshake.judge(hello, current.hello, current.session_id, current.channel)
         if verdict is Verdict.STALE:
             text = "a newer session of this peer id is in use: is a second process running under the same id?"
@@ -353,31 +354,33 @@ class SessionServer(Outlet):
             text = "this peer id has dialed too often within a second: come back later"
             self._send_reject(routing_id, handshake.reject(self.terms, codes.OVERLOADED, text), now)
         elif verdict is Verdict.REPLACE:
-            self._replace(current, routing_id, hello, who, now)
+            self._replace(current, routing_id, hello, identity, now)
         else:
             self._attach(current, routing_id, hello, verdict, now)
 
-    def _open(self, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
+    def _open(self, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float) -> None:
         self._last_session_id += 1
         welcome = handshake.welcome(self.terms, hello, self._last_session_id)
         allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
         if self.terms.allowed_messages is not None and allowed is None:
             allowed = frozenset()
-        session = ServerSession(hello, welcome, self._bounds.channel(self._encode), allowed, who, routing_id, now)
+        session = ServerSession(hello, welcome, self._bounds.channel(self._encode), allowed, identity, routing_id, now)
         self._by_peer[hello.peer_id] = session
         self._by_routing[routing_id] = session
         self._deadlines.watch(session)
         self.transmissions.append((routing_id, self._encode(welcome, 0, 0)))
-        self._events.append(Opened(hello.peer_id, hello, welcome, who))
+        self._events.append(Opened(hello.peer_id, hello, welcome, identity))
 
-    def _replace(self, current: ServerSession, routing_id: RoutingId, hello: Hello, who: Who, now: float) -> None:
+    def _replace(
+        self, current: ServerSession, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float
+    ) -> None:
         text = "another session was opened under the same peer id"
         if current.routing_id is not None and current.routing_id != routing_id:
-            # Told so, a second peer with this id stops instead of coming back and throwing the first one out.
+            # With this error, a second peer with this id stops. Otherwise it would dial again and replace the first.
             error = Error(codes.SESSION_REPLACED, 0, True, text, "SES-12")
             self.transmissions.append((current.routing_id, self._encode(error, 0, 0)))
         self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
-        self._open(routing_id, hello, who, now)
+        self._open(routing_id, hello, identity, now)
 
     def _attach(
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float

@@ -105,7 +105,7 @@ class Connections:
         self._epoll.register(self.descriptor, select.EPOLLIN)
         return self._epoll.fileno()
 
-    # ------------------------------------------------------------ who comes and goes
+    # ------------------------------------------------------------ connections that open and close
 
     def read(self, now: float) -> None:
         """What libzmq tells, within a budget of time."""

@@ -1,12 +1,12 @@
-"""CURVE on our sockets: who may connect at all, and whose connection a message came by. (FRM-14, FRM-15)
+"""CURVE on our sockets: which dialers may connect, and with which key each connection was opened. (FRM-14, FRM-15)
 
 libzmq raises the fence: a dialer that does not know the server's public key cannot finish the first step of the
 handshake, a server with keys refuses every other mechanism, and so does a dialer with a pass. There is no way from one
 mechanism to the other, so nothing between two peers can take the keys away.
 
-Who the dialer is, libzmq tells as the `User-Id` of each frame, and only if a ZAP handler has said it. Ours admits every
-CURVE key, because the ticket in the Hello decides: it answers with that key. It is a thread that sleeps in libzmq, one
-for each context, and is started with the first listening socket that has keys.
+libzmq gives the public key of the dialer as the `User-Id` of each frame, if a ZAP handler has answered with that key.
+Our handler admits every CURVE key, because the ticket in the Hello decides. The handler is a thread that sleeps in
+libzmq, one for each context, and is started with the first listening socket that has keys.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _answer(socket: zmq.Socket[bytes]) -> None:
 
 
 def answer(request: list[bytes]) -> list[bytes]:
-    """To libzmq's question who this is: its public key, for every dialer that has one."""
+    """The ZAP answer: the public key of the dialer as its `User-Id`, or a refusal if it has none."""
     head = [_ZAP_VERSION, request[1] if len(request) > 1 else b""]
     if len(request) == _ZAP_FIELDS and request[5] == b"CURVE" and len(request[6]) == 32:
         return [*head, b"200", b"OK", request[6].hex().encode(), b""]

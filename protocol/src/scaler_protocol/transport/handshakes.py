@@ -98,7 +98,7 @@ class Greeting:
             if len(answer) >= _GREETING_BYTES and answer[:1] == _OUR_GREETING[:1]:
                 self.mechanism = answer[_MECHANISM].rstrip(b"\0").decode(errors="replace")
         except OSError:
-            pass  # nobody listens there, or it does not answer
+            pass  # no process listens there, or it does not answer
         finally:
             self.is_over = True
 

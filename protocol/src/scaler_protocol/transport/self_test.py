@@ -1,8 +1,8 @@
-"""A server with keys dials itself without a key and with a wrong one: if either gets in, its fence does not stand.
-(HSK-34)
+"""A server with keys dials itself without a key and with a wrong one, and ends if either gets in. (HSK-34)
 
-No mistake in configuration, no other build of libzmq and no wrong option of ours can then leave a port open unnoticed.
-Both dialers only shake hands. Nothing waits for them: they are looked at while the server works.
+A mistake in configuration, a build of libzmq without CURVE or a wrong option of ours could otherwise leave a port open
+without a sign. Both dialers only do the ZMTP handshake. The server does not wait for them, but looks at them while it
+works.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _logger = logging.getLogger("scaler.transport")
 
 
 class FenceError(ScalerError):
-    """This server lets in who has no key."""
+    """This server lets in dialers without a key."""
 
 
 class SelfTest:
@@ -48,14 +48,14 @@ class SelfTest:
         return not self._dialers
 
     def look(self, now: float) -> None:
-        """FenceError, after a critical line in the log, if one of them was let in."""
+        """Raises FenceError, after a critical line in the log, if one of the dialers was let in."""
         for kind, (socket, watch) in list(self._dialers.items()):
             watch.look()
             if watch.successes:
                 self.close()
                 text = (
-                    f"the server at {self._address} let in a dialer with {kind}, so its port is open to everybody: it "
-                    "ends now. Install pyzmq from a wheel, and report this"
+                    f"the server at {self._address} let in a dialer with {kind}, so its port is open to every "
+                    "program. The server ends now. Install pyzmq from a wheel, and report this"
                 )
                 _logger.critical(text)
                 raise FenceError(text)
@@ -63,7 +63,7 @@ class SelfTest:
                 _close(socket, watch)
                 del self._dialers[kind]
         if self._dialers and now >= self._until:
-            _logger.warning("it did not show within %g s that %s refuses strangers", _BOUND_SECONDS, self._address)
+            _logger.warning("%s has not refused a dialer without key within %g s", self._address, _BOUND_SECONDS)
             self.close()
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
   seq @0 :UInt64;
   # Position of this message in the session, counted by its sender from 1, rising by one. Zero marks a message outside
   # the sequence: Hello, Welcome, Reject, Acknowledge, and a fatal Error. An Error that is not fatal has its place like any
-  # message: somebody waits for it. (SES-1, ERR-9)
+  # message, because its receiver waits for it. (SES-1, ERR-9)
 
   ack @1 :UInt64;
   # The highest `seq` the sender has received without a gap in this session. The receiver may forget what it kept for

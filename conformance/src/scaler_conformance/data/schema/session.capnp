@@ -50,7 +50,7 @@ struct Hello @0xcc662270b82345b9 {
   # (SCH-45)
 
   credential @15 :Data;
-  # The dialer's ticket, at most 1 KiB: who it is and what it may be, signed with the cluster's key. In every Hello of a
+  # The dialer's ticket, at most 1 KiB: its user and its roles, signed with the cluster's key. In every Hello of a
   # dialer that has a key, and empty in those of one that has none. (HSK-29)
 }
 
