@@ -127,9 +127,9 @@ def _check_addresses(options: argparse.Namespace) -> None:
     keys = key_options(options)
     if not bound.is_loopback and not keys.insecure and not keys.has_keys:
         raise UsageError(
-            f"{options.address} can be reached from other machines, and whoever reaches it can run code on the "
-            "workers: name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this machine "
-            "keeps strangers out"
+            f"{options.address} can be reached from other machines, and without a key every program there could run "
+            "code on the workers: name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this "
+            "machine keeps strangers out"
         )
 
 
@@ -213,7 +213,7 @@ def _add_times(group: argparse._ArgumentGroup) -> None:
         (("--client-timeout-seconds", "-ct"), 60.0, "a client that is silent for so long is lost, and its tasks end"),
         (("--worker-timeout-seconds", "-wt"), 60.0, "a worker that is silent for so long is lost: others do its tasks"),
         (("--heartbeat-seconds",), 2.0, "peers that have nothing to say show life so often"),
-        (("--status-report-interval-seconds", "-sri"), 1.0, "how often the state is published to those who watch"),
+        (("--status-report-interval-seconds", "-sri"), 1.0, "how often the state is published to monitors"),
     )
     for names, default, text in options:
         group.add_argument(

@@ -1,4 +1,4 @@
-"""What is published to those who watch: when, on which topic, and at what cost (MON).
+"""What is published to monitors: when, on which topic, and at what cost (MON).
 
 Nothing is made for a topic that no session watches, and a publication is encoded once for all. What a publication costs
 is measured, and the next one comes the later the more it was, so that a large cluster takes a bounded share of the
@@ -107,8 +107,9 @@ class Publisher:
         return self._sequences[topic]
 
     def snapshot(self, now: float, *, may_be_old: bool) -> Encoded:
-        """For those who ask. To give the last status again costs a hundredth of making one, so when much is asked it is
-        given for as long as its making takes a bounded share of the time. (MON-3)"""
+        """The status that answers a SnapshotRequest. To send the last status again costs a hundredth of making one. So
+        when requests are many (`may_be_old`), the last one is sent again for a while, which bounds the share of the
+        time that goes into making them. (MON-3)"""
         if self._status is None or not may_be_old or now >= self._old_at:
             begun = time.thread_time()
             self._status = Encoded(self.status(now))

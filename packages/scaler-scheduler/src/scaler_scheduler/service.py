@@ -153,7 +153,7 @@ class SchedulerService:
             version_min=PROTOCOL_VERSION_MIN,
             version_max=PROTOCOL_VERSION_MAX,
             role=ROLE_SCHEDULER,
-            peer_id=new_peer_id(),  # that of the server is told to everyone
+            peer_id=new_peer_id(),  # not the one of the server, which every Welcome shows
             software=self._software,
         )
         return SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
@@ -322,7 +322,7 @@ class SchedulerService:
         yield from self._recent.lines(now)
 
     def _short_id(self, peer_id: PeerId) -> str:
-        """As those who watch see it. (MON-23)"""
+        """The beginning of the display id, as monitors show it. (MON-23)"""
         return self._core.display_id(peer_id).hex()[:8]
 
     def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:

@@ -57,9 +57,9 @@ def _bind_address(text: str, keys: KeyOptions) -> str:
         raise UsageError(str(error)) from None
     if not address.is_loopback and not keys.insecure and not keys.has_keys:
         raise UsageError(
-            f"{text} can be reached from other machines, and whoever reaches it can read and write every object: "
-            "name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this machine keeps "
-            "strangers out"
+            f"{text} can be reached from other machines, and without a key every program there could read and write "
+            "every object: name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this "
+            "machine keeps strangers out"
         )
     return str(address)
 

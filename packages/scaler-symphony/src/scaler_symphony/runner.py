@@ -102,7 +102,7 @@ class Runner:
             try:
                 self._shown = keys[1].find_pass(keys[0])
             except KeyFileError as error:
-                raise TaskFailed(STORAGE_UNREACHABLE, f"this host cannot show who it is: {error}") from error
+                raise TaskFailed(STORAGE_UNREACHABLE, f"this host has no usable key or ticket: {error}") from error
             self._keys = keys
             self._begin_anew()
 

@@ -32,7 +32,7 @@ struct CallOptions {
 struct Standing {
     Id parentTask;
     uint16_t depth = 0;
-    Id resultSalt = randomId();  // nobody else can name the objects of its results (OWN-14)
+    Id resultSalt = randomId();  // no other peer can compute the ids of its results' objects (OWN-14)
 };
 
 struct Argument {

@@ -1,7 +1,7 @@
 """A subscription to what one scheduler publishes: a session as monitor, with a Watch (spec chapter 14).
 
 The address may be the scheduler's own, or its monitor's: both lead to the same server. At the start of each session,
-and after a gap, the subscription also asks for a snapshot, so that nobody waits for the next publication.
+and after a gap, the subscription also asks for a snapshot, which arrives before the next publication.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Subscription:
         self._published_at = 0.0
         self._sequence = 0
         self._request_id = 0
-        #: why the session was refused, or ended, if it was: for those who wait in vain
+        #: why the session was refused or has ended; empty while there is nothing to tell the user
         self._refusal = ""
         self._acknowledge_at = 0.0
         #: the server has refused us for what we are: to wait a little changes nothing

@@ -63,7 +63,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
     )
-    parser.add_argument("--no-token", help="ask for no secret: whoever reaches the page sees the cluster", **flag())
+    parser.add_argument("--no-token", help="ask for no secret: every page request gets an answer", **flag())
     add_logging_arguments(parser)
     add_key_arguments(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
@@ -126,7 +126,7 @@ def guard_of(options: argparse.Namespace, made_token: str = "") -> Guard:
             f"--host {options.host} lets others see this cluster: set {TOKEN_VARIABLE} (or --token), or say --no-token"
         )
     if options.host in WILDCARDS and not names:
-        return Guard(frozenset(), token)  # by which names it is reached, nobody here knows; the token decides
+        return Guard(frozenset(), token)  # the names of this host are not known here; the token decides
     return Guard(frozenset({options.host.lower(), *names}), token)
 
 

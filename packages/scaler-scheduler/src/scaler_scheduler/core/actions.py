@@ -51,7 +51,7 @@ class MonitorLeft:
 
 @dataclass(frozen=True, slots=True)
 class PublishLog:
-    """A task has printed something, and somebody watches such lines (MON-18)."""
+    """A task has printed something, and a monitor watches the topic `logs` (MON-18)."""
 
     message: TaskLog
 

@@ -24,5 +24,5 @@ class DisplayIds:
         self.of: Callable[[PeerId], PeerId] = lru_cache(maxsize=_KEPT)(self._of)
 
     def _of(self, peer_id: PeerId) -> PeerId:
-        """Of nobody's id: none."""
+        """The display id of a peer id. An empty id, which names no peer, stays empty."""
         return PeerId(blake2b(peer_id, digest_size=ID_BYTES, key=self._key).digest() if peer_id else b"")

@@ -174,8 +174,8 @@ def _shown(tables: Tables, peer_id: PeerId) -> str:
 
 
 def _header(tables: Tables, header: TaskHeader) -> Json:
-    """Without what stands in it by default, and without what is nobody's to know; keywords are names of arguments, and
-    no arguments."""
+    """A task's header without fields that have their default and without secrets. Keywords are names of arguments, not
+    arguments, so they stay."""
     fields = {name: value for name, value in asdict(header).items() if value and name not in SECRETS}
     if header.client:
         fields["client"] = tables.display.of(header.client)

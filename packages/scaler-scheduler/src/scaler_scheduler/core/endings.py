@@ -165,8 +165,9 @@ def _kept(chunk: Chunk, row: Row) -> Kept:
 
 
 def cancel_children(tables: Tables, parent_task: TaskId) -> None:
-    """The submitter has ended: nobody can wait for what it submitted (CAN-7). Nearly always all of it is of one client,
-    whose queued tasks are held until this is done: none of them takes a place that has just become free."""
+    """Cancel the tasks that an ended task has submitted: their submitter cannot wait for them any more (CAN-7). Nearly
+    always they all belong to one client. Its queued tasks are held until this is done, so that none of them takes a
+    place that has just become free."""
     children = tables.children.pop(parent_task, None)
     if children:
         client = tables.chunk_of(next(iter(children))).client

@@ -149,7 +149,8 @@ def _packed(graph_id: GraphId, rows: list[_Row]) -> KeptResults:
 
 
 def restore(tables: Tables, client: Client, seq: int, message: KeptResults) -> None:
-    """From now on these are kept as if their tasks had ended in this session, and nobody had to be told."""
+    """From now on these results are kept as if their tasks had ended in this session, but their client gets no Results
+    for them."""
     error = _refusal(tables, client, message)
     if error is not None:
         code, text = error

@@ -1,4 +1,4 @@
-"""Pools of workers by user: the capability `user:NAME` says with whose ticket a worker has come.
+"""Pools of workers by user: the capability `user:NAME` names the user of the ticket with which a worker has come.
 
 The scheduler sets it from the ticket and from nothing else, so that a task that asks for it runs on workers of that
 user, whatever other workers offer. In a cluster without keys no user is known, and the name is one like any other.

@@ -206,8 +206,9 @@ class StorageCore:
             self._take_chunk(peer_id, put)
 
     def _compare_chunk(self, peer_id: PeerId, put: Put, stored: StoredObject) -> None:
-        """A Put of an object that others own. Who knows its id must not become an owner by that, and so be able to read
-        it; nor must a writer take for stored what another peer has put there. So the bytes are compared. (STO-30)"""
+        """A Put of an object that exists and has other owners. Knowledge of the id alone must not make a peer an owner,
+        because an owner can read the object; and a writer must not take other bytes, which another peer has put there,
+        for its own. So the bytes are compared. (STO-30)"""
         if not is_at(stored.value, put.offset, put.payload):
             self._drop_upload(peer_id, put.object_id)
             self._refuse(peer_id, put.request_id, refusals.exists(put.object_id))

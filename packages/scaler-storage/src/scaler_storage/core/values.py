@@ -90,8 +90,8 @@ AnyValue = StoredValue | FileValue
 
 
 class ComparedValue:
-    """How far an upload has come whose bytes are those of an object that exists. Nothing is kept, neither of it nor of
-    the object, which may be released meanwhile."""
+    """The progress of an upload that is compared with an object that exists. It keeps no bytes, neither of the upload
+    nor of the object, and the object may be released meanwhile."""
 
     __slots__ = ("compared", "held_bytes", "total_bytes")
 

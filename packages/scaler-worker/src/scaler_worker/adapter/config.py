@@ -35,8 +35,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
         token = web_token(cluster.keys, cluster.address, ADAPTER_LABEL)
     if not token and not is_loopback(parsed.host) and not parsed.no_token:
         raise UsageError(
-            f"{parsed.host} can be reached from other machines, and whoever reaches it can start workers here: set a "
-            "token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on 127.0.0.1, or add --no-token"
+            f"{parsed.host} can be reached from other machines, and without a token every program there could start "
+            "workers here: set a token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on "
+            "127.0.0.1, or add --no-token"
         )
     # Beyond loopback the names are not known here. There the token decides.
     hosts = frozenset(LOOPBACK_NAMES) if is_loopback(parsed.host) and not token else frozenset()
@@ -56,7 +57,7 @@ def parser() -> ArgumentParser:
     server.add_argument("--host", default="localhost", help="where to listen (default: %(default)s)")
     server.add_argument("--port", "-p", type=whole_number, default=8080, help="(default: %(default)s)")
     add_secret(server, "--auth-token", SECTION, "the secret of callers, instead of one from the cluster's key")
-    server.add_argument("--no-token", **flag(), help="ask for no secret: whoever reaches the adapter starts workers")
+    server.add_argument("--no-token", **flag(), help="ask for no secret: every request can start workers")
     workers = parser.add_argument_group("workers")
     workers.add_argument(
         "--max-workers", "-mw", type=whole_number, default=max((os.cpu_count() or 2) - 1, 1), metavar="N",

@@ -72,7 +72,7 @@ class AdapterServer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Any page that somebody on this machine opens can make the browser send requests here."""
+        """Requests of web pages are refused: any page that is open in a browser of this machine can send some."""
         if comes_from_a_page(request.headers):
             raise Refusal(403, "requests of web pages are refused: only programs may start workers")
         if self._hosts and host_name(request.headers.get("Host", "")) not in self._hosts:

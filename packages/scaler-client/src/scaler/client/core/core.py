@@ -143,7 +143,7 @@ class ClientCore:
 
     @property
     def dropped_count(self) -> int:
-        """Results that nobody waited for."""
+        """Results of tasks that this client does not wait for."""
         return self._endings.dropped_count
 
     @property
@@ -278,7 +278,7 @@ class ClientCore:
         """Graphs that waited for this are sent with the next Flush."""
         if event.owner == self._peer_id and self._is_open:
             for graph in self._outbox.let_go():
-                if not event.is_complete:  # perhaps they are there, but nobody can tell
+                if not event.is_complete:  # the storage was not reached: they may be gone
                     self._knowledge.lose_all(graph)
         return []
 

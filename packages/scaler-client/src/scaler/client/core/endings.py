@@ -25,11 +25,11 @@ class Endings:
         self._knowledge = knowledge
         #: of messages in this session; None while there is none
         self.bounds: Bounds | None = None
-        #: results that nobody waited for
+        #: results of tasks that this client does not wait for
         self.dropped_count = 0
 
     def complete_all(self, ids: Iterable[TaskId], status: int, error: TaskError | None = None) -> list[Action]:
-        """End these pending tasks with an outcome that nobody sent."""
+        """End these pending tasks with an outcome that this client makes itself."""
         actions: list[Action] = []
         pending = self._table.pending
         # The first of a graph takes the others with it, so ids may be gone when their turn comes.
@@ -75,7 +75,8 @@ class Endings:
             self.fail_graph(graph, outcomes, actions)
 
     def fail_graphs_of(self, outcomes: Outcomes, actions: list[Action]) -> None:
-        """A task that nobody waits for has ended badly. One refused or canceled because of another says nothing new."""
+        """End the graphs whose unwanted tasks have ended badly. A task that was refused or canceled because of another
+        one does not count: the other one has told the reason already."""
         if not self._table.graphs:
             return
         for index, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=False)):
