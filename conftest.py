@@ -1,9 +1,10 @@
-"""For all tests: keys are looked for, and made, in directories of this run alone."""
+"""For all tests: keys are looked for, and made, in directories of this run alone, and an interrupt interrupts."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[name] = str(folder)
     for name in _OTHERS:
         os.environ.pop(name, None)
+    # A shell ignores SIGINT in what runs in its background, and programs that a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
