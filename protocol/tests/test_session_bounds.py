@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.session_link import Closable
 from tests.support.session_sides import ONE, THREE, TWO, Dialer, Server
 from tests.support.session_words import CANCEL, HELLO, PEER, SERVER_ID, decoded
 
@@ -27,7 +28,7 @@ from scaler_protocol.messages import (
     Value,
     Welcome,
 )
-from scaler_protocol.session import Lost, SessionServer
+from scaler_protocol.session import Lost, Received, SessionServer
 from scaler_protocol.session.channel import FIRST_WINDOW_BYTES, LARGEST_WINDOW_BYTES
 from scaler_protocol.session.dialer_states import State
 from scaler_protocol.session.invariants import check_server
@@ -399,3 +400,61 @@ def test_resumes_multiply_nothing(counts: list[int]) -> None:
         crowd.turn()
         assert sum(crowd.handed.values()) < FIRST_WINDOW_BYTES + 2 * MIB
         crowd.wait(0, 10)
+
+
+# ---------------------------------------------------------------- held back
+
+
+def test_a_peer_that_sends_too_much_comes_back_when_there_is_room() -> None:  # SES-33, SES-34
+    gate = Closable()
+    server = Server(gate=gate)
+    welcome = server.opened()
+    server.say(ONE, CANCEL, seq=1)
+    gate.set(PEER, is_open=False)
+    server.say(ONE, CANCEL, seq=1)
+    server.say(ONE, Ping(7), seq=2)
+    assert server.sent() == [] and [type(event) for event in server.round()] == [Received], "dropped, and taken"
+    server.say(ONE, CANCEL, seq=3)
+    ((where, said),) = server.sent()
+    assert where == ONE and isinstance(said.message, Error) and said.ack == 2
+    assert (said.message.code, said.message.fatal, said.message.ref_seq) == (codes.SEQUENCE_GAP, True, 3)
+    again = replace(HELLO, resume=Resume(welcome.session_id, 0))
+    for routing_id in (TWO, THREE):
+        server.say(routing_id, again)
+        server.core.settle(server.now)
+        server.now += 5.0
+        assert server.sent() == [] and server.round() == [], "no answer yet, and the session lives"
+    gate.set(PEER, is_open=True)
+    server.core.settle(server.now)
+    (routing_id, answer), *pongs = server.sent()
+    assert routing_id == THREE, "the latest socket"
+    assert isinstance(answer.message, Welcome) and answer.message.resumed and answer.message.received_seq == 2
+    assert [type(said.message) for _, said in pongs] == [Pong]
+    server.say(THREE, CANCEL, seq=3)
+    assert [type(event) for event in server.round()] == [Received]
+
+
+def test_who_is_held_back_and_stays_away_is_lost() -> None:  # SES-34, LIV-11
+    gate = Closable()
+    server = Server(gate=gate)
+    welcome = server.opened()
+    gate.set(PEER, is_open=False)
+    server.say(ONE, CANCEL, seq=1)
+    server.say(TWO, replace(HELLO, resume=Resume(welcome.session_id, 0)))
+    server.now += welcome.timers.lease_seconds + 0.1
+    assert [type(event) for event in server.round()] == [Lost]
+    gate.set(PEER, is_open=True)
+    server.sent()
+    server.core.settle(server.now)
+    assert server.sent() == [] and not server.core._parked
+
+
+def test_others_go_on_while_one_is_held_back() -> None:
+    gate = Closable()
+    server = Server(gate=gate)
+    server.opened()
+    other = PeerId(b"o" * 16)
+    server.opened(TWO, replace(HELLO, peer_id=other))
+    gate.set(PEER, is_open=False)
+    server.say(TWO, CANCEL, seq=1)
+    assert [event.peer_id for event in server.round()] == [other]

@@ -1,4 +1,4 @@
-"""The laws of a session, over a link that does its worst (SES-2, SES-10, SES-18, LIV-4, LIV-11)."""
+"""The laws of a session, over a link that does its worst (SES-2, SES-10, SES-18, SES-33, LIV-4, LIV-11)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ WEIGHTS = {
     "hide": 1,
     "restart": 0.5,
     "stall": 0.5,
+    "hold_back": 2,
 }
 
 _OPERATIONS = [name for name, weight in WEIGHTS.items() for _ in range(int(2 * weight))]

@@ -77,6 +77,9 @@ class SchedulerNode(ServerNode):
         backlog = self.core.tables.backlog
         backlog.turn_steps, backlog.slice_tasks = self.world.rng.choice(((backlog.turn_steps, 256), (20, 3), (1, 1)))
         backlog.units_at_once = min(backlog.units_at_once, 16 * backlog.slice_tasks - 15)
+        # What a peer may have waiting: the first are the real ones; with the others many a message is one too many.
+        pressures = ((backlog.pressure.peer_bytes, backlog.pressure.total_bytes), (2_000, 6_000), (1, 1))
+        backlog.pressure.peer_bytes, backlog.pressure.total_bytes = self.world.limits_rng.choice(pressures)
         server_id = self.new_id()
         self.server = SessionServer(
             server_id=server_id,
@@ -93,6 +96,7 @@ class SchedulerNode(ServerNode):
             # Of this life: the one before may have granted more than this.
             limits=self.world.limits_rng.choice((Limits(), Limits(), Limits(), TIGHT)),
             is_busy_with=self.core.is_busy_with,
+            gate=self.core.gate,
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)
         self._storage = Port(self, self._storage_node, hello, "object storage server")

@@ -18,6 +18,7 @@ from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Message,
 from scaler_protocol.session import Complained, Lost, Opened, Received, SessionDialer, SessionEvent, SessionServer
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.session.dialer_states import State
+from scaler_protocol.session.gate import Gate
 from scaler_protocol.session.invariants import check_dialer, check_server
 
 TIMERS = Timers(heartbeat_seconds=1.0, lease_seconds=12.0)
@@ -164,11 +165,32 @@ class DialerNode:
             self.flush()
 
 
+class Closable(Gate):
+    """Shut for the peers that a test names."""
+
+    __slots__ = ("shut",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shut: set[PeerId] = set()
+
+    def set(self, peer_id: PeerId, is_open: bool) -> None:
+        (self.shut.discard if is_open else self.shut.add)(peer_id)
+        self.is_strained = bool(self.shut)
+
+    def admits(self, peer_id: PeerId, size: int) -> bool:
+        return peer_id not in self.shut
+
+    def is_relieved(self, peer_id: PeerId) -> bool:
+        return peer_id not in self.shut
+
+
 class ServerNode:
     def __init__(self, ledger: Ledger, nodes: list[DialerNode]) -> None:
         self.ledger = ledger
         self.nodes = nodes
         self.lives = 0
+        self.gate = Closable()
         self.restart()
 
     def restart(self) -> None:
@@ -179,6 +201,7 @@ class ServerNode:
             role_name="scheduler",
             allowed_roles={codes.ROLE_CLIENT},
             timers=TIMERS,
+            gate=self.gate,
         )
 
     def wire_of(self, routing_id: RoutingId) -> Wire:
@@ -257,6 +280,8 @@ class World:
 
     def calm_down(self) -> None:
         """No more faults: within two leases everybody must have an open session that lost nothing."""
+        for node in self.nodes:
+            self.server.gate.set(node.peer_id, is_open=True)
         for _ in range(240):
             self._work(0, 0)
             self.now += 0.1
@@ -326,6 +351,10 @@ class World:
         wire = self._node(a).wire
         if wire is not None:
             wire.is_half_open = not wire.is_half_open
+
+    def _hold_back(self, a: int, b: int) -> None:
+        """The server's role takes no more from a peer for now, or goes on."""
+        self.server.gate.set(self._node(a).peer_id, is_open=b % 2 == 0)
 
     def _restart(self, a: int, b: int) -> None:
         self.server.restart()

@@ -146,6 +146,7 @@ class SchedulerService:
             features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW, FEATURE_KEPT_RESULTS),
             is_busy_with=self._is_busy_with,
             admission=Admission(self._keyring, time.time),
+            gate=self._core.gate,
         )
 
     def _storage_dialer(self) -> SessionDialer:

@@ -380,6 +380,7 @@ class SessionDialer:
             return
         if welcome.received_seq > channel.acknowledged_seq:
             self._fruitless_resumes = 0
+            self._backoff.succeeded()  # a server that takes our messages in portions (SES-33) is well
         if self._fruitless_resumes == _FRUITLESS_RESUMES:
             text = f"the connection to the {self.server_name} broke {_FRUITLESS_RESUMES} times over the same message"
             self.refuse(codes.SEQUENCE_GAP, text)

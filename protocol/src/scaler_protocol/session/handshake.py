@@ -93,6 +93,20 @@ def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None
     return None
 
 
+def refuse_for_now(terms: ServerTerms, *, is_shut_down: bool, is_of_another: bool, full_with: int = 0) -> Reject | None:
+    """Why a Hello that is well in itself gets no session. `full_with`: so many sessions are as many as may be."""
+    if is_shut_down:
+        text = f"this {terms.role_name} is shutting down: dial again when its successor is up"
+        return reject(terms, codes.SHUTTING_DOWN, text)
+    if is_of_another:
+        text = "this socket carries the session of another peer id: use a socket of its own"
+        return reject(terms, codes.BAD_IDENTITY, text)
+    if full_with:
+        text = f"this {terms.role_name} has {full_with} sessions, as many as it may: come back later"
+        return reject(terms, codes.OVERLOADED, text)
+    return None
+
+
 def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
     """The Welcome of a new session."""
     own = terms.welcome_fields(hello)

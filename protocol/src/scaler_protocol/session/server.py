@@ -42,17 +42,14 @@ from scaler_protocol.session import handshake
 from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
 from scaler_protocol.session.bounds import Bounds
 from scaler_protocol.session.channel import GAP, IN_ORDER, Counts, Encode
-from scaler_protocol.session.deadlines import Deadlines
-from scaler_protocol.session.events import Lost, Opened, Received, SessionEvent, complained, text_of
+from scaler_protocol.session.events import Opened, Received, SessionEvent, complained, text_of
+from scaler_protocol.session.gate import Gate
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
-from scaler_protocol.session.outlet import Outlet
+from scaler_protocol.session.parting import Parting
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
 
-#: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
-_ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
 
-
-class SessionServer(Outlet):
+class SessionServer(Parting):
     def __init__(
         self,
         *,
@@ -75,8 +72,10 @@ class SessionServer(Outlet):
         encode: Encode = codec.encode,
         is_busy_with: Callable[[PeerId], bool] = lambda peer_id: False,  # it gets no Pong yet: the role is not done
         admission: Admission | None = None,  # None: no keys, and all are admitted
+        gate: Gate | None = None,  # None: the role takes all that comes
     ) -> None:
         self.admission = admission or Admission()
+        self._gate = gate or Gate()
         self._is_busy_with = is_busy_with
         self.terms = ServerTerms(
             server_id=server_id,
@@ -95,17 +94,13 @@ class SessionServer(Outlet):
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
-        super().__init__(counted(encode, self.sent), Bounds(backlog_bytes, total_backlog_bytes, most_sessions))
-        self._grace_seconds = reconnect_grace_seconds
+        bounds = Bounds(backlog_bytes, total_backlog_bytes, most_sessions)
+        super().__init__(counted(encode, self.sent), bounds, reconnect_grace_seconds)
         # Another life of the server counts from elsewhere, so it cannot mistake a Resume of its predecessor's.
         self._last_session_id = int.from_bytes(server_id[:7], "little") << 8
-        #: by carrier: all and only those that have one
-        self._by_routing: dict[RoutingId, ServerSession] = {}
         #: those that may owe a Pong or an Acknowledge; a dict because its order is that of arrival
         self._unsettled: dict[ServerSession, None] = {}
         self._held: list[tuple[RoutingId, Hello, Proof]] = []
-        self._events: list[SessionEvent] = []
-        self._deadlines = Deadlines()
         self._now = 0.0  # of the round we are in
         self._is_shut_down = False
 
@@ -169,7 +164,8 @@ class SessionServer(Outlet):
         if seq == 0:
             self._receive_unsequenced(session, routing_id, message, proof, now)
             return
-        order = channel.receive(seq, size)
+        is_held_back = self._gate.is_strained and kind not in CONTROL and not self._gate.admits(session.peer_id, size)
+        order = GAP if is_held_back and seq > channel.received_seq else channel.receive(seq, size)
         if order != IN_ORDER:
             if order == GAP:
                 self._report_gap(session, seq, now)
@@ -202,16 +198,6 @@ class SessionServer(Outlet):
         elif order == IN_ORDER:
             self._unsettled[session] = None
             self._complain(session, code, ref_seq, text, clause, now)
-
-    def unreachable(self, routing_id: RoutingId, now: float) -> None:
-        """The socket is gone. Its peer may be back on another within the grace; what we send waits for it. (LIV-6)
-
-        What it had received before that may not be read yet, and counts: a worker's last Results and its Bye, say.
-        """
-        session = self._by_routing.get(routing_id)
-        if session is not None and session.routing_id is not None:
-            session.detach(session.grace_seconds(self._grace_seconds), now)
-            self._deadlines.watch(session)
 
     def expire(self, now: float) -> None:
         """Call only when nothing is left to read: what waits in the socket is a sign of life too."""
@@ -265,6 +251,8 @@ class SessionServer(Outlet):
 
     def settle(self, now: float) -> None:
         """The role has reacted to everything it was given: now the Pongs, and the acknowledgements nothing carried."""
+        if self._parked:
+            self._unpark(now)
         unsettled = self._unsettled
         if not unsettled:
             return
@@ -325,26 +313,24 @@ class SessionServer(Outlet):
             # The role has yet to handle what this session said: it must not be replaced under its feet.
             self._held.append((routing_id, hello, proof))
         else:
-            self._meet_again(current, routing_id, hello, found, now)
+            self._meet_again(current, routing_id, hello, proof, found, now)
 
     def _refusal(self, routing_id: RoutingId, hello: Hello, current: ServerSession | None) -> Reject | None:
-        terms = self.terms
-        if refusal := handshake.refuse(terms, hello, routing_id):
-            return refusal
-        if self._is_shut_down:
-            text = f"this {terms.role_name} is shutting down: dial again when its successor is up"
-            return handshake.reject(terms, codes.SHUTTING_DOWN, text)
         carried = self._by_routing.get(routing_id)
-        if carried is not None and carried.peer_id != hello.peer_id:
-            text = "this socket carries the session of another peer id: use a socket of its own"
-            return handshake.reject(terms, codes.BAD_IDENTITY, text)
-        if current is None and self._bounds.is_full(len(self._by_peer)):
-            text = f"this {terms.role_name} has {len(self._by_peer)} sessions, as many as it may: come back later"
-            return handshake.reject(terms, codes.OVERLOADED, text)
-        return None
+        is_of_another = carried is not None and carried.peer_id != hello.peer_id
+        full_with = len(self._by_peer) if current is None and self._bounds.is_full(len(self._by_peer)) else 0
+        return handshake.refuse(self.terms, hello, routing_id) or handshake.refuse_for_now(
+            self.terms, is_shut_down=self._is_shut_down, is_of_another=is_of_another, full_with=full_with
+        )
 
     def _meet_again(
-        self, current: ServerSession, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float
+        self,
+        current: ServerSession,
+        routing_id: RoutingId,
+        hello: Hello,
+        proof: Proof,
+        identity: Identity | None,
+        now: float,
     ) -> None:
         verdict = handshake.judge(hello, current.hello, current.session_id, current.channel)
         if verdict is Verdict.STALE:
@@ -355,6 +341,8 @@ class SessionServer(Outlet):
             self._send_reject(routing_id, handshake.reject(self.terms, codes.OVERLOADED, text), now)
         elif verdict is Verdict.REPLACE:
             self._replace(current, routing_id, hello, identity, now)
+        elif verdict is Verdict.RESUME and self._gate.is_strained and not self._gate.is_relieved(hello.peer_id):
+            self._park(current, routing_id, hello, proof, now)
         else:
             self._attach(current, routing_id, hello, verdict, now)
 
@@ -402,6 +390,19 @@ class SessionServer(Outlet):
         self._say_outside(session, self._encode(session.welcome, 0, channel.received_seq))
         self._hand_over(session)
 
+    def _park(self, session: ServerSession, routing_id: RoutingId, hello: Hello, proof: Proof, now: float) -> None:
+        """The Hello counts as a sign of life and gets no answer before the role takes more messages. (SES-34)"""
+        self._parked[session.peer_id] = (routing_id, hello, proof)
+        session.heard_at, session.patience_seconds = now, session.welcome.timers.lease_seconds
+        self._deadlines.watch(session)
+
+    def _unpark(self, now: float) -> None:
+        """In the order in which they came."""
+        for peer_id, parked in list(self._parked.items()):
+            if self._gate.is_relieved(peer_id):
+                del self._parked[peer_id]
+                self._receive_hello(*parked, now)
+
     # ------------------------------------------------------------ inside a session
 
     def _receive_unsequenced(
@@ -442,17 +443,6 @@ class SessionServer(Outlet):
         for nonce in pings:
             self.send(session.peer_id, Pong(nonce))
 
-    def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
-        """This socket can no longer carry the session; another one can (SES-5)."""
-        assert session.carrier is not None, "it was received on some socket"
-        self.rejected_count += 1
-        text = f"message {seq} came after message {session.channel.received_seq}: dial anew and resume"
-        error = Error(codes.SEQUENCE_GAP, seq, True, text, "SES-5")
-        self.transmissions.append((session.carrier, self._encode(error, 0, session.channel.received_seq)))
-        self.unreachable(session.carrier, now)
-        del self._by_routing[session.carrier]
-        session.carrier = None
-
     def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
         """A message is refused and the session goes on. The Error has its place in the sequence, so that no broken
         connection can lose it (ERR-9); a peer that sends little but nonsense loses the session instead (ERR-3)."""
@@ -461,37 +451,3 @@ class SessionServer(Outlet):
             self.send(session.peer_id, Error(code, seq, False, text, clause))
         else:
             self._part(session, code, f"too many bad messages, the last one: {text}", clause)
-
-    # ------------------------------------------------------------ parting
-
-    def _probe(self, session: ServerSession, now: float) -> None:
-        """Only sending shows that a socket is gone. Without this the death of a peer that nobody sends anything to,
-        such as a worker in the middle of its tasks, would be found at the end of its lease (LIV-6)."""
-        assert session.routing_id is not None, "a detached session is only checked for its expiry"
-        session.probed_at = now
-        self._say_outside(session, session.channel.acknowledge_now())
-        self._deadlines.watch(session)
-
-    def _part(self, session: ServerSession, code: int, text: str, clause: str = "") -> None:
-        """End a session from our side, and say so if there is a socket to say it on."""
-        is_orderly = code in _ORDERLY
-        if session.routing_id is not None:
-            if is_orderly:
-                self._hand_over(session, is_all=True)
-                frames = session.channel.send(Bye(code, text))
-            else:
-                frames = self._encode(Error(code, 0, True, text, clause), 0, session.channel.received_seq)
-            self.transmissions.append((session.routing_id, frames))
-        self._end(session, code, text, is_orderly=is_orderly)
-
-    def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
-        session.is_over = True
-        session.channel.close()
-        del self._by_peer[session.peer_id]
-        if session.carrier is not None:
-            del self._by_routing[session.carrier]
-        self._events.append(Lost(session.peer_id, code, text, is_orderly))
-
-    def _part_overloaded(self, session: ServerSession) -> None:
-        text = f"{session.channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
-        self._part(session, codes.OVERLOADED, text)

@@ -6,9 +6,12 @@ turn; in between it reads, answers and places as always. Work is started with `s
 turn allows, so that all but the largest is over when `start` returns.
 
 All work belongs to a client or to a worker. What belongs to one of them is done in the order in which it was started,
-and its further messages wait behind it (`defer`), so that no message overtakes another. Work that is started by other
+and its further messages wait behind it, so that no message overtakes another. Work that is started by other
 work of the same owner goes before the rest of that work, but after its present slice: so what follows from the end of a
 task is told before the next thing, and nothing here calls itself, however deep parents and children are nested.
+
+Messages whose work is not over are bounded: of a peer that has sent too much of them, or of all when there is too much
+in total, the session takes no more until enough is worked off (`Pressure`).
 
 As long as work for a client is left, the queued tasks of that client are held: none is given to a worker, because it
 may be among those that are to end. (CAN-11)
@@ -16,10 +19,12 @@ may be among those that are to end. (CAN-11)
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaler_protocol.ids import PeerId
+from scaler_scheduler.core.pressure import Pressure
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.workers import Worker
 
@@ -45,13 +50,10 @@ UNITS_AT_ONCE = 4_096
 STEPS_PER_TASK = 10
 """Of a task that is looked at by itself."""
 
-DEFERRED_BYTES = 256 * 1024 * 1024
-"""Of the messages of one peer that wait for its work to be done, and four times as much of those of all peers."""
-
 
 class Entry(NamedTuple):
     job: Job
-    size: int  #: bytes of the message that waits for its turn, if it is one
+    size: int  #: bytes of the message that it works off, if it is one
 
 
 class Backlog:
@@ -61,9 +63,8 @@ class Backlog:
         self.jobs: dict[Client | Worker, deque[Entry]] = {}
         #: clients whose queued tasks are held: all and only those with jobs, but while jobs are being done
         self._held: dict[Client, None] = {}
-        #: bytes of deferred messages
-        self._deferred: dict[Client | Worker, int] = {}
-        self._deferred_bytes = 0
+        #: bytes of the messages that are not worked off
+        self.pressure = Pressure()
         #: simulations and tests take smaller ones
         self.turn_steps = TURN_STEPS
         self.slice_tasks = SLICE_TASKS
@@ -89,6 +90,8 @@ class Backlog:
     def start(self, owner: Client | Worker, job: Job, size: int = 0, *, is_first: bool = False) -> None:
         """Do this as far as the turn allows, behind all that was started for the same owner, or before: a batch waits
         until what its tasks follow from is over."""
+        if size:
+            self.pressure.hold(owner.peer_id, size)
         entries = self.jobs.setdefault(owner, deque())
         if owner is self._at_work_for:
             entries.insert(self._started_count, Entry(job, size))
@@ -97,16 +100,6 @@ class Backlog:
         entries.insert(0 if is_first else len(entries), Entry(job, size))
         if self._at_work_for is None:
             self._work()
-
-    def defer(self, owner: Client | Worker, job: Job, size: int) -> bool:
-        """The message of an owner that has work left. False: too many wait, and this one was dropped."""
-        own = self._deferred.get(owner, 0) + size
-        if own > DEFERRED_BYTES or self._deferred_bytes + size > 4 * DEFERRED_BYTES:
-            return False
-        self._deferred[owner] = own
-        self._deferred_bytes += size
-        self.start(owner, job, size)
-        return True
 
     def go_on(self) -> None:
         """Once in each turn, before tasks are placed."""
@@ -139,19 +132,21 @@ class Backlog:
         steps = next(entry.job, None)
         if steps is None:
             entries.remove(entry)  # behind what it has started
-            self._is_done(owner, entry.size)
+            if entry.size:
+                self.pressure.drop(owner.peer_id, entry.size)
             return 0
         self._left -= steps
         return steps
-
-    def _is_done(self, owner: Client | Worker, size: int) -> None:
-        if size:
-            self._deferred_bytes -= size
-            self._deferred[owner] -= size
-            if not self._deferred[owner]:
-                del self._deferred[owner]
 
     def _release(self, owner: Client | Worker) -> None:
         if not isinstance(owner, Worker) and owner in self._held:
             del self._held[owner]
             self._ready.release(owner)
+
+    def check(self) -> None:
+        """Re-derive what is counted along the way."""
+        held: Counter[PeerId] = Counter()
+        for owner, entries in self.jobs.items():
+            assert entries, "no empty queues"
+            held[owner.peer_id] += sum(entry.size for entry in entries)
+        self.pressure.check(+held)

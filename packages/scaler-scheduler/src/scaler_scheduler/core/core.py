@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from scaler_protocol.codes import OVERLOADED, ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     Cancel,
@@ -39,6 +39,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.records import dataclass
 from scaler_protocol.session import Complained, Lost, Opened, Received
+from scaler_protocol.session.gate import Gate
 from scaler_scheduler.core import (
     admission,
     balancing,
@@ -56,7 +57,7 @@ from scaler_scheduler.core import (
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Asked, Disconnect, MonitorLeft, PublishLog, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage, Stop
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
 from scaler_scheduler.core.explaining import Explainer, explanation
@@ -191,6 +192,11 @@ class SchedulerCore:
         owner = tables.clients.get(peer_id) or tables.workers.get(peer_id)
         return owner is not None and owner in tables.backlog
 
+    @property
+    def gate(self) -> Gate:
+        """Which peers send more than is worked off. (SES-33)"""
+        return self.tables.backlog.pressure
+
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
 
@@ -276,33 +282,27 @@ class SchedulerCore:
         if worker is not None:
             worker.heard_at = now
             if worker in self.tables.backlog.jobs:
-                self._defer(worker, message, self._later_from_worker(worker, message))
+                self.tables.backlog.start(worker, self._later_from_worker(worker, message), _weight(message))
                 return
             job = self._from_worker[type(message)](worker, message)
             if job is not None:
-                self.tables.backlog.start(worker, job)
+                self.tables.backlog.start(worker, job, _weight(message))
             if worker.tails:
                 self.tables.followable[worker] = None
             return
         client = self.tables.clients.get(event.peer_id)
         if client is not None:
             if type(message) in _IN_ORDER and client in self.tables.backlog.jobs:
-                self._defer(client, message, self._later_from_client(client, event.seq, message))
+                later = self._later_from_client(client, event.seq, message)
+                self.tables.backlog.start(client, later, _weight(message))
                 return
             job = self._from_client[type(message)](client, event.seq, message)
             if job is not None:
-                self.tables.backlog.start(client, job)
+                self.tables.backlog.start(client, job, _weight(message))
         elif isinstance(message, (Watch, SnapshotRequest, Explain, DumpRequest)):
             self.tables.act(Asked(event.peer_id, event.seq, message))
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
-
-    def _defer(self, owner: Client | Worker, message: Message, job: Job) -> None:
-        """A message that must not overtake an earlier one. If a peer sends faster than this is done, its session ends:
-        everything behind a message that is dropped is dropped with it."""
-        if not self.tables.backlog.defer(owner, job, _weight(message)):
-            text = "more messages wait for earlier ones to be worked off than may: send less at once"
-            self.tables.act(Disconnect(owner.peer_id, OVERLOADED, text))
 
     def _later_from_worker(self, worker: Worker, message: Message) -> Job:
         if worker.is_gone and type(message) not in _ENDS_TASKS:

@@ -24,6 +24,7 @@ def check(core: SchedulerCore) -> None:
     _check_dependencies(tables)
     _check_sparse(tables)
     _check_delivery(tables)
+    tables.backlog.check()
 
 
 def _queued(tables: Tables) -> list[TaskId]:

@@ -1,0 +1,87 @@
+"""How sessions lose their sockets, and end (SES, LIV)."""
+
+from __future__ import annotations
+
+from scaler_protocol import codes
+from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.messages import Bye, Error, Hello
+from scaler_protocol.session.admission import Proof
+from scaler_protocol.session.bounds import Bounds
+from scaler_protocol.session.channel import Encode
+from scaler_protocol.session.deadlines import Deadlines
+from scaler_protocol.session.events import Lost, SessionEvent
+from scaler_protocol.session.outlet import Outlet
+from scaler_protocol.session.server_session import ServerSession
+
+#: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
+_ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
+
+
+class Parting(Outlet):
+    def __init__(self, encode: Encode, bounds: Bounds, grace_seconds: float) -> None:
+        super().__init__(encode, bounds)
+        self._grace_seconds = grace_seconds
+        #: by carrier: all and only those that have one
+        self._by_routing: dict[RoutingId, ServerSession] = {}
+        #: the latest resume of each session that is held back: its Welcome waits until the role takes more (SES-34)
+        self._parked: dict[PeerId, tuple[RoutingId, Hello, Proof]] = {}
+        self._events: list[SessionEvent] = []
+        self._deadlines = Deadlines()
+
+    def unreachable(self, routing_id: RoutingId, now: float) -> None:
+        """The socket is gone. Its peer may be back on another within the grace; what we send waits for it. (LIV-6)
+
+        What it had received before that may not be read yet, and counts: a worker's last Results and its Bye, say.
+        """
+        session = self._by_routing.get(routing_id)
+        if session is not None and session.routing_id is not None:
+            session.detach(session.grace_seconds(self._grace_seconds), now)
+            self._deadlines.watch(session)
+
+    def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
+        """This socket can no longer carry the session; another one can (SES-5, SES-33)."""
+        assert session.carrier is not None, "it was received on some socket"
+        received_seq = session.channel.received_seq
+        if seq == received_seq + 1:
+            clause, text = "SES-33", f"message {seq} is not taken before earlier ones are worked off: resume and wait"
+        else:
+            self.rejected_count += 1
+            clause, text = "SES-5", f"message {seq} came after message {received_seq}: dial anew and resume"
+        error = Error(codes.SEQUENCE_GAP, seq, True, text, clause)
+        self.transmissions.append((session.carrier, self._encode(error, 0, session.channel.received_seq)))
+        self.unreachable(session.carrier, now)
+        del self._by_routing[session.carrier]
+        session.carrier = None
+
+    def _probe(self, session: ServerSession, now: float) -> None:
+        """Only sending shows that a socket is gone. Without this the death of a peer that nobody sends anything to,
+        such as a worker in the middle of its tasks, would be found at the end of its lease (LIV-6)."""
+        assert session.routing_id is not None, "a detached session is only checked for its expiry"
+        session.probed_at = now
+        self._say_outside(session, session.channel.acknowledge_now())
+        self._deadlines.watch(session)
+
+    def _part(self, session: ServerSession, code: int, text: str, clause: str = "") -> None:
+        """End a session from our side, and say so if there is a socket to say it on."""
+        is_orderly = code in _ORDERLY
+        if session.routing_id is not None:
+            if is_orderly:
+                self._hand_over(session, is_all=True)
+                frames = session.channel.send(Bye(code, text))
+            else:
+                frames = self._encode(Error(code, 0, True, text, clause), 0, session.channel.received_seq)
+            self.transmissions.append((session.routing_id, frames))
+        self._end(session, code, text, is_orderly=is_orderly)
+
+    def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
+        session.is_over = True
+        session.channel.close()
+        del self._by_peer[session.peer_id]
+        self._parked.pop(session.peer_id, None)
+        if session.carrier is not None:
+            del self._by_routing[session.carrier]
+        self._events.append(Lost(session.peer_id, code, text, is_orderly))
+
+    def _part_overloaded(self, session: ServerSession) -> None:
+        text = f"{session.channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"
+        self._part(session, codes.OVERLOADED, text)
