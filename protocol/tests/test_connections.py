@@ -7,7 +7,6 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.endpoints import Bench
 
+from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
 from scaler_protocol.session import Opened
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections
@@ -28,23 +28,8 @@ READY = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\6DEALER"
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv(OFF_VARIABLE, "1")
-    bench = Bench()
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def server(bench: Bench) -> RouterEndpoint:
-    return bench.server()
-
-
-@pytest.fixture
-def bystander(bench: Bench, server: RouterEndpoint) -> DealerEndpoint:
-    dialer = bench.dialer(server.address)
-    bench.open(dialer)
-    return dialer
+def way() -> str:
+    return "zeromq"
 
 
 class Silent:
@@ -161,6 +146,23 @@ def test_a_server_that_does_nothing_is_woken_by_a_connection(
 # ---------------------------------------------------------------- numbers that are used again
 
 
+def test_a_number_that_another_kind_of_socket_has_now_is_left_alone(server: RouterEndpoint) -> None:
+    """Such as a connection of the local lane, or one that this process dials."""
+    held = server._connections
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        now = time.monotonic()
+        held._accepted(ours.fileno(), now)
+        held._closed(ours.fileno())
+        assert not held.strangers
+        held.introduce(RoutingId(b"one"), ours.fileno(), now)
+        held.close_of(RoutingId(b"one"))
+        held.look(now + connections.STRANGER_SECONDS)
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+
+
 @dataclass
 class Accepted:
     """A connection as libzmq has it, with what its monitor has told of it."""
@@ -170,6 +172,8 @@ class Accepted:
     number: int
     routing_id: RoutingId | None = None
     is_open: bool = True
+    is_too_late: bool = False
+    """Its Hello was in flight when the connection was shut for having sent none."""
 
     def is_shut(self) -> bool:
         self.theirs.setblocking(False)
@@ -191,13 +195,17 @@ class Story:
     def __post_init__(self) -> None:
         self.carried: set[RoutingId] = set()
         self.held = Connections(lambda routing_id: routing_id in self.carried)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listener.getsockname()
+        self.held.listens_at(Address(*self.address))
 
     def living(self, which: int) -> Accepted | None:
         living = [one for one in self.made if one.is_open]
         return living[which % len(living)] if living else None
 
     def accept(self, which: int) -> None:
-        ours, theirs = socket.socketpair()
+        theirs = socket.create_connection(self.address)
+        ours, _ = self.listener.accept()
         self.made.append(Accepted(ours, theirs, ours.fileno()))
         self.notices.append((True, ours.fileno()))
 
@@ -205,6 +213,7 @@ class Story:
         one = self.living(which)
         if one is not None and one.routing_id is None:
             self.names += 1
+            one.is_too_late = one.is_shut()
             one.routing_id = RoutingId(self.names.to_bytes(16, "big"))
             self.carried.add(one.routing_id)
             self.held.introduce(one.routing_id, one.number, self.now)
@@ -247,7 +256,7 @@ class Story:
 
     def check(self) -> None:
         for one in self.made:
-            if one.is_open and one.routing_id in self.carried:
+            if one.is_open and one.routing_id in self.carried and not one.is_too_late:
                 assert not one.is_shut(), "a connection with a session is never ended"
 
     def finish(self) -> None:
@@ -263,6 +272,7 @@ class Story:
 
     def clean(self) -> None:
         self.held.close()
+        self.listener.close()
         for one in self.made:
             one.ours.close()
             one.theirs.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.support.endpoints import PATIENCE_SECONDS, Bench
+from tests.support.endpoints import PATIENCE_SECONDS, Bench, bench_on
 
 from scaler_protocol import codes
 from scaler_protocol.codec import decode, encode
@@ -36,21 +36,10 @@ def ticket(keyring: Keyring, *roles: int, user: str = "ana", expires: float = 0.
     return pass_of(keyring.derive(user, frozenset(roles), expires=expires), "ana.key")
 
 
-@pytest.fixture(params=["lane", "zeromq"])
-def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv(OFF_VARIABLE, "" if request.param == "lane" else "1")
-    bench = Bench()
-    yield bench
-    bench.close()
-
-
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """Over ZeroMQ alone."""
-    monkeypatch.setenv(OFF_VARIABLE, "1")
-    bench = Bench()
-    yield bench
-    bench.close()
+    yield from bench_on("zeromq", monkeypatch)
 
 
 def rejection(bench: Bench, dialer: DealerEndpoint) -> Rejected:
@@ -120,9 +109,8 @@ def test_a_ticket_opens_the_roles_it_names(bench: Bench) -> None:
     assert (identity.user, identity.roles, identity.is_operator) == ("ana", {codes.ROLE_WORKER}, False)  # type: ignore[attr-defined]
 
 
-def test_on_the_lane_the_kernel_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(OFF_VARIABLE, "")
-    bench = Bench()
+@pytest.mark.parametrize("way", ["lane"])
+def test_on_the_lane_the_kernel_is_enough(bench: Bench) -> None:
     keyring = ring()
     server = bench.server(keyring=keyring)
     dialer = bench.dialer(server.address, shown=dataclasses.replace(keyring.own_pass(), ticket=b""))
@@ -130,7 +118,6 @@ def test_on_the_lane_the_kernel_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
     bench.open(dialer)
     identity = identity_of(bench, server)
     assert identity.is_operator and identity.roles == ALL_ROLES and identity.holder == b""  # type: ignore[attr-defined]
-    bench.close()
 
 
 # ---------------------------------------------------------------- who does not, and what it is told
@@ -275,10 +262,9 @@ def test_an_insecure_server_refuses_a_ticket(wire: Bench) -> None:
         assert isinstance(dialer.answer(wire), Welcome)
 
 
-def test_a_session_goes_on_between_lane_and_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["lane"])
+def test_a_session_goes_on_between_lane_and_socket(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same ticket on both ways is the same identity."""
-    monkeypatch.setenv(OFF_VARIABLE, "")
-    bench = Bench()
     keyring = ring()
     server = bench.server(keyring=keyring)
     dialer = bench.dialer(server.address, shown=keyring.own_pass())
@@ -289,7 +275,6 @@ def test_a_session_goes_on_between_lane_and_socket(monkeypatch: pytest.MonkeyPat
     bench.until(lambda: not isinstance(dialer._carrier, LaneDealer) and dialer.is_open, "the session on ZeroMQ")
     bench.ask(dialer, 3)
     assert bench.kinds(server).count("Opened") == 1 and "Lost" not in bench.kinds(dialer)
-    bench.close()
 
 
 # ---------------------------------------------------------------- time and rotation

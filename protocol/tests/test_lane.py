@@ -9,7 +9,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from tests.support.endpoints import Bench, crash, make_dialer
@@ -29,34 +29,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local lane 
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.delenv(lane.OFF_VARIABLE, raising=False)
-    bench = Bench()
-    yield bench
-    bench.close()
+def way() -> str:
+    return "lane"
 
 
 def is_on_lane(endpoint: DealerEndpoint) -> bool:
     return isinstance(endpoint._carrier, LaneDealer) and endpoint.is_open
-
-
-@pytest.fixture
-def server(bench: Bench) -> RouterEndpoint:
-    return bench.server()
-
-
-@pytest.fixture
-def bystander(bench: Bench, server: RouterEndpoint) -> DealerEndpoint:
-    dialer = bench.dialer(server.address)
-    bench.open(dialer)
-    return dialer
-
-
-@pytest.fixture
-def raw(server: RouterEndpoint) -> Iterator[Raw]:
-    raw = Raw(server.address)
-    yield raw
-    raw.socket.close()
 
 
 # ---------------------------------------------------------------- where it leads

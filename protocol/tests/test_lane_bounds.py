@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 from tests.support.endpoints import Bench
@@ -21,30 +20,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local lane 
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.delenv(lane.OFF_VARIABLE, raising=False)
-    bench = Bench()
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def server(bench: Bench) -> RouterEndpoint:
-    return bench.server()
-
-
-@pytest.fixture
-def bystander(bench: Bench, server: RouterEndpoint) -> DealerEndpoint:
-    dialer = bench.dialer(server.address)
-    bench.open(dialer)
-    return dialer
-
-
-@pytest.fixture
-def raw(server: RouterEndpoint) -> Iterator[Raw]:
-    raw = Raw(server.address)
-    yield raw
-    raw.socket.close()
+def way() -> str:
+    return "lane"
 
 
 def test_an_envelope_beyond_the_limit_is_answered(bench: Bench, server: RouterEndpoint, raw: Raw) -> None:

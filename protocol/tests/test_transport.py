@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,16 +22,7 @@ from scaler_protocol.ids import new_object_id, new_peer_id, new_routing_id
 from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject, Timers
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionEvent
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint, lane, router, sockets, zeromq, zmq_context
-from scaler_protocol.transport.lane import OFF_VARIABLE
 from scaler_protocol.transport.lane_dealer import LaneDealer
-
-
-@pytest.fixture(params=["lane", "zeromq"])
-def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv(OFF_VARIABLE, "" if request.param == "lane" else "1")
-    bench = Bench()
-    yield bench
-    bench.close()
 
 
 def test_a_session_opens_answers_and_ends(bench: Bench) -> None:

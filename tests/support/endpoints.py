@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import pytest
 import zmq
 
 from scaler_protocol import codes
@@ -15,6 +16,7 @@ from scaler_protocol.messages import Cancel, CancelReply, Hello, Timers
 from scaler_protocol.session import Received, SessionDialer, SessionEvent, SessionServer
 from scaler_protocol.session.admission import Admission
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
+from scaler_protocol.transport.lane import OFF_VARIABLE
 
 PATIENCE_SECONDS = 15.0
 TIMERS = Timers(heartbeat_seconds=0.1, lease_seconds=10.0)
@@ -59,6 +61,14 @@ def crash(endpoint: Endpoint) -> None:
     endpoint._zeromq.close(0)
     if endpoint._lanes is not None:
         endpoint._lanes.close()
+
+
+def bench_on(way: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """For a fixture: a bench whose endpoints meet on the "lane", or over "zeromq" alone."""
+    monkeypatch.setenv(OFF_VARIABLE, "" if way == "lane" else "1")
+    bench = Bench()
+    yield bench
+    bench.close()
 
 
 class Bench:

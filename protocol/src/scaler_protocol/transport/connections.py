@@ -10,7 +10,9 @@ way to close one connection. Three things together make one:
 The hazard is the number. Between the monitor's notice and ours libzmq may have closed the descriptor, and another
 connection or file of this process may have its number. So a connection is known by the identity of its socket, which
 the kernel gives to no other one (`SO_COOKIE`), and a number is only ever looked at through a duplicate of our own
-(`_spare`): `dup2` is atomic, so the socket whose identity is compared is the one that is shut down.
+(`_spare`): `dup2` is atomic, so the socket whose identity is compared is the one that is shut down. The number may also
+have become that of another kind of socket, such as a connection of the local lane or one that this process dials. So
+only sockets whose local end is where the server listens are looked at at all.
 
 Notices come later than what they tell of, and may come later than the Hello of the same connection. Each of them is
 therefore compared with the identity behind its number at present, and says nothing of a connection that has a session.
@@ -30,6 +32,7 @@ from contextlib import contextmanager
 
 import zmq
 
+from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.context import zmq_context
@@ -65,6 +68,8 @@ class Connections:
         self._is_blind = False  # nothing wakes us when there are notices
         self._null = os.open(os.devnull, os.O_RDONLY)
         self._spare = os.dup(self._null)
+        #: ports and paths at which the server listens
+        self._ends: set[object] = set()
         #: without a session, as far as is known, the oldest first: identity and since when
         self.strangers: dict[int, tuple[Identity, float]] = {}
         #: which have said a Hello that was welcomed
@@ -87,6 +92,10 @@ class Connections:
         self._notices.connect(name)
         # Its descriptor tells of the first notice only when it was found empty before.
         sockets.has_input(self._notices)
+
+    def listens_at(self, address: Address) -> None:
+        """Connections that were accepted there are looked at, and no others."""
+        self._ends.add(address.path or address.port)
 
     @property
     def descriptor(self) -> int:
@@ -236,7 +245,9 @@ class Connections:
 
     def _identity(self, descriptor: int) -> Identity | None:
         with self._borrowed(descriptor) as borrowed:
-            return None if borrowed is None else _identity_of(borrowed)
+            if borrowed is None or _local_end(borrowed) not in self._ends:
+                return None
+            return _identity_of(borrowed)
 
     def _shut(self, descriptor: int, identity: Identity) -> None:
         with self._borrowed(descriptor) as borrowed:
@@ -246,6 +257,14 @@ class Connections:
                 borrowed.shutdown(unix.SHUT_RDWR)
             except OSError:
                 pass  # its peer was faster
+
+
+def _local_end(socket: unix.socket) -> object:
+    try:
+        name = socket.getsockname()
+    except OSError:
+        return None
+    return name[1] if isinstance(name, tuple) else name
 
 
 def _identity_of(socket: unix.socket) -> Identity:

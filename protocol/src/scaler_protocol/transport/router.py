@@ -48,6 +48,7 @@ class RouterEndpoint:
             self._connections.close()
             raise
         self.address = socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        self._connections.listens_at(parse_address(self.address))
         self._zeromq = ZeroMqRouter(socket, self._limits)
         listener = lane.listen(parse_address(self.address), server.admission.keyring is not None)
         self._lanes = None if listener is None else LaneServer(listener, self._zeromq.descriptor, server)
@@ -66,6 +67,7 @@ class RouterEndpoint:
     def listen_also(self, address: str) -> str:
         """Serve the same sessions at a further address; what it is when the system has chosen the port."""
         bound = sockets.bind_also(self._zeromq.socket, parse_address(address, is_bind=True))
+        self._connections.listens_at(parse_address(bound, is_bind=True))
         self._guard.listens_also(parse_address(bound, is_bind=True))
         return bound
 
