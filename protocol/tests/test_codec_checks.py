@@ -20,6 +20,8 @@ from scaler_protocol.messages import (
     Release,
     Results,
     Returned,
+    StorageStatus,
+    StorageStatusRequest,
     Submit,
     TaskHeader,
 )
@@ -170,6 +172,8 @@ def test_what_breaks_no_clause_passes() -> None:
         Returned(b""),
         CancelReply(task_id(1), bytes([200])),
         Release(0, task_id(1), twice),
+        StorageStatusRequest(0, task_id(1) * 1_000),
+        StorageStatus(0, owner_objects=bytes(16), owner_bytes=bytes(16)),
     ]
     for message in fine:
         envelope, *payload = codec.encode(message)
@@ -185,6 +189,10 @@ def test_what_breaks_no_clause_passes() -> None:
         Release(1, task_id(1), b"x"),
         CancelReply(b"x"),
         CancelReply(task_id(1), bytes(2)),
+        StorageStatusRequest(1, task_id(1) * 1_001),
+        StorageStatusRequest(1, b"x" * 17),
+        StorageStatus(1, owner_objects=bytes(8)),
+        StorageStatus(1, owner_objects=bytes(9), owner_bytes=bytes(9)),
         Put(1, b"short", task_id(1), 0, 0, b""),
     ],
     ids=lambda message: type(message).__name__,

@@ -24,7 +24,18 @@ from conformance.tools.vector_cases.samples import one_result, one_task
 from scaler_protocol import codes
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.columns import join_u16, join_u32
-from scaler_protocol.messages import Cancel, CancelReply, Error, Message, Ping, Put, Shutdown, TaskHeader, TaskLog
+from scaler_protocol.messages import (
+    Cancel,
+    CancelReply,
+    Error,
+    Message,
+    Ping,
+    Put,
+    Shutdown,
+    StorageStatusRequest,
+    TaskHeader,
+    TaskLog,
+)
 
 PING = ROOT + envelope_words(PING_TAG)
 
@@ -142,6 +153,7 @@ def _fields() -> list[Case]:
         (Shutdown(float("inf")), "infinite", "Seconds are a finite number"),
         (Shutdown(-1.0), "negative", "Seconds are not negative"),
         (Cancel(an_id(1) + b"x"), "ids-cut", "Seventeen bytes are not whole ids"),
+        (StorageStatusRequest(7, an_id(1)[:15]), "owners-cut", "Fifteen bytes are no whole id"),
         (CancelReply(an_id(1), bytes(2)), "outcomes-too-long", "Two outcomes for one id"),
     ]
     return [

@@ -7,7 +7,7 @@ import struct
 from conformance.tools.vector_cases.case import an_id
 
 from scaler_protocol import codes
-from scaler_protocol.columns import join_u16, join_u32
+from scaler_protocol.columns import join_u16, join_u32, join_u64
 from scaler_protocol.messages import (
     Acknowledge,
     Bye,
@@ -161,7 +161,7 @@ FULL: list[Message] = [
     Explain(9, TASK),
     Explanation(
         9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5, "cpython-311",
-        ("cpython-312", "raw"), 2**31,
+        ("cpython-312", "raw"), 2**31, "ána",
     ),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
@@ -178,8 +178,8 @@ FULL: list[Message] = [
     ObjectReply(6, codes.NO_SUCH_OBJECT, "no object has this id"),
     PutShared(9, OBJECT, PEER, 2**38, MemoryFile(2**22, 2**20, OBJECT)),
     SharedValue(10, 2**38, MemoryFile(4711, 1023, an_id(0x0C))),
-    StorageStatusRequest(7),
-    StorageStatus(7, 10, 2, 2**34, 3),
+    StorageStatusRequest(7, PEER + an_id(0xC2)),
+    StorageStatus(7, 10, 2, 2**34, 3, join_u64([2**33, 0]), join_u64([2**34, 0])),
     SnapshotRequest(8),
     Watch(("status", "tasks", "graphs", "logs", "x-weather")),
     DumpRequest(2**40, 3),
@@ -190,12 +190,14 @@ FULL: list[Message] = [
         sent_counts=(Count("dispatch", 5),),
         received_counts=(Count("submit", 6),),
         function_counts=(Count(OBJECT.hex(), 3),),
-        clients=(ClientEntry(PEER, SOFTWARE, 3), ClientEntry(an_id(0xC2))),
-        workers=(WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY, "u1", an_id(0xAA)),),
+        clients=(ClientEntry(PEER, SOFTWARE, 3, "ána", 12, 2**34), ClientEntry(an_id(0xC2))),
+        workers=(
+            WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY, "u1", an_id(0xAA), "ána"),
+        ),
         rejected_count=1, interval_seconds=2.5, software=SOFTWARE, scheduler_address="tcp://0.0.0.0:2345",
         storage_address="tcp://10.0.0.7:2346", is_storage_connected=True, storage=StorageStatus(7, 10, 2, 2**34, 3),
         function_names=NAMES, waiting_classes=(WaitingClass(CAPABILITIES, -5, 2, 2**33, 0), WaitingClass()),
-        managers=(ManagerEntry(an_id(0xAA), "grid", CAPABILITIES, 4, 8, 16, 1, 2, 3, "no quota"), ManagerEntry()),
+        managers=(ManagerEntry(an_id(0xAA), "grid", CAPABILITIES, 4, 8, 16, 1, 2, 3, "no quota", "bo"), ManagerEntry()),
         recalled_count=2**33, returned_count=17, watcher_count=3, left_out_count=2**34,
     ),
     ManagerStatus(

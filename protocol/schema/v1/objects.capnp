@@ -71,6 +71,7 @@ struct ObjectReply @0xb411aee48cf0cf70 {
 
 struct StorageStatusRequest @0x85b7cf3cba63fa11 {
   requestId @0 :UInt64;
+  owners @1 :Data;  # 16·n, n at most 1,000: from a scheduler, owners of which it wants to be told what they own (MON-26)
 }
 
 struct StorageStatus @0xd9f1c2fe7e5e5c3b {
@@ -79,6 +80,8 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   ownerCount @2 :UInt64;
   memoryBytes @3 :UInt64;    # bytes of values held in memory
   waiterCount @4 :UInt64;    # Gets and Duplicates that wait for an object
+  ownerObjects @5 :Data;     # u64·n: how many objects each of the owners has that the request names (MON-26)
+  ownerBytes @6 :Data;       # u64·n: of the values of these objects. What has several owners counts for each of them
 }
 
 # Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of

@@ -60,12 +60,20 @@ def split_u32(column: bytes) -> tuple[int, ...]:
     return values
 
 
+def split_u64(column: bytes) -> tuple[int, ...]:
+    return _struct("Q", len(column) // 8).unpack(column)
+
+
 def join_u16(values: Sequence[int]) -> bytes:
     return _struct("H", len(values)).pack(*values)
 
 
 def join_u32(values: Sequence[int]) -> bytes:
     return _struct("I", len(values)).pack(*values)
+
+
+def join_u64(values: Sequence[int]) -> bytes:
+    return _struct("Q", len(values)).pack(*values)
 
 
 def most_results(limits: Limits) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from scaler_conformance.case import cases_for
@@ -318,3 +319,35 @@ def an_owner_is_added_with_the_last_of_the_same_bytes(scene: Scene) -> None:
     scene.check(two.is_there(identifier), "an owner is left, and the object is gone", "OWN-1")
     two.expect_done(two.release(identifier))
     scene.check(not two.is_there(identifier), "no owner is left, and the object is there", "OWN-3")
+
+
+@case("MON-26")
+def a_scheduler_is_told_what_owners_have(scene: Scene) -> None:
+    """Through everything that makes an owner of an object, or ends that."""
+    rich, other, scheduler = scene.requester(), scene.requester(), scene.requester("scheduler")
+    owners = (new_id(), rich.peer_id, other.peer_id)
+
+    def expect(*owned: tuple[int, int], asker: StoragePeer = scheduler) -> None:
+        request = asker.next_request()
+        asker.send("storageStatusRequest", requestId=request, owners=b"".join(owners))
+        status = asker.reply(request)
+        packed = [struct.pack(f"<{len(column)}Q", *column) for column in zip(*owned, strict=True)] or [b"", b""]
+        found = status.body.get("ownerObjects"), status.body.get("ownerBytes")
+        scene.equal(found, tuple(packed), "ownerObjects and ownerBytes")
+
+    expect((0, 0), (0, 0), (0, 0))
+    first, second, again = rich.new_object(), rich.new_object(), rich.new_object()
+    rich.store(first, b"a" * 10)
+    rich.store(first, b"a" * 10)
+    rich.store(second, b"")
+    expect((0, 0), (2, 10), (0, 0))
+    other.expect_done(other.put(first, b"a" * 10))
+    rich.expect_done(rich.duplicate(first, again))
+    expect((0, 0), (3, 20), (1, 10))
+    rich.expect_done(rich.release(first))
+    rich.expect_done(rich.release(first))
+    expect((0, 0), (2, 10), (1, 10))
+    scheduler.expect_done(scheduler.release_owner(rich.peer_id))
+    expect((0, 0), (0, 0), (1, 10))
+    for asker in (other, scene.requester("worker"), scene.requester("monitor")):
+        expect(asker=asker)

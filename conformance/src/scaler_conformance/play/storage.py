@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -195,7 +196,15 @@ class StorageHost(Host):
             objectCount=len(self.values),
             ownerCount=len({owner for owners in self.owners.values() for owner in owners}),
             memoryBytes=sum(map(len, self.values.values())),
+            **self._owned(message["owners"] if guest.role == "scheduler" else b""),
         )
+
+    def _owned(self, column: bytes) -> dict[str, Any]:
+        owners = [column[at : at + 16] for at in range(0, len(column), 16)]
+        owned = [[one for one, its_owners in self.owners.items() if owner in its_owners] for owner in owners]
+        counts, sizes = map(len, owned), (sum(len(self.values[one]) for one in ids) for ids in owned)
+        packing = struct.Struct(f"<{len(owners)}Q")
+        return {"ownerObjects": packing.pack(*counts), "ownerBytes": packing.pack(*sizes)}
 
 
 def _must_share(guest: Guest, what: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from scaler_protocol.codec.envelope import Encoded
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, StorageStatusRequest, TaskLog
+from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, TaskLog
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.host_figures import HostFigures
@@ -79,7 +79,7 @@ class Publisher:
         # A hair less: ticks are not exact, and one that comes early must not be passed over for a whole interval.
         self._due_at = now + 0.9 * self._interval_seconds
         if self._storage.is_open:
-            self._storage.send(StorageStatusRequest(0))
+            self._storage.send(self._core.owned_objects.request())
 
     def _publish(self, topics: frozenset[str], now: float) -> None:
         server_id = self._identity.server_id

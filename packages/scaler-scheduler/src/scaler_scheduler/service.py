@@ -285,7 +285,7 @@ class SchedulerService:
             if isinstance(event, Received) and isinstance(event.message, ObjectReply):
                 self._core.handle(StorageReplied(event.message.request_id), now)
             elif isinstance(event, Received) and isinstance(event.message, StorageStatus):
-                self._publisher.storage_status = event.message
+                self._publisher.storage_status = self._core.owned_objects.told(event.message)
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
                 self._storage_trouble = ""

@@ -27,12 +27,16 @@ from scaler_protocol.messages import (
     Release,
     Results,
     Returned,
+    StorageStatus,
+    StorageStatusRequest,
     Submit,
     WorkerStatus,
 )
 
 SAMPLE_BYTES = 56
 """A row of `WorkerStatus.samples`."""
+OWNERS_MAX = 1_000
+"""In a StorageStatusRequest. (MON-26)"""
 
 
 def check(message: Message, limits: Limits) -> None:
@@ -65,6 +69,18 @@ def _check_names(message: NameFunctions, limits: Limits) -> None:
         raise _bad_column("ids", f"{len(message.ids)} bytes for {len(message.names)} names")
 
 
+def _check_owners(request: StorageStatusRequest, limits: Limits) -> None:
+    if len(request.owners) % ID_BYTES or len(request.owners) > OWNERS_MAX * ID_BYTES:
+        text = f"{len(request.owners)} bytes, which are not at most {OWNERS_MAX} ids of {ID_BYTES}"
+        raise _bad_column("owners", text)
+
+
+def _check_owned(status: StorageStatus, limits: Limits) -> None:
+    if len(status.owner_objects) % 8 or len(status.owner_objects) != len(status.owner_bytes):
+        sizes = f"{len(status.owner_objects)} bytes beside {len(status.owner_bytes)}"
+        raise _bad_column("ownerObjects", f"{sizes}, which are not as many numbers of 8 bytes in both")
+
+
 def _bad_column(name: str, text: str) -> CodecError:
     return CodecError(codes.BAD_ENVELOPE, f"column {name} has {text}", "FRM-8")
 
@@ -79,6 +95,8 @@ _CHECKS: dict[type, Callable[[Any, Limits], None]] = {
     Recall: _check_ids,
     Returned: _check_ids,
     Release: _check_ids,
+    StorageStatusRequest: _check_owners,
+    StorageStatus: _check_owned,
     WorkerStatus: _check_samples,
     NameFunctions: _check_names,
 }

@@ -47,6 +47,9 @@ class ClientEntry:
     peer_id: PeerId
     software: Software = field(default_factory=Software)
     task_count: int = 0
+    user: str = ""
+    object_count: int = 0
+    object_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class WorkerEntry:
     status: WorkerStatus = field(default_factory=WorkerStatus)
     unit_id: str = ""
     manager_id: PeerId = NO_PEER
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class ManagerEntry:
     running_count: int = 0
     stopping_count: int = 0
     trouble: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

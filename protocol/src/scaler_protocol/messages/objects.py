@@ -84,6 +84,7 @@ class SharedValue:
 @dataclass(frozen=True, slots=True)
 class StorageStatusRequest:
     request_id: int
+    owners: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,5 @@ class StorageStatus:
     owner_count: int = 0
     memory_bytes: int = 0
     waiter_count: int = 0
+    owner_objects: bytes = b""
+    owner_bytes: bytes = b""

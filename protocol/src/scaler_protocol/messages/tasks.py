@@ -150,6 +150,7 @@ class Explanation:
     code_tag: str = ""
     code_tags: tuple[str, ...] = ()
     unread_bytes: int = 0
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

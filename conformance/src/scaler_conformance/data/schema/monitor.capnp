@@ -88,6 +88,7 @@ struct ManagerEntry @0xda53d073f28b6f61 {
   runningCount @7 :UInt32;
   stoppingCount @8 :UInt32;
   trouble @9 :Text;  # as in ManagerStatus
+  user @10 :Text;    # as in ClientEntry
 }
 
 struct TaskSamples @0xaf4d6bc822af2e1e {
@@ -151,6 +152,9 @@ struct ClientEntry @0xf08e7a6b5c4d3e21 {
   peerId @0 :Data;
   software @1 :Session.Software;
   taskCount @2 :UInt64;  # unfinished
+  user @3 :Text;         # of its ticket, or of its account on the local lane; empty without keys (MON-25)
+  objectCount @4 :UInt64;  # objects that it owns, by the storage's last answer about it; zero before the first (MON-27)
+  objectBytes @5 :UInt64;  # of their values
 }
 
 struct WorkerEntry @0xa3c5e7f9b1d2c4e6 {
@@ -166,4 +170,5 @@ struct WorkerEntry @0xa3c5e7f9b1d2c4e6 {
   status @9 :Workers.WorkerStatus;
   unitId @10 :Text;          # of the manager that started it, or empty
   managerId @11 :Data;
+  user @12 :Text;            # as in ClientEntry
 }

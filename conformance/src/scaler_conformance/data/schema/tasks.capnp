@@ -167,4 +167,5 @@ struct Explanation @0xb5a310aca82166ef {
   codeTags @15 :List(Text);   # what the workers that are connected offer, each once, when its header asks for one
   unreadBytes @16 :UInt64;    # waiting or queued, and its client does not read its results: how many bytes of them wait at
                               # the scheduler. Until the client has read, no task of it is dispatched (SCH-46)
+  user @17 :Text;             # of the client whose task it is; empty without a state, and without keys (MON-25)
 }

@@ -61,6 +61,7 @@ from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
 from scaler_scheduler.core.explaining import Explainer, explanation
+from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.states import UNFINISHED
@@ -139,6 +140,7 @@ class SchedulerCore:
         self._explainer = Explainer(self.tables, self._scaler)
         self._sampler = Sampler(self.tables)
         self._keeper = keeping.Keeper(self.tables)
+        self.owned_objects = OwnedObjects(self.tables.clients)
         self._is_log_watched = False
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
@@ -240,12 +242,14 @@ class SchedulerCore:
         elif event.hello.role == ROLE_WORKER:
             hello = pools.of_user(event.hello, event.identity)
             worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome.limits, now)
+            worker.user = pools.user_of(event.identity)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self.tables.has_idled = True
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
-            self._scaler.manager_joined(event.peer_id, pools.of_user(event.hello, event.identity))
+            hello = pools.of_user(event.hello, event.identity)
+            self._scaler.manager_joined(event.peer_id, hello, pools.user_of(event.identity))
 
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)

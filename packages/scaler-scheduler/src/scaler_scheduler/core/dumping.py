@@ -77,8 +77,11 @@ def _client(tables: Tables, client: Client) -> Json:
     return {
         "kind": "client",
         "id": _shown(tables, client.peer_id),
+        "user": client.user,
         "software": asdict(client.software),
         "unfinished": client.unfinished_count,
+        "objects": client.object_count,
+        "object_bytes": client.object_bytes,
         "open_graphs": [graph_id.hex() for graph_id in client.graphs],
     }
 
@@ -89,6 +92,7 @@ def _worker(tables: Tables, worker: Worker, now: float) -> Json:
         "kind": "worker",
         "id": _shown(tables, worker.peer_id),
         "name": worker.name,
+        "user": worker.user,
         "software": asdict(worker.software),
         "capabilities": worker.capabilities,
         "code_tags": list(worker.code_tags),
@@ -115,6 +119,7 @@ def _manager(tables: Tables, manager: Manager) -> Json:
         "kind": "manager",
         "id": _shown(tables, manager.manager_id),
         "name": manager.name,
+        "user": manager.user,
         "goal": manager.goal,
         "units": {unit.unit_id: unit.state for unit in manager.status.units} if manager.status is not None else None,
         "stopped": list(manager.stopped),

@@ -53,6 +53,7 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
         code_tag=chunk.header.code_tag,
         code_tags=_code_tags(tables) if chunk.header.code_tag else (),
         unread_bytes=0 if chunk.client.window is None else chunk.client.window.waiting_bytes,
+        user=chunk.client.user,
         function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),
     )
     place = tables.where[task_id]

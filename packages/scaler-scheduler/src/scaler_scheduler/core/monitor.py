@@ -19,7 +19,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core.ready import ClassKey, named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
-from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.tables import Client, Tables
 
 #: The status stays one small message however many functions are in use.
 FUNCTIONS_LIMIT = 100
@@ -31,18 +31,28 @@ CHUNKS_LIMIT = 5_000
 def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> ClusterStatus:
     """The part of a ClusterStatus that the core knows; the shell adds processor time, memory and message counts."""
     functions = _functions(tables)
-    shown = tables.display.of
     return ClusterStatus(
         task_counts=tuple(Count(state.value, tables.counts[state]) for state in (*UNFINISHED, *FINISHED)),
         function_counts=tuple(Count(function_id.hex(), tasks) for function_id, tasks in functions.items()),
         function_names=tables.function_names.of_all(functions),
-        clients=tuple(ClientEntry(shown(c.peer_id), c.software, c.unfinished_count) for c in tables.clients.values()),
+        clients=tuple(_client(tables, client) for client in tables.clients.values()),
         workers=tuple(_workers(tables, now)),
         rejected_count=tables.refused_count,
         waiting_classes=tuple(islice(_waiting_classes(tables), CLASSES_LIMIT)),
         managers=tuple(_manager(tables, manager) for manager in managers),
         recalled_count=tables.recalled_count,
         returned_count=tables.returned_count,
+    )
+
+
+def _client(tables: Tables, client: Client) -> ClientEntry:
+    return ClientEntry(
+        peer_id=tables.display.of(client.peer_id),
+        software=client.software,
+        task_count=client.unfinished_count,
+        user=client.user,
+        object_count=client.object_count,
+        object_bytes=client.object_bytes,
     )
 
 
@@ -61,6 +71,7 @@ def _workers(tables: Tables, now: float) -> Iterable[WorkerEntry]:
             status=worker.status,
             unit_id=worker.unit_id,
             manager_id=tables.display.of(worker.manager_id),
+            user=worker.user,
         )
 
 
@@ -110,4 +121,5 @@ def _manager(tables: Tables, manager: Manager) -> ManagerEntry:
         running_count=states[UNIT_RUNNING],
         stopping_count=states[UNIT_STOPPING],
         trouble=status.trouble if status is not None else "",
+        user=manager.user,
     )

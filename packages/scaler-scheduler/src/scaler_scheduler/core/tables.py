@@ -28,6 +28,7 @@ from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
+from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, pack
 from scaler_scheduler.core.scaling.policies import Scaling
@@ -67,6 +68,8 @@ class Client:
         "is_held",
         "is_told_of_kept",
         "number",
+        "object_bytes",
+        "object_count",
         "payload_limit",
         "peer_id",
         "rows_limit",
@@ -102,7 +105,14 @@ class Client:
         self.is_told_of_kept = False
         #: of all results that it has given in this session (SCH-54)
         self.given_bytes = 0
+        #: what it owns in the storage, as that has said last (MON-27)
+        self.object_count = 0
+        self.object_bytes = 0
         self._last_header = self._own_header = TaskHeader(client=peer_id)
+
+    @property
+    def user(self) -> str:
+        return user_of(self.identity)
 
     def own(self, header: TaskHeader) -> TaskHeader:
         """The header with this client's name in it (SCH-3). Programs use one header again and again."""

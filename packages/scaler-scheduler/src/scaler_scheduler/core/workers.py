@@ -45,12 +45,15 @@ class Worker:
         "tails",
         "takes_followers",
         "unit_id",
+        "user",
     )  # fmt: skip
 
     def __init__(self, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> None:
         offer = hello.worker
         self.peer_id = peer_id
         self.name = offer.name
+        #: of the ticket with which it has come; empty: the cluster has no keys
+        self.user = ""
         self.software = hello.software
         self.capabilities: dict[str, int] = {item.name: item.amount for item in offer.capabilities}
         #: code that its processors read; empty: it has not said, and is given any (SCH-39)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from scaler_protocol import codes
-from scaler_protocol.columns import split_ids
+from scaler_protocol.columns import join_u64, split_ids
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
     Duplicate,
@@ -466,12 +466,17 @@ class StorageCore:
     # ------------------------------------------------------------ replies
 
     def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
+        # A peer id names the owner of objects, so only the scheduler, which has given it, is told of one. (MON-26)
+        owners = split_ids(request.owners) if self.roles[peer_id] == codes.ROLE_SCHEDULER else ()
+        objects = self.objects
         status = StorageStatus(
             request.request_id,
             object_count=len(self.objects.objects),
             owner_count=len(self.objects.owned),
             memory_bytes=self.memory_bytes,
             waiter_count=len(self.waiters),
+            owner_objects=join_u64([len(objects.owned.get(PeerId(owner), ())) for owner in owners]),
+            owner_bytes=join_u64([objects.owned_bytes.get(PeerId(owner), 0) for owner in owners]),
         )
         self._actions.append(Send(peer_id, status))
 

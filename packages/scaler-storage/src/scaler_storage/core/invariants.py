@@ -30,6 +30,8 @@ def _check_objects(core: StorageCore) -> None:
         for owner in stored.owners:
             owned[owner].add(object_id)
     assert {owner: set(ids) for owner, ids in core.objects.owned.items()} == dict(owned), "the index by owner"
+    sums = {owner: sum(core.objects.objects[one].value.total_bytes for one in ids) for owner, ids in owned.items()}
+    assert core.objects.owned_bytes == sums, "the bytes of each owner"
     pairs = sum(len(stored.owners) for stored in core.objects.objects.values())
     assert core.objects.entries == pairs, "pairs of objects and owners are counted"
     assert core.objects.value_bytes == sum(value.total_bytes for value in values.values()), "each value counts once"

@@ -27,6 +27,8 @@ class ObjectTable:
         self.objects: dict[ObjectId, StoredObject] = {}
         #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
+        #: for each of these owners, the bytes of their values; a value that has two names of one owner counts twice
+        self.owned_bytes: dict[PeerId, int] = {}
         #: bytes of the values of all objects; a value with several names counts once
         self.value_bytes = 0
         #: pairs of an object and an owner of it
@@ -48,8 +50,11 @@ class ObjectTable:
 
     def add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
         owned = self.owned.setdefault(owner, {})
-        self.entries += object_id not in owned
-        self.objects[object_id].owners.add(owner)
+        stored = self.objects[object_id]
+        if object_id not in owned:
+            self.entries += 1
+            self.owned_bytes[owner] = self.owned_bytes.get(owner, 0) + stored.value.total_bytes
+        stored.owners.add(owner)
         owned[object_id] = None
 
     def release(self, object_id: ObjectId, owner: PeerId) -> None:
@@ -59,8 +64,9 @@ class ObjectTable:
         owned = self.owned[owner]
         del owned[object_id]
         self.entries -= 1
+        self.owned_bytes[owner] -= stored.value.total_bytes
         if not owned:
-            del self.owned[owner]
+            del self.owned[owner], self.owned_bytes[owner]
         if not stored.owners:
             self._delete(object_id, stored.value)
 

@@ -38,7 +38,7 @@ class Scaler:
 
     # ------------------------------------------------------------ who comes and goes
 
-    def manager_joined(self, peer_id: PeerId, hello: Hello) -> None:
+    def manager_joined(self, peer_id: PeerId, hello: Hello, user: str = "") -> None:
         """One without an id, or with that of another, is not let in. (MGR-1, MGR-2)"""
         offer = hello.manager
         why = ""
@@ -52,7 +52,7 @@ class Scaler:
             text = f"{MANAGERS_MAX} worker managers are connected, as many as may be: stop one of them (LIM-11)"
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
         else:
-            self.managers[peer_id] = Manager(peer_id, offer)
+            self.managers[peer_id] = Manager(peer_id, offer, user)
 
     def manager_left(self, peer_id: PeerId) -> bool:
         """Whether it was a manager. Its workers stay, but for those that it is ending already. (MGR-15)"""

@@ -23,8 +23,10 @@ class Manager:
     their workers get no tasks any more, and when they hold none the unit is named in `stop` and is live no longer.
     """
 
-    def __init__(self, peer_id: PeerId, offer: ManagerOffer) -> None:
+    def __init__(self, peer_id: PeerId, offer: ManagerOffer, user: str = "") -> None:
         self.peer_id = peer_id
+        #: of the ticket with which it has come; empty: the cluster has no keys
+        self.user = user
         self.manager_id = offer.manager_id
         self.name = offer.name or "unnamed"
         self.capabilities = {item.name: item.amount for item in offer.capabilities}

@@ -1,0 +1,79 @@
+"""Whose clients, workers, tasks and objects there are, as monitors are shown it (chapter 14)."""
+
+from __future__ import annotations
+
+import secrets
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.cases.scheduler_watching import snapshot
+from scaler_conformance.play.dialer import Dialer
+from scaler_conformance.play.ids import new_id
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire.keys import KEY_BYTES
+
+case = cases_for("scheduler")
+
+
+def _of(scene: Scene, peer: Dialer, user: str) -> str:
+    """It shows a ticket of this user, in a cluster with keys. What it is to be shown as."""
+    file = scene.arena.key_file
+    if file is None:
+        return ""
+    peer.shown = file.key.pass_for(secrets.token_bytes(KEY_BYTES), user=user, is_operator=False)
+    return user
+
+
+def _told(peer: Dialer, task: bytes) -> str:
+    peer.send("explain", requestId=1, taskId=task)
+    return str(peer.expect("explanation", clause="MON-15")["user"])
+
+
+@case("MON-25", seconds=30.0)
+def users_are_those_of_the_tickets(scene: Scene) -> None:
+    """Whatever a peer says of itself."""
+    watcher = scene.peer("monitor")
+    client, other, worker = scene.client(is_open=False), scene.client(is_open=False), scene.worker(is_open=False)
+    manager = scene.peer("manager", is_open=False)
+    ana, bo, worked, managed = (
+        _of(scene, peer, user) for peer, user in ((client, "ana"), (other, "bö"), (worker, "wim"), (manager, "mia"))
+    )
+    client.open(software={"name": "user:eve", "host": "eve"})
+    other.open()
+    claimed = [{"name": "user:eve", "amount": -1}]
+    worker.open(worker={"name": worker.name, "credit": 1, "capabilities": claimed})
+    manager.open(manager={"managerId": new_id(), "name": "m", "workersPerUnit": 1, "capabilities": claimed})
+    first, second = (peer.submit(count) for peer, count in ((client, 1), (other, 2)))
+    scene.settle(client, other, worker, manager)
+    status = snapshot(watcher)
+    tasks = {entry["taskCount"]: entry["user"] for entry in status["clients"] if entry["taskCount"]}
+    scene.equal(tasks, {1: ana, 2: bo}, "the users of the clients, by the count of their tasks")
+    workers = {entry["name"]: entry["user"] for entry in status["workers"]}
+    scene.equal(workers.get(worker.name), worked, "the user of the worker")
+    managers = {entry["name"]: entry["user"] for entry in status["managers"]}
+    scene.equal(managers.get("m"), managed, "the user of the manager")
+    scene.equal([_told(watcher, task.id) for task in (first[0], second[1])], [ana, bo], "the users of explained tasks")
+    scene.equal(_told(watcher, new_id()), "", "the user of a task that there is not")
+
+
+@case("MON-27", seconds=40.0)
+def what_a_client_owns_is_shown(scene: Scene) -> None:
+    rich, poor, watcher = scene.client(), scene.client(), scene.monitor("status")
+    rich.submit(1)
+    poor.submit(2)
+    scene.settle(rich, poor)
+    sizes = (7, 30, 2**16)
+    for size in sizes:
+        scene.storage.store(new_id(), bytes(size), rich.peer_id)
+
+    def owned() -> dict[int, tuple[int, int]]:
+        clients = snapshot(watcher)["clients"]
+        return {one["taskCount"]: (one["objectCount"], one["objectBytes"]) for one in clients if one["taskCount"]}
+
+    expected = {1: (len(sizes), sum(sizes)), 2: (0, 0)}
+    scene.pump.until(lambda: owned() == expected, 15.0)
+    scene.equal(owned(), expected, "objectCount and objectBytes, by the count of tasks")
+    asked = scene.storage.asked("storageStatusRequest")
+    scene.check(any(rich.peer_id in one["owners"] for one in asked), "the storage was not asked about the client")
+    for status in (*watcher.of("status"), snapshot(watcher)):
+        columns = status["storage"]["ownerObjects"], status["storage"]["ownerBytes"]
+        scene.equal(columns, (b"", b""), "the columns of owners in `storage`")

@@ -1,0 +1,79 @@
+"""Whose clients, workers, tasks and objects there are (MON-25 to MON-27)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.scheduler_story import WELCOME, Story, peer, task
+
+from scaler_protocol.codec.checks import OWNERS_MAX
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_WORKER
+from scaler_protocol.columns import join_u64, split_ids
+from scaler_protocol.keys import Identity
+from scaler_protocol.messages import Capability, Explain, Hello, ManagerOffer, StorageStatus, WorkerOffer
+from scaler_protocol.session import Lost, Opened
+
+CLAIMED = (Capability("user:eve"),)
+
+
+def opened(name: str, role: int, user: str | None) -> Opened:
+    identity = None if user is None else Identity(user, frozenset({role}), False, bytes(32), 0.0)
+    worker = WorkerOffer(name, CLAIMED, 10, 1)
+    manager = ManagerOffer(peer(name), name, CLAIMED, 1)
+    return Opened(peer(name), Hello(1, 1, role, peer(name), worker=worker, manager=manager), WELCOME, identity)
+
+
+@pytest.mark.parametrize(("user", "shown"), [("ana", "ana"), (None, "")])
+def test_the_user_is_that_of_the_session_and_nothing_that_the_peer_says(user: str | None, shown: str) -> None:
+    story = Story()
+    for name, role in (("c", ROLE_CLIENT), ("w", ROLE_WORKER), ("m", ROLE_MANAGER)):
+        story.handle(opened(name, role, user))
+    story.submit("c", ["a"])
+    status = story.core.snapshot(story.now)
+    entries = (*status.clients, *status.workers, *status.managers)
+    assert [entry.user for entry in entries] == [shown] * 3
+    assert story.core.explanation(Explain(1, task("a")), story.now).user == shown
+    dumped = {line["kind"]: line for line in story.core.dump(story.now)}
+    assert [dumped[kind]["user"] for kind in ("client", "worker", "manager")] == [shown] * 3
+    json.dumps(dumped)
+
+
+def test_what_clients_own_is_as_the_storage_has_said_last() -> None:
+    story = Story()
+    story.client("a")
+    story.client("b")
+    owned = story.core.owned_objects
+    request = owned.request()
+    assert split_ids(request.owners) == (peer("a"), peer("b"))
+    story.handle(Lost(peer("a"), 0, "", True))
+    sizes = join_u64([3, 4]), join_u64([2**40, 5])
+    status = StorageStatus(request.request_id, 7, 2, 9, 0, *sizes)
+    assert owned.told(status) == StorageStatus(request.request_id, 7, 2, 9, 0)
+    (entry,) = story.core.snapshot(story.now).clients
+    assert (entry.object_count, entry.object_bytes) == (4, 5)
+
+
+@pytest.mark.parametrize("said", [(-1, 2), (0, 0), (0, 1)], ids=["an earlier answer", "an older storage", "too few"])
+def test_an_answer_to_something_else_changes_nothing(said: tuple[int, int]) -> None:
+    story = Story()
+    story.client("a")
+    story.client("b")
+    request = story.core.owned_objects.request()
+    offset, count = said
+    columns = join_u64([1] * count), join_u64([1] * count)
+    story.core.owned_objects.told(StorageStatus(request.request_id + offset, 7, 2, 9, 0, *columns))
+    assert {entry.object_count for entry in story.core.snapshot(story.now).clients} == {0}
+
+
+def test_many_clients_are_asked_about_in_turns() -> None:
+    story = Story()
+    count = 2 * OWNERS_MAX + 3
+    for number in range(count):
+        story.core.handle(opened(f"c{number}", ROLE_CLIENT, None), story.now)
+    owned = story.core.owned_objects
+    requests = [owned.request() for _ in range(4)]
+    sizes = [len(split_ids(request.owners)) for request in requests]
+    assert sizes == [OWNERS_MAX, OWNERS_MAX, 3, OWNERS_MAX]
+    asked = [one for request in requests[:3] for one in split_ids(request.owners)]
+    assert len(set(asked)) == count and requests[3].owners == requests[0].owners
