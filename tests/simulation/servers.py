@@ -32,13 +32,21 @@ class StorageNode(ServerNode):
 
     def start(self) -> None:
         self.is_up = True
-        self.core = storing.StorageCore()
+        # What a peer may leave unread before its Gets wait: the real ones, or less than most answers.
+        unread = self.world.limits_rng.choice((storing.CoreLimits().unread_bytes, 300))
+        self.core = storing.StorageCore(
+            storing.CoreLimits(unread_bytes=unread, least_unread_bytes=min(unread, 1_000)),
+            unread=lambda peer_id: self.server.backlog_bytes(peer_id),
+            all_unread=lambda: self.server.total_backlog_bytes,
+        )
         self.server = SessionServer(
             server_id=self.new_id(),
             role_name="object storage server",
             allowed_roles=storing.ALLOWED_ROLES,
             allowed_messages=storing.ALLOWED_MESSAGES,
             timers=TIMERS,
+            is_busy_with=self.core.is_busy_with,
+            gate=self.core.work.pressure,
         )
         self.wake()
 

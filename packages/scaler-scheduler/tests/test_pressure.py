@@ -14,8 +14,8 @@ from scaler_protocol.columns import join_u32
 from scaler_protocol.ids import PeerId, task_id_source
 from scaler_protocol.messages import Hello, Results, WorkerOffer
 from scaler_protocol.session import Opened, Received
+from scaler_protocol.session.gate import PEER_BYTES, SMALL_BYTES, TOTAL_BYTES, Pressure
 from scaler_scheduler.core import Policy, SchedulerCore, Settled, invariants
-from scaler_scheduler.core.pressure import PEER_BYTES, SMALL_BYTES, TOTAL_BYTES, Pressure
 
 MIB = 1 << 20
 LARGEST = 64 * MIB

@@ -29,7 +29,6 @@ from scaler_storage.core import (
     ALLOWED_MESSAGES,
     ALLOWED_ROLES,
     CoreLimits,
-    Disconnect,
     Enter,
     Event,
     FileOffered,
@@ -39,13 +38,20 @@ from scaler_storage.core import (
 )
 from scaler_storage.shared_files import SharedFiles
 
+BACKLOG_BYTES = 64 * 1024 * 1024
+"""Of the answers that one peer has not acknowledged. Those to Gets wait before that (LIM-14); all others are short."""
+
 _TICK = Tick()
 
 
 class StorageService:
     def __init__(self, config: Config, stop: asyncio.Event) -> None:
         self._stop = stop
-        self._core = StorageCore(CoreLimits(memory_bytes=config.memory_limit_bytes))
+        self._core = StorageCore(
+            CoreLimits(memory_bytes=config.memory_limit_bytes),
+            unread=lambda peer_id: self._router.backlog_bytes(peer_id),
+            all_unread=lambda: self._router.total_backlog_bytes,
+        )
         self._memory = MemoryReturn()
         self._lines = LineBudget("ObjectStorageServer")
         self._files = SharedFiles(is_enabled=config.shares_memory)
@@ -84,8 +90,6 @@ class StorageService:
         for action in self._core.handle(event, now):
             if isinstance(action, Send):
                 self._router.send(action.peer_id, action.message)
-            elif isinstance(action, Disconnect):
-                self._router.disconnect(action.peer_id, action.code, action.text)
             elif isinstance(action, Enter):
                 self._files.enter(action.object_id, action.file)
             else:
@@ -107,7 +111,9 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> Se
         timers=config.timers,
         features=files.features,
         welcome=welcome,
+        backlog_bytes=BACKLOG_BYTES,
         is_busy_with=core.is_busy_with,
+        gate=core.work.pressure,
         admission=Admission(config.keys.find_keyring(), time.time, speaks_for_worker=lambda hello: True),
     )
 

@@ -64,7 +64,7 @@ class SessionServer(Parting):
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         features: Iterable[str] = (),
         reconnect_grace_seconds: float = 2.0,
-        backlog_bytes: int = 512 * 1024 * 1024,
+        backlog_bytes: int = 128 * 1024 * 1024,
         total_backlog_bytes: int = 1024 * 1024 * 1024,
         most_sessions: int = 65_536,
         version_min: int = codes.PROTOCOL_VERSION_MIN,

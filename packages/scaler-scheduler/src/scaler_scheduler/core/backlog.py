@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_scheduler.core.pressure import Pressure
+from scaler_protocol.session.gate import Pressure
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.workers import Worker
 

@@ -59,7 +59,7 @@ from scaler_scheduler.core import (
 )
 from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage, Stop
 from scaler_scheduler.core.backlog import Job
-from scaler_scheduler.core.delivery import DEFAULT_WINDOW_BYTES, Window
+from scaler_scheduler.core.delivery import Window, window_of
 from scaler_scheduler.core.explaining import Explainer, explanation
 from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.core.sampling import Sampler
@@ -237,7 +237,7 @@ class SchedulerCore:
             client = membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
             client.identity = event.identity
             if FEATURE_RESULT_WINDOW in event.welcome.features:
-                client.window = Window(event.hello.result_window_bytes or DEFAULT_WINDOW_BYTES)
+                client.window = Window(window_of(event.hello.result_window_bytes))
             client.is_told_of_kept = FEATURE_KEPT_RESULTS in event.welcome.features
         elif event.hello.role == ROLE_WORKER:
             hello = pools.of_user(event.hello, event.identity)

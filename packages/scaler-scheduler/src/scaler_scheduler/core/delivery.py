@@ -25,7 +25,7 @@ from scaler_scheduler.core.results import merge
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
 
-#: Of a client that names no other: twice what may come in before an acknowledgement is due (SES-4).
+#: Of a client that names no other, or a larger one: twice what may come in before an acknowledgement is due (SES-4).
 DEFAULT_WINDOW_BYTES = 64 * 1024 * 1024
 #: Results for all clients that do not read. Beyond this, windows that close are no larger than the smallest.
 ALL_WINDOWS_BYTES = 1024 * 1024 * 1024
@@ -124,6 +124,12 @@ class Delivery:
             return window.limit
         others = sum(other.sent_bytes + other.waiting_bytes for other in self.slow.values() if other is not window)
         return min(window.limit, max(SMALLEST_WINDOW_BYTES, ALL_WINDOWS_BYTES - others))
+
+
+def window_of(named_bytes: int) -> int:
+    """The window of a client that names this one. A client that reads is not slower with the default than with a larger
+    one, and one that does not read costs the scheduler what its window has room for. (LIM-15)"""
+    return min(named_bytes or DEFAULT_WINDOW_BYTES, DEFAULT_WINDOW_BYTES)
 
 
 def waiting_ids(client: Client) -> Iterator[tuple[bytes, ...]]:

@@ -1,6 +1,6 @@
 """The decisions of the object storage, without sockets, clocks or threads."""
 
-from scaler_storage.core.actions import Action, Disconnect, Enter, Send, Strike
+from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.core import StorageCore
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
@@ -11,7 +11,6 @@ __all__ = [
     "ALLOWED_ROLES",
     "Action",
     "CoreLimits",
-    "Disconnect",
     "Enter",
     "Event",
     "FileOffered",

@@ -32,13 +32,4 @@ class Strike:
     object_id: ObjectId
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnect:
-    """End this peer's session; its `Lost` comes as an event."""
-
-    peer_id: PeerId
-    code: int
-    text: str
-
-
-Action = Send | Enter | Strike | Disconnect
+Action = Send | Enter | Strike

@@ -17,8 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from scaler_protocol import codes
-from scaler_protocol.columns import join_u64, split_ids
+from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
     Duplicate,
@@ -29,24 +28,25 @@ from scaler_protocol.messages import (
     Release,
     ReleaseOwner,
     SharedValue,
-    StorageStatus,
     StorageStatusRequest,
     Value,
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import refusals
-from scaler_storage.core.actions import Action, Disconnect, Enter, Send, Strike
+from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.owners import GoneOwners
+from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.refusals import Refusal
 from scaler_storage.core.rights import ALLOWED_MESSAGES
 from scaler_storage.core.states import Change, ObjectState, next_state
+from scaler_storage.core.status import status_of
 from scaler_storage.core.uploads import UploadTable
 from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue, is_at
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
-from scaler_storage.core.work import Job, Work
+from scaler_storage.core.work import Job, Work, weight
 
 
 class Departure(NamedTuple):
@@ -61,8 +61,15 @@ IDS_IN_A_SLICE = 256
 
 
 class StorageCore:
-    def __init__(self, limits: CoreLimits | None = None) -> None:
+    def __init__(
+        self,
+        limits: CoreLimits | None = None,
+        unread: Callable[[PeerId], int] = lambda peer_id: 0,
+        all_unread: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`unread`, `all_unread`: bytes that the session keeps for a peer, or for all, because they are not read."""
         self.limits = limits or CoreLimits()
+        self.pacing = Pacing(self.limits, unread, all_unread)
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
         self.objects = ObjectTable()
@@ -71,7 +78,7 @@ class StorageCore:
         self.gone_owners = GoneOwners(self.limits.gone_owners)
         #: releases of owners with very many objects, which take several turns
         self.departures: deque[Departure] = deque()
-        self.work = Work(self.limits.turn_releases, self.limits.deferred_bytes)
+        self.work = Work(self.limits.turn_releases)
         self._actions: list[Action] = []
         self._now = -math.inf
         self._on_event: dict[type, Callable[[Any], Job | None]] = {
@@ -94,44 +101,35 @@ class StorageCore:
     def handle(self, event: Event, now: float) -> list[Action]:
         self._now = max(self._now, now)
         self._actions = []
+        self.pacing.begin()
         # What is due goes first: a Get whose time is up is not served by an object that came later. (STO-7)
         self._expire()
         if isinstance(event, Tick):
             self._go_on()
         elif event.peer_id in self.work.jobs:
-            self._defer(event)
+            if isinstance(event, Lost):
+                self.pacing.forget(event.peer_id)
+            self.work.defer(event.peer_id, self._later(event), weight(event))
         else:
             job = self._on_event[type(event)](event)
             if job is not None:
-                self.work.start(event.peer_id, job)
+                self.work.start(event.peer_id, job, weight(event))
         return self._actions
-
-    def _defer(self, event: Event) -> None:
-        """It happens to a peer with work left, behind that. A peer that sends faster loses its session, and whatever it
-        has sent behind the message that is dropped is dropped with it."""
-        assert not isinstance(event, Tick)
-        size = 1_000
-        if isinstance(event, Received):
-            size += sum(len(getattr(event.message, name, b"")) for name in ("payload", "ids"))
-        elif not isinstance(event, FileOffered):
-            size = 0  # of what tells of the session itself nothing is dropped
-        if not self.work.defer(event.peer_id, self._later(event), size):
-            text = "more messages wait for earlier ones to be worked off than may: send less at once"
-            self._actions.append(Disconnect(event.peer_id, codes.OVERLOADED, text))
 
     def _later(self, event: Event) -> Job:
         yield 1
         yield from self._on_event[type(event)](event) or ()
 
     def next_deadline(self) -> float | None:
-        if self.departures or self.work.jobs:
+        if self.departures or self.work.jobs or self.pacing.is_behind:
             return self._now  # work is left over: the next Tick goes on with it
         deadlines = (self.waiters.deadlines.next(), self.uploads.deadlines.next())
         return min((due_at for due_at in deadlines if due_at is not None), default=None)
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
         """Not all that this peer's messages cause has left: it gets no Pong yet. (LIV-4)"""
-        return peer_id in self.work.jobs or any(departure.peer_id == peer_id for departure in self.departures)
+        is_leaving = any(departure.peer_id == peer_id for departure in self.departures)
+        return is_leaving or peer_id in self.work.jobs or peer_id in self.pacing.waiting
 
     @property
     def memory_bytes(self) -> int:
@@ -158,6 +156,7 @@ class StorageCore:
 
     def _lost(self, event: Lost) -> Job | None:
         """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-1)"""
+        self.pacing.forget(event.peer_id)
         self.uploads.remove_peer(event.peer_id)
         waiters = self.waiters.of_peer(event.peer_id)
         if len(waiters) > IDS_IN_A_SLICE:
@@ -303,6 +302,14 @@ class StorageCore:
     # ------------------------------------------------------------ Get and Duplicate
 
     def _get(self, peer_id: PeerId, get: Get) -> None:
+        """In the order in which they came, as far as the peer reads. (LIM-14)"""
+        if self.pacing.is_free(peer_id):
+            self._answer_get(peer_id, get)
+        elif not self.pacing.wait(peer_id, get):
+            refusal = refusals.too_many("Gets whose answers are not read", self.limits.session_waiters)
+            self._refuse(peer_id, get.request_id, refusal)
+
+    def _answer_get(self, peer_id: PeerId, get: Get) -> None:
         stored = self.objects.get(get.object_id)
         if stored is None:
             self._wait(peer_id, get, get.object_id)
@@ -317,6 +324,7 @@ class StorageCore:
             return
         most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
         chunk = value.slice_at(get.offset, most_bytes)
+        self.pacing.let_out(peer_id, len(chunk))
         self._actions.append(Send(peer_id, Value(get.request_id, value.total_bytes, get.offset, chunk)))
 
     def _duplicate(self, peer_id: PeerId, duplicate: Duplicate) -> None:
@@ -447,6 +455,7 @@ class StorageCore:
         self.work.begin_turn()
         self.work.go_on()
         self._release_departed()
+        self.work.left -= self.pacing.go_on(self._answer_get, self.work.left)
 
     def _release_departed(self) -> None:
         """As many objects as one turn has time for. A million at once would stop the storage for seconds."""
@@ -466,18 +475,7 @@ class StorageCore:
     # ------------------------------------------------------------ replies
 
     def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
-        # A peer id names the owner of objects, so only the scheduler, which has given it, is told of one. (MON-26)
-        owners = split_ids(request.owners) if self.roles[peer_id] == codes.ROLE_SCHEDULER else ()
-        objects = self.objects
-        status = StorageStatus(
-            request.request_id,
-            object_count=len(self.objects.objects),
-            owner_count=len(self.objects.owned),
-            memory_bytes=self.memory_bytes,
-            waiter_count=len(self.waiters),
-            owner_objects=join_u64([len(objects.owned.get(PeerId(owner), ())) for owner in owners]),
-            owner_bytes=join_u64([objects.owned_bytes.get(PeerId(owner), 0) for owner in owners]),
-        )
+        status = status_of(request, self.roles[peer_id], self.objects, self.memory_bytes, len(self.waiters))
         self._actions.append(Send(peer_id, status))
 
     def _confirm(self, peer_id: PeerId, request_id: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_storage.core.core import StorageCore
@@ -14,6 +14,7 @@ def check(core: StorageCore) -> None:
     _check_uploads(core)
     _check_waiters(core)
     _check_bounds(core)
+    _check_work(core)
 
 
 def _check_objects(core: StorageCore) -> None:
@@ -93,3 +94,14 @@ def _check_bounds(core: StorageCore) -> None:
     assert len(core.gone_owners) <= limits.gone_owners, "gone owners are bounded"
     assert all(len(ids) <= limits.session_uploads for ids in core.uploads.by_peer.values()), "uploads are bounded"
     assert all(len(n) <= limits.session_waiters for n in core.waiters.by_peer.values()), "waiters are bounded"
+
+
+def _check_work(core: StorageCore) -> None:
+    held: Counter[PeerId] = Counter()
+    for peer_id, jobs in core.work.jobs.items():
+        assert jobs, "no empty queues"
+        held[peer_id] += sum(size for _, size in jobs)
+    core.work.pressure.check(+held)
+    for peer_id, gets in core.pacing.waiting.items():
+        assert gets and peer_id in core.roles, "Gets wait for a peer that has a session"
+        assert len(gets) <= core.limits.session_waiters

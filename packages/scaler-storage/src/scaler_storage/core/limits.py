@@ -29,8 +29,12 @@ class CoreLimits:
     session_waiters: int = 65_536
     #: Gets and Duplicates of all sessions that wait for one object: all are answered at once when it comes.
     object_waiters: int = 4_096
-    #: Bytes of the messages of one session that wait for earlier ones to be worked off.
-    deferred_bytes: int = 64 * MEBIBYTE
+    #: Bytes that were sent to a session and are not acknowledged: with so many its next Get waits. Three chunks keep a
+    #: reader busy.
+    unread_bytes: int = 24 * MEBIBYTE
+    #: The same of all sessions together; and what each may leave unread then.
+    all_unread_bytes: int = 192 * MEBIBYTE
+    least_unread_bytes: int = MEBIBYTE
     #: The longest wait that is granted. Whoever wants to wait longer asks again.
     wait_seconds: float = 86_400.0
     #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)
