@@ -15,6 +15,7 @@ from scaler_protocol.codec import encode
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
+    ClientEntry,
     ClusterStatus,
     Count,
     FunctionName,
@@ -68,6 +69,19 @@ def told(state: ClusterState) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
             assert key not in found, f"{key} is told twice"
             found[key] = sample.value
     return found
+
+
+def test_users_have_series_where_there_are_users() -> None:
+    assert not [name for name, _ in told(LIVE) if name.startswith("scaler_user_")]
+    clients = (
+        ClientEntry(PeerId(b"c" * 16), task_count=3, user="ana", object_count=5, object_bytes=70),
+        ClientEntry(PeerId(b"d" * 16), task_count=4, user="ana", object_count=1, object_bytes=0),
+        ClientEntry(PeerId(b"e" * 16), task_count=9, user=AWKWARD),
+    )
+    state = replace(LIVE, status=replace(STATUS, clients=clients))
+    names = ("clients", "workers", "tasks", "objects", "object_bytes")
+    assert [value(state, f"scaler_user_{name}", user="ana") for name in names] == [2, 0, 7, 6, 70]
+    assert sum(1 for name, _ in told(state) if name == "scaler_user_tasks") == 2
 
 
 def value(state: ClusterState, name: str, /, **labels: str) -> float:

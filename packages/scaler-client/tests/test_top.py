@@ -67,6 +67,43 @@ def shown(state: ClusterState, width: int = 200, height: int | None = None, view
     return "\n".join(lines(draw(board_of(state), view or View(), width, height)))
 
 
+def of_users() -> ClusterState:
+    whole = status(worker("w1", user="ana"), worker("w2", user="\x1b[31mbo"), worker("w3"))
+    clients = (
+        ClientEntry(new_peer_id(), Software(host="desk", process_id=41), 12, "ana", 3, 2 * MIB),
+        ClientEntry(new_peer_id(), Software(host="desk", process_id=42), 1_000, "ana", 30, 0),
+        ClientEntry(new_peer_id(), Software(host="desk", process_id=43), 7, "a name of very many letters", 0, 5),
+    )
+    return ClusterState("tcp://127.0.0.1:1", Condition.LIVE, status=replace(whole, clients=clients))
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_whose_workers_clients_tasks_and_objects_there_are(width: int) -> None:
+    text = shown(of_users(), width, view=View(Sorting().pressed("u")))
+    words = " ".join(text.split())
+    assert "ana 1,012 33 2.0m" in words and "a name of very many lett+ 7 0 0.0k" in words
+    assert "ana 42|desk 1,000" in words and "a name of + 43|desk 7" in words
+    rows = {line.split()[0]: line for line in text.splitlines() if line.lstrip()[:2] in ("w1", "w2", "w3")}
+    assert " ana " in rows["w1"] and " ?[31mbo " in rows["w2"] and " - " in rows["w3"]
+    assert list(rows) == ["w3", "w2", "w1"], "in the order of their users"
+
+
+def test_a_cluster_without_keys_has_no_users() -> None:
+    text = shown(live(worker("w1")))
+    assert "user_to" not in text and " user " not in text and "41|desk" in text
+    assert json.loads(as_json(live(worker("w1"))))["users"] == []
+
+
+def test_users_in_a_report() -> None:
+    told = json.loads(as_json(of_users()))
+    assert [one["user"] for one in told["workers"]] == ["ana", "\x1b[31mbo", ""]
+    assert [(one["user"], one["object_count"], one["object_bytes"]) for one in told["clients"]][1] == ("ana", 30, 0)
+    assert told["users"][0] == {
+        "name": "ana", "client_count": 2, "worker_count": 1, "task_count": 1_012, "object_count": 33,
+        "object_bytes": 2 * MIB,
+    }  # fmt: skip
+
+
 def test_formats() -> None:
     assert [byte_text(count) for count in (0, 512, int(28.4 * MIB), 1023 * MIB, 3 << 30, 5 << 50, 5 << 60)] == [
         "0", "0.5k", "28.4m", "1.0g", "3.0g", "5.0p", "5120.0p",

@@ -11,8 +11,8 @@ from tests.support.pages import LIVE, SERVER, graph, heard, printed, samples, st
 
 from scaler.monitoring import ClusterState, Condition
 from scaler.ui.model import GRAPHS_KEPT, LOGS_KEPT, Model, capabilities_text
-from scaler_protocol.ids import GraphId, new_peer_id
-from scaler_protocol.messages import Capability, GraphShapes, Message
+from scaler_protocol.ids import GraphId, PeerId, new_peer_id
+from scaler_protocol.messages import Capability, ClientEntry, GraphShapes, Message
 
 AT = 1_700_000_000.0
 Told = list[tuple[str, dict[str, Any]]]
@@ -35,6 +35,22 @@ def test_a_status_is_told_with_its_point_of_the_charts() -> None:
     assert point["worker_rss"] == sum(one["rss"] + one["agent_rss"] for one in shown["workers"])
     assert shown["managers"][0]["name"] == "slurm" and shown["functions"] == [["price", 7]]
     assert model.beginning()["history"] == [point] and json.dumps(model.beginning())
+
+
+def test_users_are_told_with_what_is_theirs() -> None:
+    model = Model("here")
+    owner = ClientEntry(PeerId(b"the client of it"), task_count=3, user="ana", object_count=5, object_bytes=70)
+    message = replace(status([replace(worker(1), user="bo")]), clients=(owner, ClientEntry(new_peer_id())))
+    whole = replace(LIVE, status=message)
+    drawn = graph(["a"], [2], [[]])
+    drawn = replace(drawn, graphs=tuple(replace(one, client_id=owner.peer_id) for one in drawn.graphs))
+    told = dict(take(model, message, drawn, state=whole))
+    assert told["status"]["status"]["users"] == [
+        {"name": "ana", "clients": 1, "workers": 0, "tasks": 3, "objects": 5, "bytes": 70},
+        {"name": "bo", "clients": 0, "workers": 1, "tasks": 0, "objects": 0, "bytes": 0},
+    ]
+    assert [one["user"] for one in told["status"]["status"]["clients"]] == ["ana", ""]
+    assert told["status"]["status"]["workers"][0]["user"] == "bo" and told["graphs"]["graphs"][0]["user"] == "ana"
 
 
 def test_of_many_statuses_at_once_the_last_is_told() -> None:

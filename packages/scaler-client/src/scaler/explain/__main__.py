@@ -69,7 +69,8 @@ def told(explanation: Explanation, address: str) -> str:
     if not explanation.state:
         return f"the scheduler at {address} does not hold it: it has ended, or it was never submitted there"
     said = sentence(explanation, explanation.capabilities, address)
-    return f"{explanation.function_name}: {said}" if explanation.function_name else said
+    of_user = f" of {explanation.user}" if explanation.user else ""
+    return f"{explanation.function_name or 'a task'}{of_user}: {said}" if explanation.function_name or of_user else said
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from scaler.monitoring.places import MonitorError
 from scaler.monitoring.recording import Playback, Recorder, Recording, RecordingError
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler.monitoring.subscription import Subscription
+from scaler.monitoring.users import UserFigures, users_of
 from scaler.monitoring.watcher import Watcher
 
 __all__ = [
@@ -29,5 +30,7 @@ __all__ = [
     "Recording",
     "RecordingError",
     "Subscription",
+    "UserFigures",
     "Watcher",
+    "users_of",
 ]

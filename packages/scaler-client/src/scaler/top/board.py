@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from scaler.monitoring import ClusterState
+from scaler.monitoring import ClusterState, users_of
 from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
-from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, name_text, plain
+from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, name_text, plain
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count
 
 OTHER_FUNCTIONS = "(other)"
+USER_COLUMNS = 10
+"""Of a user's name before that of a client, so that there is room for the client's."""
 STATES = ("queued", "dispatched", "success", "failed", "canceled")
 
 
@@ -79,7 +81,8 @@ def board_of(state: ClusterState) -> Board:
             (Section("scheduler_received", _most_first(status.received_counts)),),
         ),
         panes=(
-            Section("client_manager", _most_first(Count(client_name(one), one.task_count) for one in status.clients)),
+            *_users(status),
+            Section("client_manager", _most_first(Count(_client_text(one), one.task_count) for one in status.clients)),
             Section("func_to_num_tasks", _most_first(function_counts(status))),
         ),
         total=_total(status, rows),
@@ -92,6 +95,22 @@ def client_name(client: ClientEntry) -> str:
     """Clients have no name of their own; a host and a process are more to people than an id."""
     software = client.software
     return f"{software.process_id}|{software.host}" if software.host else client.peer_id.hex()
+
+
+def _client_text(client: ClientEntry) -> str:
+    user = cut(plain(client.user), USER_COLUMNS)
+    return f"{user} {client_name(client)}" if user else client_name(client)
+
+
+def _users(status: ClusterStatus) -> Iterable[Section]:
+    """In a cluster with keys: the unfinished tasks of each user, and its objects with their memory."""
+    users = users_of(status)
+    if users:
+        figures = [(count_text(u.task_count), count_text(u.object_count), byte_text(u.object_bytes)) for u in users]
+        widths = [max(map(len, texts)) for texts in zip(*figures, strict=True)]
+        texts = [" ".join(map(str.rjust, row, widths)) for row in figures]
+        names = [name_text(user.name) for user in users]
+        yield Section("user_to_tasks_objects_mem", tuple(zip(names, texts, strict=True)))
 
 
 def function_counts(status: ClusterStatus) -> list[Count]:

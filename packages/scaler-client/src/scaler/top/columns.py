@@ -32,6 +32,7 @@ class WorkerRow:
     lag_seconds: float
     itl: str
     manager: str
+    user: str
 
     @property
     def is_silent(self) -> bool:
@@ -56,6 +57,7 @@ def row_of(worker: WorkerEntry, manager: str = "") -> WorkerRow:
         lag_seconds=worker.lag_seconds or status.lag_seconds,
         itl=_itl(states),
         manager=manager,
+        user=worker.user,
     )
 
 
@@ -106,6 +108,15 @@ COLUMNS = (
     Column("queued", "d", lambda row: row.queued_count, lambda row: count_text(row.queued_count), 1),
     Column("suspended", "s", lambda row: row.suspended_count, lambda row: count_text(row.suspended_count), 7),
     Column("lag", "l", lambda row: row.lag_seconds, lambda row: lag_text(row.lag_seconds), 3),
+    Column(
+        "user",
+        "u",
+        lambda row: _natural(row.user),
+        lambda row: name_text(row.user) or "-",
+        5,
+        is_descending=False,
+        is_right=False,
+    ),
     Column("ITL", "", lambda row: row.itl, lambda row: row.itl, 6),
     Column(
         "manager",

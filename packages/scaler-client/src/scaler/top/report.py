@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
-from scaler.monitoring import ClusterState
+from scaler.monitoring import ClusterState, users_of
 from scaler.top.board import board_of, client_name, function_counts
 from scaler.top.columns import row_of
 from scaler.top.screen import View, draw, text_of
@@ -50,8 +51,17 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
         "sent": _counts(status.sent_counts),
         "received": _counts(status.received_counts),
         "clients": [
-            {"id": one.peer_id.hex(), "name": client_name(one), "task_count": one.task_count} for one in status.clients
+            {
+                "id": one.peer_id.hex(),
+                "name": client_name(one),
+                "user": one.user,
+                "task_count": one.task_count,
+                "object_count": one.object_count,
+                "object_bytes": one.object_bytes,
+            }
+            for one in status.clients
         ],
+        "users": [asdict(one) for one in users_of(status)],
         "managers": [_manager(one) for one in status.managers],
         "workers": [_worker(one) for one in status.workers],
     }
@@ -65,6 +75,7 @@ def _manager(manager: ManagerEntry) -> dict[str, Any]:
     return {
         "id": manager.manager_id.hex(),
         "name": manager.name,
+        "user": manager.user,
         "target_count": manager.target_count,
         "max_workers": manager.max_workers,
         "workers_per_unit": manager.workers_per_unit,
@@ -80,6 +91,7 @@ def _worker(worker: WorkerEntry) -> dict[str, Any]:
     return {
         "id": worker.peer_id.hex(),
         "name": row.name,
+        "user": worker.user,
         "host": worker.software.host,
         "capabilities": {one.name: one.amount for one in worker.capabilities},
         "silent_seconds": round(row.silent_seconds, 3),

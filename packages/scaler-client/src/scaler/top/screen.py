@@ -173,7 +173,11 @@ def _lines(style: str, texts: Sequence[str]) -> list[Line]:
 
 def _shown_columns(board: Board, sorting: Sorting, width: int) -> list[Column]:
     """All that there is room for. The one that is sorted by is always there: so its key also brings it into view."""
-    shown = [column for column in COLUMNS if column.title != "manager" or any(row.manager for row in board.rows)]
+    empty = {
+        "manager": not any(row.manager for row in board.rows),
+        "user": not any(row.user for row in board.rows),  # a cluster without keys
+    }
+    shown = [column for column in COLUMNS if not empty.get(column.title)]
     widths = {column.title: _width(board, column, sorting) for column in COLUMNS}
     while sum(widths[column.title] + 1 for column in shown) - 1 > width:
         spare = [column for column in shown if column.rank and column.title != sorting.title]

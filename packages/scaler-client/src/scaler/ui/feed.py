@@ -132,7 +132,8 @@ class Feed:
         text = sentence(found, found.capabilities, self.model.label)
         if not found.state:
             text = "the scheduler does not hold it: it has ended, or was never submitted"
-        return {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
+        told = {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
+        return {**told, "user": found.user}
 
 
 def packed(kind: str, content: dict[str, Any]) -> bytes:

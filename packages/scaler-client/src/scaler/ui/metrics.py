@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scaler.monitoring import ClusterState
+from scaler.monitoring import ClusterState, UserFigures, users_of
 from scaler.ui.model import names_of
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import ClusterStatus, WorkerEntry
@@ -39,6 +39,7 @@ class _Cluster(Collector):
         if state.status is not None and state.is_live:
             yield from _scheduler(state.status)
             yield from _tasks(state.status)
+            yield from _users(state.status)
             yield from _storage(state.status)
             yield from _managers(state.status)
             yield from _workers(state.status)
@@ -84,6 +85,25 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
     yield functions
     stuck = sum(one.task_count for one in status.waiting_classes if not one.able_count)
     yield _gauge("scaler_tasks_unplaceable", "Queued tasks that none of the connected workers could ever take.", stuck)
+
+
+_USER_GAUGES: tuple[tuple[str, str, Callable[[UserFigures], float]], ...] = (
+    ("scaler_user_clients", "Clients of a user.", lambda one: one.client_count),
+    ("scaler_user_workers", "Workers of a user.", lambda one: one.worker_count),
+    ("scaler_user_tasks", "Unfinished tasks of a user's clients.", lambda one: one.task_count),
+    ("scaler_user_objects", "Objects in the storage that a user's clients own.", lambda one: one.object_count),
+    ("scaler_user_object_bytes", "Values of these objects.", lambda one: one.object_bytes),
+)
+
+
+def _users(status: ClusterStatus) -> Iterable[Metric]:
+    """No series in a cluster without keys."""
+    named = list(_labelled(((one.name,), one) for one in users_of(status)))
+    for name, text, value in _USER_GAUGES if named else ():
+        family = GaugeMetricFamily(name, text, labels=["user"])
+        for values, one in named:
+            family.add_metric(values, value(one))
+        yield family
 
 
 def _storage(status: ClusterStatus) -> Iterable[Metric]:

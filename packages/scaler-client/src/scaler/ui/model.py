@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from scaler.monitoring import ClusterState, Heard
+from scaler.monitoring import ClusterState, Heard, UserFigures, users_of
 from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.messages import (
     NO_PEER,
     Capability,
+    ClientEntry,
     ClusterStatus,
     FunctionName,
     GraphShape,
@@ -113,7 +114,9 @@ class Model:
 
     def _take_graphs(self, message: GraphShapes) -> bool:
         """Whether there is anything new. Those that run come first, then the last that did, the latest first."""
-        running = {shape.graph_id.hex(): _graph(shape) for shape in message.graphs}
+        clients = self.state.status.clients if self.state.status is not None else ()
+        users = {client.peer_id: client.user for client in clients}
+        running = {shape.graph_id.hex(): _graph(shape, users.get(shape.client_id, "")) for shape in message.graphs}
         # A scheduler that is another one cannot know what became of the tasks of the one before.
         have_ended = message.server_id == self._graphs_server
         gone = [_gone(one, have_ended=have_ended) for one in self._graphs if one["id"] not in running]
@@ -165,10 +168,8 @@ def cluster(status: ClusterStatus, at: float) -> Json:
         "received": {count.name: count.value for count in status.received_counts},
         "balancing": {"recalled": status.recalled_count, "returned": status.returned_count},
         "functions": [[names.get(one.name, one.name[:8]), one.value] for one in status.function_counts],
-        "clients": [
-            [one.peer_id.hex()[:8], one.software.host, one.software.process_id, one.software.language, one.task_count]
-            for one in status.clients
-        ],
+        "clients": [_client(one) for one in status.clients],
+        "users": [_user(one) for one in users_of(status)],
         "waiting": [
             {
                 "capabilities": capabilities_text(one.capabilities),
@@ -184,9 +185,34 @@ def cluster(status: ClusterStatus, at: float) -> Json:
     }
 
 
+def _client(one: ClientEntry) -> Json:
+    return {
+        "id": one.peer_id.hex()[:8],
+        "user": one.user,
+        "host": one.software.host,
+        "pid": one.software.process_id,
+        "language": one.software.language,
+        "tasks": one.task_count,
+        "objects": one.object_count,
+        "bytes": one.object_bytes,
+    }
+
+
+def _user(one: UserFigures) -> Json:
+    return {
+        "name": one.name,
+        "clients": one.client_count,
+        "workers": one.worker_count,
+        "tasks": one.task_count,
+        "objects": one.object_count,
+        "bytes": one.object_bytes,
+    }
+
+
 def _manager(one: ManagerEntry) -> Json:
     return {
         "name": one.name,
+        "user": one.user,
         "capabilities": capabilities_text(one.capabilities),
         "target": one.target_count,
         "max": one.max_workers,
@@ -212,6 +238,7 @@ def _worker(entry: WorkerEntry) -> Json:
     return {
         "id": entry.peer_id.hex(),
         "name": entry.name,
+        "user": entry.user,
         "host": entry.software.host,
         "pid": entry.software.process_id,
         "agent_cpu": status.agent_cpu,
@@ -252,7 +279,7 @@ def point(status: Json) -> Json:
     }
 
 
-def _graph(shape: GraphShape) -> Json:
+def _graph(shape: GraphShape, user: str) -> Json:
     """Columns that do not agree are a broken scheduler's: then there is a graph without a picture."""
     names = {one.function_id: one.name for one in shape.function_names}
     ids, functions = split_ids(shape.ids), split_ids(shape.functions)
@@ -268,6 +295,7 @@ def _graph(shape: GraphShape) -> Json:
     return {
         "id": shape.graph_id.hex(),
         "client": shape.client_id.hex()[:8],
+        "user": user,
         "tasks": shape.task_count,
         "unfinished": shape.unfinished_count,
         "runs": True,

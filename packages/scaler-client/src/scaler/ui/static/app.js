@@ -140,7 +140,8 @@ async function ask() {
   try {
     const response = await fetch(`/explain?task=${encodeURIComponent(at("explain-task").value.trim())}`);
     const told = response.ok ? await response.json() : { text: await response.text() };
-    answer.textContent = told.task ? `${told.function || "task"} ${told.task}: ${told.text}` : told.text;
+    const ofUser = told.user ? ` of ${told.user}` : "";
+    answer.textContent = told.task ? `${told.function || "task"} ${told.task}${ofUser}: ${told.text}` : told.text;
   } catch {
     answer.textContent = "scaler_ui does not answer";
   }

@@ -62,7 +62,8 @@ class Picture {
     const tasks = plural(graph.tasks, "task");
     const unfinished = graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} ended`;
     const runs = graph.runs ? "" : "no longer runs, ";
-    this.title.textContent = `Graph ${graph.id.slice(0, 8)} of client ${graph.client}: ${runs}${unfinished}.${listed}`;
+    const of = graph.user ? `${graph.user}, client ${graph.client}` : `client ${graph.client}`;
+    this.title.textContent = `Graph ${graph.id.slice(0, 8)} of ${of}: ${runs}${unfinished}.${listed}`;
     this.frame.setAttribute("aria-label", `${this.title.textContent} Arrow keys go through the tasks.`);
     this.say();
   }

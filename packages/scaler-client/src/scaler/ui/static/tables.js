@@ -8,6 +8,7 @@ export const isSilent = (worker) => worker.silent > SILENT_SECONDS;
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
+const user = (key) => ({ key, title: "User", show: (value) => value || "–" });
 const bad = (is) => (is ? "silent" : "");
 
 // chosen() is the worker whose processors are shown, choose(worker) makes it another; explain(task) asks why it waits.
@@ -17,13 +18,19 @@ export function allTables({ chosen, choose, explain }) {
       caption: "Unfinished tasks by function", empty: "no unfinished task",
     }),
     clients: new Table(at("clients"), [
-      text("id", "Client"), text("process", "Process"), text("language", "Language"), number("tasks", "Tasks"),
+      text("id", "Client"), user("user"), number("tasks", "Tasks"), number("objects", "Objects"),
+      number("bytes", "Memory", bytes), text("process", "Process"), text("language", "Language"),
     ], { caption: "Clients, with their unfinished tasks", empty: "no client is connected" }),
+    users: new Table(at("users"), [
+      user("name"), number("clients", "Clients"), number("workers", "Workers"), number("tasks", "Tasks"),
+      number("objects", "Objects"), number("bytes", "Memory", bytes),
+    ], { caption: "Users, with their unfinished tasks, their objects and the memory of these", empty: "this cluster has no keys, so users are not known" }),
     messages: new Table(at("messages"), [
       text("kind", "Message"), number("sent", "Sent"), number("received", "Received"),
     ], { caption: "Messages of the scheduler by kind" }),
     workers: new Table(at("worker-table"), [
-      { key: "name", title: "Worker", show: workerName, button: choose }, text("host", "Host"),
+      { key: "name", title: "Worker", show: workerName, button: choose }, user("user"),
+      text("host", "Host"),
       number("agent_cpu", "Agent CPU", percent), number("agent_rss", "Agent memory", bytes),
       number("cpu", "CPU", percent), number("rss", "Memory", bytes), number("free_memory", "Free on host", bytes),
       number("free", "Free"), number("held", "Sent"), number("queued", "Queued"), number("blocked", "Blocked"),
@@ -39,7 +46,7 @@ export function allTables({ chosen, choose, explain }) {
       number("running", "Runs for", (value) => (value > 0 ? seconds(value) : "")),
     ], { caption: "Processors of the chosen worker", empty: "" }),
     managers: new Table(at("manager-table"), [
-      text("name", "Manager"), text("capabilities", "Capabilities"), number("target", "Wanted"), number("max", "At most"),
+      text("name", "Manager"), user("user"), text("capabilities", "Capabilities"), number("target", "Wanted"), number("max", "At most"),
       number("per_unit", "Per unit"), number("starting", "Starting"), number("running", "Running"),
       number("stopping", "Stopping"), text("trouble", "Trouble"),
     ], { caption: "Worker managers; units by state", empty: "no worker manager is connected" }),

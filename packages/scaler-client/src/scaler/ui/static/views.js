@@ -65,8 +65,8 @@ export class Views {
     this.charts.memory.update(times, lines("worker_rss", "storage_bytes", "scheduler_rss"));
     this.charts.cpu.update(times, lines("worker_cpu", "scheduler_cpu"));
     this.tables.functions.show(status.functions.map(([name, held]) => ({ name, tasks: held })));
-    this.tables.clients.show(status.clients.map(([id, host, pid, language, held]) =>
-      ({ id, process: `${pid} on ${host}`, language, tasks: held })));
+    this.tables.clients.show(status.clients.map((one) => ({ ...one, process: `${one.pid} on ${one.host}` })));
+    this.tables.users.show(status.users);
     const kinds = [...new Set([...Object.keys(received), ...Object.keys(sent)])].sort();
     this.tables.messages.show(kinds.map((kind) => ({ kind, sent: sent[kind] ?? 0, received: received[kind] ?? 0 })));
   }
@@ -75,7 +75,7 @@ export class Views {
     const all = this.page.status.workers;
     const wanted = words(at("worker-search"));
     const found = all.filter((one) =>
-      matches(wanted, one.name, one.host, one.capabilities, one.unit, isSilent(one) ? "silent" : ""));
+      matches(wanted, one.name, one.user, one.host, one.capabilities, one.unit, isSilent(one) ? "silent" : ""));
     const silent = found.filter(isSilent).length;
     at("worker-count").textContent = (found.length === all.length ? "" : `${count(found.length)} of `) +
       plural(all.length, "worker") + (silent ? `, ${count(silent)} silent` : "");
