@@ -14,7 +14,7 @@ from scaler_protocol import codes
 from scaler_protocol.codec import encode
 from scaler_protocol.ids import new_object_id
 from scaler_protocol.messages import Get, Hello, Put, Resume, Welcome
-from tests.integration.test_hostile_peers import Bystander
+from tests.support.bystander import unharmed
 from tests.support.clusters import RealCluster
 from tests.support.hostile import raw_peer
 from tests.support.processes import Stage
@@ -26,16 +26,9 @@ VALUE = os.urandom(60_000)
 @pytest.fixture(scope="module")
 def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster = RealCluster(module_stage, 1)
-    bystander = Bystander(cluster.address)
-    bystander.is_served()
-    servers = [psutil.Process(command.pid) for command in (cluster.scheduler, cluster.storage)]
-    cluster.bystander = bystander  # type: ignore[attr-defined]
-    before = [server.memory_info().rss for server in servers]
-    yield cluster
-    bystander.is_served()
-    bystander.close()
-    grown = [server.memory_info().rss - old for server, old in zip(servers, before, strict=True)]
-    assert max(grown) < GROWTH_BYTES, f"scheduler and storage grew by {grown} bytes"
+    with unharmed(cluster, GROWTH_BYTES) as bystander:
+        cluster.bystander = bystander  # type: ignore[attr-defined]
+        yield cluster
 
 
 def growth(process_id: int, before: int) -> int:

@@ -2,71 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-import psutil
 import pytest
 
-from scaler import Client
 from scaler_protocol import codes
 from scaler_protocol.codec import encode
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Buffer, Cancel, Credit, Hello, Ping, Pong
 from tests.support import hostile
+from tests.support.bystander import unharmed
 from tests.support.clusters import RealCluster
 from tests.support.hostile import NOISES, RawPeer, make_noise, raw_peer
-from tests.support.processes import WAIT, Stage, until
+from tests.support.processes import Stage
 
 MEMORY_BYTES = 96 * 1024 * 1024
 """What all that is done here may leave in a server: less than the frames that were sent to it."""
 
 
-class Bystander:
-    """A client that maps all the time and keeps what goes wrong."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._stop = threading.Event()
-        self.rounds = 0
-        self.errors: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            with Client(self._address, insecure=True) as client:
-                while not self._stop.is_set():
-                    assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))
-                    self.rounds += 1
-        except BaseException as error:
-            self.errors.append(error)
-
-    def is_served(self) -> None:
-        """Two rounds end from now on: the second began after this was asked."""
-        rounds = self.rounds
-        until(lambda: self.rounds >= rounds + 2 or bool(self.errors), "the bystander's tasks are done")
-        assert not self.errors
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(WAIT)
-        assert not self._thread.is_alive() and not self.errors
-
-
 @pytest.fixture(scope="module")
 def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster = RealCluster(module_stage, 1, insecure=True)  # with keys no message of a stranger is read
-    bystander = Bystander(cluster.address)
-    bystander.is_served()
-    servers = [psutil.Process(command.pid) for command in (cluster.scheduler, cluster.storage)]
-    before = [server.memory_info().rss for server in servers]
-    yield cluster
-    bystander.is_served()
-    bystander.close()
-    grown = [server.memory_info().rss - old for server, old in zip(servers, before, strict=True)]
-    assert max(grown) < MEMORY_BYTES, f"scheduler and storage grew by {grown} bytes"
+    with unharmed(cluster, MEMORY_BYTES):
+        yield cluster
     cluster.wait_until_empty()
     for command in (cluster.scheduler, cluster.storage, *cluster.workers):
         assert command.end() == 0

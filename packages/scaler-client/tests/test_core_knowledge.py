@@ -257,14 +257,20 @@ def test_the_object_of_a_wanted_node_stays_the_clients() -> None:
     assert (given_.kinds, given_.task_flags) == (bytes([codes.KIND_OBJECT]), b""), "not the scheduler's to release"
 
 
-def test_a_stored_result_that_runs_again_is_not_released() -> None:
-    """Another run stores under the same id: it is neither the scheduler's to release, nor a result nobody waits for."""
-    graph = graph_of(GRAPH, [node("a", is_wanted=True), node("b", "a", is_wanted=True)])
-    told = begun(graph)
+def resubmitted() -> Told:
+    """Two wanted nodes run again, of which the first had ended and stored its value as OBJECT."""
+    told = begun(graph_of(GRAPH, [node("a", is_wanted=True), node("b", "a", is_wanted=True)]))
     told(ended("a", codes.STATUS_SUCCESS, codes.KIND_OBJECT, OBJECT))
     told(lost())
     told(opened(may_give=False))
     told(TakenOver(NAME))
+    return told
+
+
+def test_a_stored_result_that_runs_again_is_not_released() -> None:
+    """Another run stores under the same id. The scheduler must not release it, and the client does not count it as a
+    result of an unknown task."""
+    told = resubmitted()
     (again,) = messages(told)
     assert isinstance(again, Submit)
     assert names_in(again) == ["a", "b"]
@@ -274,12 +280,7 @@ def test_a_stored_result_that_runs_again_is_not_released() -> None:
 
 def test_what_another_attempt_has_stored_is_released_with_the_graph() -> None:
     """The scheduler takes it for wanted, and passes it on to nodes that depend on it."""
-    graph = graph_of(GRAPH, [node("a", is_wanted=True), node("b", "a", is_wanted=True)])
-    told = begun(graph)
-    told(ended("a", codes.STATUS_SUCCESS, codes.KIND_OBJECT, OBJECT))
-    told(lost())
-    told(opened(may_give=False))
-    told(TakenOver(NAME))
+    told = resubmitted()
     messages(told)
     assert told(ended("a", codes.STATUS_SUCCESS, codes.KIND_OBJECT, STORED)) == []
     assert told(Unneeded((OBJECT,))) == []

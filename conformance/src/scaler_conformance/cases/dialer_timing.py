@@ -14,9 +14,9 @@ case = cases_for("worker", "client", "manager", layer="timing")
 
 calls = cases_for("client", layer="timing")
 processes = cases_for("worker", "manager", layer="timing")
-#: of those who have nothing to say by themselves
+#: for dialers that send nothing by themselves
 talkers = cases_for("client", "manager", layer="timing")
-#: in two seconds, of somebody who does not wait at all there are thousands
+#: in two seconds; a dialer that does not wait between its Hellos sends thousands
 MOST_HELLOS = 60
 
 
@@ -93,14 +93,20 @@ def _unhurried_client(scene: Scene) -> Guest:
     return guest
 
 
-@processes("ERR-10", fresh=True)
-def a_server_without_room_is_dialed_again(scene: Scene) -> None:
+def _turned_away(scene: Scene, answer: Message) -> int:
+    """Its session is over, and each Hello from now on gets this answer. How many Hellos have come until now."""
     guest = scene.guest()
     guest.fence()
-    host = scene.scheduler
-    host.answer_to_hello = Message("reject", {"code": CODES.OVERLOADED, "text": "there is no room now"})
-    known = len(host.hellos)
+    scene.scheduler.answer_to_hello = answer
+    known = len(scene.scheduler.hellos)
     guest.lose(CODES.NO_SESSION)
+    return known
+
+
+@processes("ERR-10", fresh=True)
+def a_server_without_room_is_dialed_again(scene: Scene) -> None:
+    host = scene.scheduler
+    known = _turned_away(scene, Message("reject", {"code": CODES.OVERLOADED, "text": "there is no room now"}))
     watch = scene.stopwatch()
     watch.until(lambda: len(host.hellos) >= known + 3, 6.0, "it did not dial again after Reject OVERLOADED", "ERR-10")
     scene.check(len(host.hellos) - known < MOST_HELLOS, "it did not wait between its Hellos", "HSK-20")
@@ -122,28 +128,20 @@ def an_acknowledgement_comes_after_32_mebibytes(scene: Scene) -> None:
 @case("HSK-20", fresh=True)
 def who_is_sent_away_does_not_come_back_at_once(scene: Scene) -> None:
     """Every Hello is answered with an Error after which it may dial again."""
-    guest = scene.guest()
-    guest.fence()
-    scene.pump.watch = lambda: None
-    host = scene.scheduler
-    host.answer_to_hello = Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "not now"})
-    known = len(host.hellos)
-    guest.lose(CODES.NO_SESSION)
+    scene.pump.watch = lambda: None  # it may end
+    known = _turned_away(scene, Message("error", {"code": CODES.NO_SESSION, "fatal": True, "text": "not now"}))
     scene.pump.for_seconds(2.0)
-    said = len(host.hellos) - known
+    said = len(scene.scheduler.hellos) - known
     scene.check(said <= MOST_HELLOS, f"it said {said} Hellos in 2 s, each of which was sent away")
 
 
 @calls("HSK-12", fresh=True)
 def who_is_rejected_does_not_dial_again(scene: Scene) -> None:
-    guest = scene.guest()
-    guest.fence()
-    host = scene.scheduler
-    host.answer_to_hello = Message("reject", {"code": CODES.BAD_ROLE, "text": "this server has no clients any more"})
-    known = len(host.hellos)
-    guest.lose(CODES.NO_SESSION)
+    text = "this server has no clients any more"
+    known = _turned_away(scene, Message("reject", {"code": CODES.BAD_ROLE, "text": text}))
     scene.pump.for_seconds(3.0)
-    scene.check(len(host.hellos) - known <= 2, f"it said {len(host.hellos) - known} Hellos, and was rejected each time")
+    said = len(scene.scheduler.hellos) - known
+    scene.check(said <= 2, f"it said {said} Hellos, and was rejected each time")
 
 
 @calls("SES-4", fresh=True)
