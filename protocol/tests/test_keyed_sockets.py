@@ -160,8 +160,12 @@ def test_an_expired_ticket_is_refused_with_its_user(bench: Bench) -> None:
     assert "expired" in rejection(bench, dialer).text
 
 
-def test_a_server_that_is_no_server_is_waited_for(wire: Bench) -> None:
-    """What accepts and closes, as a proxy does whose server is not up yet, is no wrong key."""
+CURVE_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
+
+
+@pytest.mark.parametrize("greeting", [b"", CURVE_GREETING])
+def test_a_server_that_closes_all_connections_is_waited_for(wire: Bench, greeting: bytes) -> None:
+    """As a proxy does whose server is not up yet, and a server that has no descriptor left: neither is a wrong key."""
     with network.create_server(("127.0.0.1", 0)) as proxy:
         accepted: list[int] = []
 
@@ -172,7 +176,8 @@ def test_a_server_that_is_no_server_is_waited_for(wire: Bench) -> None:
                 except OSError:
                     return
                 accepted.append(1)
-                connection.close()
+                with connection:
+                    connection.sendall(greeting)
 
         threading.Thread(target=refuse, daemon=True).start()
         dialer = wire.dialer(f"tcp://127.0.0.1:{proxy.getsockname()[1]}", shown=ring().own_pass())

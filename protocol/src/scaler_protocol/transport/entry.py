@@ -39,6 +39,8 @@ class Entry:
         self._carrier: ZeroMqDealer | None = None
         self._watch: HandshakeWatch | None = None
         self._greeting: Greeting | None = None
+        #: the greeting was answered, and handshakes that break off from now on are newer than its connection
+        self._is_counting = False
 
     @property
     def has_keys(self) -> bool:
@@ -75,14 +77,16 @@ class Entry:
         is none."""
         if self._watch is None and not self._begin():
             return False, ""
-        assert self._watch is not None, "it was begun"
+        assert self._watch is not None and self._greeting is not None, "they were begun"
         self._watch.look()
         mechanism = self._mechanism()
         wants = NULL if self.shown is None else CURVE
         if mechanism and mechanism != wants:
             self._stop_watching()
             return False, reason(mechanism, self.shown, str(self._address))
-        if self._watch.has_failed and mechanism == CURVE:
+        if self._watch.has_failed and mechanism == CURVE and not self._greeting.is_held():
+            self._ask_again()
+        elif self._watch.has_failed and mechanism == CURVE:
             self._stop_watching()
             self._failed_keys += 1
             assert self.shown is not None, "what it wants is CURVE"
@@ -114,15 +118,28 @@ class Entry:
             return ""
         mechanism = self._greeting.mechanism
         if not mechanism and self._watch.failures:
-            # It was not up yet, or is a proxy whose server is not: ask it again, and count anew.
+            # It was not up yet, or is a proxy whose server is not.
+            self._ask_again()
+        elif mechanism and not self._is_counting:
+            # What broke off before may be older than the greeting's connection, which then says nothing about it.
+            self._is_counting = True
             self._watch.failures = 0
-            self._pause_seconds = LOOK_SECONDS
-            self._greeting = Greeting(self._address)
         return mechanism
+
+    def _ask_again(self) -> None:
+        assert self._watch is not None and self._greeting is not None, "they begin together"
+        self._watch.failures = 0
+        self._pause_seconds = LOOK_SECONDS
+        self._is_counting = False
+        self._greeting.close()
+        self._greeting = Greeting(self._address)
 
     def _stop_watching(self) -> None:
         self.look_at = math.inf
-        self._greeting = None
+        self._is_counting = False
+        if self._greeting is not None:
+            self._greeting.close()
+            self._greeting = None
         if self._watch is not None:
             self._watch.close()
             self._watch = None

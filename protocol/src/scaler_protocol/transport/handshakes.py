@@ -4,8 +4,10 @@ server that is down. (FRM-16)
 Theory of operation. When no Welcome has come for a moment, the endpoint opens a `HandshakeWatch` on its socket: a
 monitor of libzmq, which tells of each handshake that breaks off. Such an event gives no reason. So a `Greeting` asks
 the server for its mechanism, by the first bytes with which every ZMTP connection begins. If the mechanism is another
-than ours, that is the reason. If both are CURVE and handshakes break off all the same, the key is wrong. While all
-is well none of this happens.
+than ours, that is the reason. If both are CURVE and handshakes break off all the same, the key may be wrong. But a
+server that has no descriptor left, or too many connections without a session, closes connections too (FRM-17). So the
+greeting's connection stays open meanwhile. It shows no key: if the server has closed it as well, keys are not the
+reason, and all is asked anew. While all is well none of this happens.
 """
 
 from __future__ import annotations
@@ -85,21 +87,45 @@ class Greeting:
         #: the answer; empty when there was none, or none as ZeroMQ gives it
         self.mechanism = ""
         self.is_over = False
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._held: network.socket | None = None
         threading.Thread(target=self._ask, name="scaler-greeting", daemon=True).start()
+
+    def is_held(self) -> bool:
+        """Whether the server has left the connection open, of which it does not know yet whether it has the key."""
+        if self._held is None:
+            return False
+        try:
+            self._held.settimeout(0)
+            return bool(self._held.recv(1, network.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._held is not None:
+                self._held.close()
 
     def _ask(self) -> None:
         try:
-            with self._connection() as connection:
-                connection.settimeout(_GREETING_SECONDS)
-                connection.sendall(_OUR_GREETING)
-                answer = b""
-                while len(answer) < _GREETING_BYTES and (portion := connection.recv(_GREETING_BYTES)):
-                    answer += portion
-            if len(answer) >= _GREETING_BYTES and answer[:1] == _OUR_GREETING[:1]:
-                self.mechanism = answer[_MECHANISM].rstrip(b"\0").decode(errors="replace")
+            connection = self._connection()
+        except OSError:  # no process listens there
+            self.is_over = True
+            return
+        mechanism = ""
+        try:
+            mechanism = _mechanism_at(connection)
         except OSError:
-            pass  # no process listens there, or it does not answer
-        finally:
+            pass  # it does not answer
+        with self._lock:
+            if mechanism and not self._is_closed:
+                self.mechanism, self._held = mechanism, connection
+            else:
+                connection.close()
             self.is_over = True
 
     def _connection(self) -> network.socket:
@@ -114,6 +140,17 @@ class Greeting:
             connection.close()
             raise
         return connection
+
+
+def _mechanism_at(connection: network.socket) -> str:
+    connection.settimeout(_GREETING_SECONDS)
+    connection.sendall(_OUR_GREETING)
+    answer = b""
+    while len(answer) < _GREETING_BYTES and (portion := connection.recv(_GREETING_BYTES - len(answer))):
+        answer += portion
+    if len(answer) < _GREETING_BYTES or answer[:1] != _OUR_GREETING[:1]:
+        return ""
+    return answer[_MECHANISM].rstrip(b"\0").decode(errors="replace")
 
 
 def reason(mechanism: str, shown: Pass | None, address: str) -> str:
