@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from scaler_protocol.keys import (
     RuntimeFile,
     find_keyring,
     find_pass,
-    lookup,
+    management,
     places,
     renewed,
 )
@@ -34,11 +35,6 @@ from scaler_protocol.keys.texts import key_text, ticket_text
 ADDRESS = "tcp://127.0.0.1:8516"
 AWAY = "tcp://192.0.2.1:8516"
 KEYS = {name: bytes((number,)) * 32 for number, name in enumerate(("argument", "path", "text", "running", "config"), 1)}
-
-
-@pytest.fixture(autouse=True)
-def searching(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SEARCHES", True)
 
 
 @pytest.fixture
@@ -124,15 +120,6 @@ def test_a_server_looks_in_the_same_places_but_at_no_running_one(home: Path, mon
     monkeypatch.setenv("SCALER_KEY_FILE", write(home / "path.key", KEYS["path"]))
     assert found() == KEYS["path"]
     assert found(write(home / "argument.key", KEYS["argument"])) == KEYS["argument"]
-
-
-def test_without_searching_only_what_is_named_counts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SEARCHES", False)
-    write(config(home), KEYS["config"])
-    assert find_pass(ADDRESS) is None
-    assert find_keyring() is None
-    monkeypatch.setenv("SCALER_KEY_FILE", str(config(home)))
-    assert which(find_pass(ADDRESS)) == "config"
 
 
 # ------------------------------------------------------------ never a fallback
@@ -258,6 +245,50 @@ def test_a_server_without_a_home_says_what_it_needs(home: Path, monkeypatch: pyt
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "file"))
     with pytest.raises(KeyFileError, match="file/scaler"):
         find_keyring()
+
+
+def test_a_home_that_cannot_be_written_is_told_with_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "mkdir", read_only)
+    with pytest.raises(KeyFileError, match=r"scaler cannot be made: Read-only.*name a key file .*--key-file"):
+        find_keyring()
+
+
+@pytest.mark.parametrize("home_variable", ["", "here"])
+def test_an_account_without_a_home_is_told_so(home: Path, monkeypatch: pytest.MonkeyPatch, home_variable: str) -> None:
+    """As in a container whose user is a number: no directory called "~" or "here" appears where it works."""
+    monkeypatch.chdir(home)
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", home_variable)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    before = sorted(home.rglob("*"))
+    with pytest.raises(KeyFileError, match=r"no home directory .*name a key file .*--key-file"):
+        find_keyring()
+    with pytest.raises(NoKeyFound, match=r"copy its cluster\.key .*key_file="):
+        find_pass(AWAY)
+    with pytest.raises(KeyFileError, match="name the file to make"):
+        management.make(places.configured_key())
+    with pytest.raises(NoKeyFound, match="no key yet: "):
+        management.show(None)
+    assert sorted(home.rglob("*")) == before
+
+
+def test_a_file_system_without_modes_gets_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some that are shared with other systems: everybody could read the file."""
+    real_open = os.open
+
+    def opened(path: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = real_open(path, flags, mode)
+        if flags & os.O_CREAT:
+            os.fchmod(descriptor, 0o644)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(KeyFileError, match=r"cluster\.key cannot be written: .*choose another directory.*--key-file"):
+        find_keyring()
+    assert not list(config(home).parent.iterdir())
 
 
 def test_relative_places_are_ignored(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

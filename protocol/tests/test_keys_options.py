@@ -24,7 +24,6 @@ ADDRESS = "tcp://127.0.0.1:8516"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(lookup, "SEARCHES", True)
     monkeypatch.setattr("scaler_protocol.secrets._taken", {})
     for name in ("SCALER_KEY_FILE", "SCALER_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -91,7 +90,6 @@ def test_what_is_insecure_stays_so_and_hands_nothing() -> None:
     with KeyOptions(insecure=True).for_server(None) as given:
         assert given == (["--insecure"], [])
     assert KeyOptions(insecure=True).for_remote_workers(ADDRESS, "/missing") == ["--insecure"]
-    assert not KeyOptions(insecure=True).has_keys
 
 
 def test_other_servers_get_the_file_or_the_key(home: Path) -> None:

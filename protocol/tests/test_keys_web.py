@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.codes import ROLE_MONITOR
-from scaler_protocol.keys import KeyOptions, Keyring, lookup
+from scaler_protocol.keys import KeyOptions, Keyring
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
 from scaler_protocol.keys.web import ADAPTER_LABEL, PAGE_LABEL, token_of, web_token
@@ -39,7 +39,6 @@ def test_without_the_key_there_is_none(tmp_path: Path, monkeypatch: pytest.Monke
     replace_file(ticket, ticket_text(Keyring([KEY]).derive("ana", frozenset({ROLE_MONITOR}))).encode())
     assert web_token(KeyOptions(ticket), ADDRESS, PAGE_LABEL) == ""
     assert web_token(KeyOptions(insecure=True), ADDRESS, PAGE_LABEL) == ""
-    monkeypatch.setattr(lookup, "SEARCHES", True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     assert web_token(KeyOptions(), "tcp://192.0.2.1:8516", PAGE_LABEL) == ""

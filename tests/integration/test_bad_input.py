@@ -23,6 +23,7 @@ from scaler_storage.__main__ import main as storage_main
 from scaler_worker.__main__ import main as cluster_main
 from tests.support.clusters import RealCluster
 from tests.support.endpoints import Bench
+from tests.support.keyed import keyed
 from tests.support.processes import Command, Stage
 
 WRONG_ADDRESSES = {
@@ -89,7 +90,6 @@ def test_commands_refuse_what_they_cannot_use(stage: Stage) -> None:
     """As processes: the exit code and the streams are what an operator has."""
     wrong = {
         ("scaler_scheduler", "tcp://127.0.0.1"): "has no port",
-        ("scaler_scheduler", "tcp://0.0.0.0:2345"): "--insecure",
         ("scaler_scheduler", "tcp://127.0.0.1:65535"): "leaves no port for storage",
         ("scaler_storage", "tcp://127.0.0.1:x"): "'x' is not a port",
         ("scaler_worker", "tcp://*:2345"): "name the host",
@@ -184,7 +184,10 @@ def test_a_storage_is_no_scheduler_nor_the_other_way_round(stage: Stage) -> None
 def test_a_scheduler_of_another_version(stage: Stage) -> None:
     bench = Bench()
     server = bench.server(
-        version_min=7, version_max=8, allowed_roles={codes.ROLE_CLIENT, codes.ROLE_WORKER, codes.ROLE_SCHEDULER}
+        version_min=7,
+        version_max=8,
+        allowed_roles={codes.ROLE_CLIENT, codes.ROLE_WORKER, codes.ROLE_SCHEDULER},
+        admission=keyed(),
     )
     workers = stage.start("scaler_worker", server.address, "-n", "1")
     scheduler = stage.start("scaler_scheduler", address(stage.ports()), "-osa", server.address)

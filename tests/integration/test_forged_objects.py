@@ -40,7 +40,9 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
 
 @pytest.fixture
 def attacker(cluster: RealCluster) -> Iterator[ObjectClient]:
-    storage = ObjectClient(cluster.storage_address, ROLE_CLIENT, "attacker")
+    """It was let in, as any program with the cluster's key."""
+    shown = cluster.keys.find_pass(cluster.storage_address)
+    storage = ObjectClient(cluster.storage_address, ROLE_CLIENT, "attacker", shown=shown)
     yield storage
     storage.close()
 

@@ -25,7 +25,7 @@ VALUE = os.urandom(60_000)
 
 @pytest.fixture(scope="module")
 def cluster(module_stage: Stage) -> Iterator[RealCluster]:
-    cluster = RealCluster(module_stage, 1)
+    cluster = RealCluster(module_stage, 1, insecure=True)  # with keys a stranger cannot say Hello
     with unharmed(cluster, GROWTH_BYTES) as bystander:
         cluster.bystander = bystander  # type: ignore[attr-defined]
         yield cluster

@@ -14,7 +14,7 @@ import pytest
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import RejectedError
 from scaler_protocol import codes
-from scaler_protocol.keys import KeyFileError, Keyring, NoKeyFound, lookup
+from scaler_protocol.keys import KeyFileError, Keyring, NoKeyFound
 from scaler_protocol.keys.derivation import CURVE_LABEL, GRANT_LABEL, TICKET_LABEL, derived
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
@@ -310,8 +310,6 @@ def _worker_name() -> str:
 
 # ------------------------------------------------------------ no key yet
 
-searching = pytest.mark.skipif(not lookup.SEARCHES, reason="keys have to be named in this version")
-
 
 @pytest.fixture
 def bare(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -323,7 +321,6 @@ def bare(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"tcp://127.0.0.1:{stage.ports()}"
 
 
-@searching
 def test_who_configures_nothing_finds_the_key_in_any_order(stage: Stage, bare: str) -> None:
     workers = stage.start("scaler_worker", bare, "-n", "1")
     workers.wait_for("waiting for a key")
@@ -339,14 +336,12 @@ def test_who_configures_nothing_finds_the_key_in_any_order(stage: Stage, bare: s
     assert not list(running.iterdir())
 
 
-@searching
 def test_a_wait_for_a_key_is_ended_in_order(stage: Stage, bare: str) -> None:
     workers = stage.start("scaler_worker", bare, "-n", "1")
     workers.wait_for("waiting for a key")
     assert workers.end() == 0
 
 
-@searching
 def test_a_client_whose_cluster_is_insecure_is_told_at_once(stage: Stage, bare: str) -> None:
     scheduler = stage.start("scaler_scheduler", bare, "--insecure")
     scheduler.wait_for("connect to object storage server")

@@ -84,14 +84,14 @@ def replace_digits(key_file: Path, folder: Path) -> Path:
 
 def test_monitors_that_leave_at_once_leave_nothing_behind(stage: Stage) -> None:
     """Hello, Watch and Bye are read together: who has left does not watch, and takes nobody's place."""
-    cluster = RealCluster(stage, 0, scheduler=("--status-report-interval-seconds", "0.1"))
+    cluster = RealCluster(stage, 0, scheduler=("--status-report-interval-seconds", "0.1"), insecure=True)
     for _ in range(WATCHERS_LIMIT + 10):
         with raw_peer(cluster.address) as peer:
             hello = Hello(1, 1, role=ROLE_MONITOR, peer_id=peer.peer_id)
             for frames in (encode(hello), encode(Watch(("status", "tasks")), seq=1), encode(Bye(), seq=2)):
                 peer.send(*frames)
             peer.answer()
-    with Subscription(cluster.address) as subscription:
+    with Subscription(cluster.address, keys=cluster.keys) as subscription:
         state = wait_for(subscription, lambda state: bool(state.status and state.status.sequence > 1), "it is served")
         assert state.status is not None and state.status.watcher_count == 1
     cluster.stop()

@@ -118,19 +118,12 @@ def as_seen_from_afar(address: str) -> str:
 
 
 def _check_addresses(options: argparse.Namespace) -> None:
-    bound = parse_address(options.address, is_bind=True)
+    parse_address(options.address, is_bind=True)
     if options.monitor_address:
         parse_address(options.monitor_address, is_bind=True)
     for text in (options.object_storage_address, options.advertised_object_storage_address):
         if text:
             parse_address(text)
-    keys = key_options(options)
-    if not bound.is_loopback and not keys.insecure and not keys.has_keys:
-        raise UsageError(
-            f"{options.address} can be reached from other machines, and without a key every program there could run "
-            "code on the workers: name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this "
-            "machine keeps strangers out"
-        )
 
 
 def parser() -> ArgumentParser:

@@ -39,7 +39,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     check_event_loop(options.event_loop)
     keys = key_options(options)
     return Config(
-        address=_bind_address(options.address, keys),
+        address=_bind_address(options.address),
         memory_limit_bytes=options.memory_limit,
         shares_memory=not options.no_shared_memory,
         event_loop=options.event_loop,
@@ -48,19 +48,13 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     )
 
 
-def _bind_address(text: str, keys: KeyOptions) -> str:
+def _bind_address(text: str) -> str:
     """Also accepts host:port alone, as this command has always done."""
     address_text = text if "://" in text else f"tcp://{text}"
     try:
         address = parse_address(address_text, is_bind=True)
     except AddressError as error:
         raise UsageError(str(error)) from None
-    if not address.is_loopback and not keys.insecure and not keys.has_keys:
-        raise UsageError(
-            f"{text} can be reached from other machines, and without a key every program there could read and write "
-            "every object: name a --key-file, listen on 127.0.0.1, or add --insecure if the network around this "
-            "machine keeps strangers out"
-        )
     return str(address)
 
 

@@ -143,6 +143,9 @@ def _temporary(path: str, content: bytes) -> str:
         raise KeyFileError(f"{path} cannot be made: {error.strerror}") from None
     try:
         with open(descriptor, "wb", buffering=0) as file:
+            if hasattr(os, "geteuid") and os.fstat(descriptor).st_mode & 0o077:
+                # Such a file would be refused when it is read, and chmod does not help there.
+                raise OSError(errno.EPERM, "its file system keeps no file from other users; choose another directory")
             rest = memoryview(content)
             while rest:
                 rest = rest[file.write(rest) or 0 :]

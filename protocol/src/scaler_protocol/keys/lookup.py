@@ -22,6 +22,7 @@ from scaler_protocol.keys.handed import is_handed, read_handed
 from scaler_protocol.keys.keyring import Keyring, Pass, pass_of
 from scaler_protocol.keys.places import (
     FILE_VARIABLE,
+    KEY_NAME,
     TEXT_VARIABLE,
     configured_key,
     runtime_directories,
@@ -29,9 +30,6 @@ from scaler_protocol.keys.places import (
 )
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed
 from scaler_protocol.secrets import settings_environment
-
-SEARCHES = False
-"""Whether peers that name no key search for one. Without, they are insecure."""
 
 _FINISH_SECONDS = 1.0
 """How long a server that makes the key may take to finish the file, where the system has no hard links."""
@@ -51,8 +49,6 @@ def find_pass(
     if insecure:
         return None
     environment = settings_environment() if environment is None else environment
-    if not SEARCHES and address not in _own and not is_named(key_file, environment=environment):
-        return None
     return searched_pass(address, key_file, environment=environment)
 
 
@@ -84,8 +80,9 @@ def searched(
         or _in_file(configured_key(environment))
     )
     if found is None:
+        copied = configured_key(environment) or f"its {KEY_NAME}"
         raise NoKeyFound(
-            f"no key for {address} was found: copy {configured_key(environment)} from the machine of its scheduler, "
+            f"no key for {address} was found: copy {copied} from the machine of its scheduler, "
             f"name another file (--key-file, key_file=, {FILE_VARIABLE}), or give --insecure (insecure=True) if the "
             f"cluster was started so"
         )
@@ -118,10 +115,7 @@ def find_keyring(
     if insecure:
         return None
     environment = settings_environment() if environment is None else environment
-    found = _named(key_file, environment)
-    if found is None and not SEARCHES:
-        return None
-    content, origin = found or _configured_or_made(configured_key(environment))
+    content, origin = _named(key_file, environment) or _configured_or_made(configured_key(environment))
     return _as_keyring(content, origin)
 
 
@@ -207,11 +201,24 @@ def _configured_or_made(path: str) -> tuple[_Found, str]:
     found = _in_file(path)
     if found is not None:
         return found
-    make_directory(os.path.dirname(path))
     content = key_text([new_secret()], MADE_COMMENT).encode()
-    if not make_file(path, content):  # another server was faster
+    if not _made(path, content):  # another server was faster
         content = _finished(path)
     return parsed(content, path), path
+
+
+def _made(path: str, content: bytes) -> bool:
+    """Whether this call made the file. KeyFileError, with what to do, where it cannot be made."""
+    what_to_do = (
+        f"name a key file that this account can read (--key-file, {FILE_VARIABLE}); `scaler_key make` makes one"
+    )
+    if not path:
+        raise KeyFileError(f"this account has no home directory for a key: {what_to_do}")
+    try:
+        make_directory(os.path.dirname(path))
+        return make_file(path, content)
+    except KeyFileError as error:
+        raise KeyFileError(f"{error}. A server needs a key: {what_to_do}") from None
 
 
 def _finished(path: str) -> bytes:

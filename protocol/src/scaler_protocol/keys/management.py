@@ -24,6 +24,8 @@ from scaler_protocol.process.failures import EXIT_FAILURE
 
 def make(path: str) -> int:
     check_curve()
+    if not path:
+        raise KeyFileError("this account has no home directory for a key: name the file to make")
     key = new_secret()
     if path == "-":
         return _write_out(key_text([key], lookup.MADE_COMMENT))
@@ -128,8 +130,9 @@ def _told(origin: str, shown: Pass | None) -> int:
 def _found(path: str | None) -> tuple[KeyText | TicketText, str]:
     found = lookup.named_or_configured(path)
     if found is None:
+        at = configured_key() and f" at {configured_key()}"
         raise NoKeyFound(
-            f"there is no key yet at {configured_key()}: `scaler_key make` makes one, and so does the first scheduler "
+            f"there is no key yet{at}: `scaler_key make` makes one, and so does the first scheduler "
             f"that is started; or name a file, here or by {FILE_VARIABLE}"
         )
     return found

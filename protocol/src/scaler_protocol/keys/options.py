@@ -22,6 +22,7 @@ from scaler_protocol.keys.tickets import read
 from scaler_protocol.process.ports import answers
 
 _WORKER = frozenset({ROLE_WORKER})
+_INSECURE = "--insecure"
 _LOOK_SECONDS = 0.1
 _FILE_SECONDS = 1.0
 
@@ -33,11 +34,6 @@ class KeyOptions:
     key_file: str | None = None
     """A path, or `fd:7` for an inherited descriptor. None: the key is searched for."""
     insecure: bool = False
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether there will be keys: one was named, or one is searched for and made."""
-        return not self.insecure and (lookup.SEARCHES or lookup.is_named(self.key_file))
 
     def find_keyring(self) -> Keyring | None:
         return lookup.find_keyring(self.key_file, self.insecure)
@@ -73,16 +69,16 @@ class KeyOptions:
         """While the block runs: arguments for a command of workers, and descriptors that it has to inherit. (SEC-15)
 
         Never the key: workers run the code of users. From a key a ticket for a worker is made, of this account."""
-        if not self.has_keys:
-            yield self._without(), []
+        if self.insecure:
+            yield [_INSECURE], []
             return
         with handed(worker_text(self, address)) as given:
             yield given
 
     def for_remote_workers(self, address: str, path: str) -> list[str]:
         """The same for workers of other machines, which share the directory of this path: there is a file then."""
-        if not self.has_keys:
-            return self._without()
+        if self.insecure:
+            return [_INSECURE]
         return [f"--key-file={worker_file(self, address, path)}"]
 
     @contextmanager
@@ -90,15 +86,12 @@ class KeyOptions:
         """The same for another server of this cluster, which gets the key: the path of its file, where it is in one, so
         that both see a rotation."""
         if keyring is None:
-            yield self._without(), []
+            yield [_INSECURE], []
         elif os.path.isabs(keyring.origin):
             yield [f"--key-file={keyring.origin}"], []
         else:
             with handed(key_text(keyring.keys)) as given:
                 yield given
-
-    def _without(self) -> list[str]:
-        return ["--insecure"] if self.insecure else []
 
 
 @contextmanager

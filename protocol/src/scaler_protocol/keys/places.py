@@ -23,8 +23,11 @@ _FOLDER = "scaler"
 
 
 def configured_key(environment: Mapping[str, str] = os.environ) -> str:
-    """The path of `cluster.key` in the configuration directory, whether or not it is there."""
-    return os.path.join(_configuration(environment), _FOLDER, KEY_NAME)
+    """The path of `cluster.key` in the configuration directory, whether or not it is there. Empty for an account that
+    has no home directory."""
+    directory = _configuration(environment)
+    # A relative one depends on where the program was started: "~" itself, for an account that the system does not know.
+    return os.path.join(directory, _FOLDER, KEY_NAME) if os.path.isabs(directory) else ""
 
 
 def runtime_name(address: Address) -> str:

@@ -18,7 +18,7 @@ ADAPTER_LABEL = b"scaler adapter 1"
 def web_token(keys: KeyOptions, address: str, label: bytes) -> str:
     """Of the newest key of the cluster at this address. Empty where no key is at hand: in an insecure cluster, where
     none was found yet, and where there is only a ticket."""
-    if not keys.has_keys:
+    if keys.insecure:
         return ""
     try:
         found, _ = lookup.searched(address, keys.key_file)

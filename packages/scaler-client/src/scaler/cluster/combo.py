@@ -217,8 +217,6 @@ def _keyring(key_file: str | os.PathLike[str] | None, insecure: bool, other_stor
     """A key for the life of this cluster, unless one is named, or it joins a storage that has one."""
     if insecure or key_file is not None:
         return find_keyring(key_file, insecure)
-    if not lookup.SEARCHES:
-        return None
     if other_storage is None:
         return Keyring([new_secret()])
     found, origin = lookup.searched(other_storage)

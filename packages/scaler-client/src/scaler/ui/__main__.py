@@ -110,7 +110,7 @@ def _made_token(options: argparse.Namespace) -> str:
     """Where the cluster has a key, also other users of this machine must show a token: the one from the key, or, with a
     ticket only or before the key is made, one of this process."""
     keys = key_options(options)
-    if not keys.has_keys:
+    if keys.insecure:
         return ""
     return web_token(keys, watchable(options.address), PAGE_LABEL) or secrets.token_urlsafe(32)
 
