@@ -15,6 +15,7 @@ def test_a_cluster_with_every_option_works(tmp_path: Path) -> None:
         worker_io_threads=2,
         scheduler_io_threads=2,
         max_number_of_tasks_waiting=100_000,
+        lost_processors_limit=2,
         heartbeat_interval_seconds=1,
         client_timeout_seconds=30,
         worker_timeout_seconds=30,

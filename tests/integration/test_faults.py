@@ -66,32 +66,46 @@ def test_a_processor_killed_from_outside(shared: RealCluster, tmp_path: Path) ->
     log = tmp_path / "log"
     with Client(shared.address) as client:
         future = client.submit(tasks.sleep_after_note, str(log), 100.0)
-        (process_id,) = lines_of(log, 1)
-        begun_at = time.monotonic()
-        os.kill(int(process_id), signal.SIGKILL)
-        with pytest.raises(ProcessorDiedError, match="SIGKILL"):
+        for attempt in (1, 2, 3):
+            process_id = lines_of(log, attempt)[-1]
+            begun_at = time.monotonic()
+            os.kill(int(process_id), signal.SIGKILL)
+        with pytest.raises(ProcessorDiedError, match="3 attempts") as caught:
             future.result(WAIT)
         report("a killed processor is told of", begun_at)
         assert time.monotonic() - begun_at < GO_ON_SECONDS / 2
+        assert str(caught.value).count("SIGKILL") == 3, "one line for each attempt"
         assert client.submit(tasks.square, 5).result(WAIT) == 25
 
 
-def test_retries_cover_dead_processors(shared: RealCluster, tmp_path: Path) -> None:
-    """Calls, maps, graphs with links that are sent ahead of their time, and tasks within tasks."""
+def test_a_task_outlives_the_processor_that_somebody_kills(shared: RealCluster, tmp_path: Path) -> None:
+    log = tmp_path / "log"
     with Client(shared.address) as client:
-        once = client.submit_verbose(tasks.die_until, (str(tmp_path / "once"), 2), {}, retries=1)
-        twice = client.submit_verbose(tasks.die_until, (str(tmp_path / "twice"), 3), {}, retries=1)
+        future = client.submit(tasks.sleep_after_note, str(log), 1.0)
+        (process_id,) = lines_of(log, 1)
+        os.kill(int(process_id), signal.SIGKILL)
+        assert future.result(WAIT) != int(process_id)
+        assert len(lines_of(log, 2)) == 2
+
+
+def test_dead_processors_are_outlived(shared: RealCluster, tmp_path: Path) -> None:
+    """By calls, maps, graphs with links that are sent ahead of their time, and tasks within tasks."""
+    with Client(shared.address) as client:
+        saved = client.submit(tasks.die_until, str(tmp_path / "saved"), 3)
+        once = client.submit_verbose(tasks.die_until, (str(tmp_path / "once"), 2), {}, lost_processors_limit=1)
+        more = client.submit_verbose(tasks.die_until, (str(tmp_path / "more"), 4), {}, retries=1)
         nested = client.submit(tasks.die_within, client, str(tmp_path / "nested"))
-        assert once.result(WAIT) == 2
-        with pytest.raises(ProcessorDiedError, match="2 attempts") as caught:
-            twice.result(WAIT)
-        assert str(caught.value).count("signal 9") == 2, "one line for each attempt"
+        assert saved.result(WAIT) == 3
+        with pytest.raises(ProcessorDiedError, match="signal 9"):
+            once.result(WAIT)
+        assert len(lines_of(tmp_path / "once", 1)) == 1
+        assert more.result(WAIT) == 4, "a retry, where three attempts are not enough"
         assert nested.result(WAIT) == 2
         logs = [str(tmp_path / f"map{number}") for number in range(3)]
-        assert client.map(tasks.die_until, logs, [2] * 3, retries=1, timeout=WAIT) == [2] * 3
+        assert client.map(tasks.die_until, logs, [2] * 3, timeout=WAIT) == [2] * 3
         first = partial(tasks.die_until, str(tmp_path / "graph"), 2)
         graph = {"a": (first,), "b": (tasks.square, "a"), "c": (tasks.square, "b")}
-        assert client.get(graph, ["c"], retries=1, timeout=WAIT) == {"c": 16}
+        assert client.get(graph, ["c"], timeout=WAIT) == {"c": 16}
 
 
 # ---------------------------------------------------------------- workers

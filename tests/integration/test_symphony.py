@@ -97,7 +97,7 @@ def test_symphony_itself_fails_a_task(start: Start) -> None:
     cluster = start(services=2, fail_task=1)
     with Client(cluster.address) as client:
         with pytest.raises(ProcessorDiedError, match="the task was failed by the system"):
-            client.submit(tasks.square, 3).result(WAIT)
+            client.submit_verbose(tasks.square, (3,), {}, lost_processors_limit=1).result(WAIT)
         assert client.submit(tasks.square, 4).result(WAIT) == 16
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
@@ -12,7 +12,14 @@ from scaler.client.core.cutting import narrowed
 from scaler.client.core.invariants import check
 from scaler.client.core.outbox import WINDOW_BYTES
 from scaler.client.core.records import Outcomes, Submission, stored_results
-from scaler_protocol.codes import KIND_OBJECT, KIND_TASK, ROLE_CLIENT, STATUS_CANCELED, STATUS_SUCCESS
+from scaler_protocol.codes import (
+    KIND_OBJECT,
+    KIND_TASK,
+    ROLE_CLIENT,
+    STATUS_CANCELED,
+    STATUS_PROCESSOR_DIED,
+    STATUS_SUCCESS,
+)
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages import (
@@ -30,6 +37,7 @@ from scaler_protocol.messages import (
     Value,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
+from scaler_scheduler.core import Policy
 from tests.simulation import program
 from tests.simulation.memory import Memory
 from tests.simulation.nodes import TIMERS, Node, Port, earliest
@@ -41,17 +49,32 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 120.0
 
 
+class Tries(NamedTuple):
+    """How often tasks may be tried."""
+
+    retries: int = 0
+    lost_processors_limit: int = 0
+
+    @property
+    def of_crashes(self) -> int:
+        """So many attempts does a task have that kills every processor (SCH-75, SCH-15)."""
+        return (self.lost_processors_limit or Policy().lost_processors_limit) + self.retries
+
+
+NO_TRIES = Tries()
+
+
 class Call:
     """One task as its caller knows it."""
 
     def __init__(
-        self, task_id: TaskId, line: bytes, depends_on: tuple[Call, ...], graph_id: GraphId, retries: int
+        self, task_id: TaskId, line: bytes, depends_on: tuple[Call, ...], graph_id: GraphId, tries: Tries
     ) -> None:
         self.task_id = task_id
         self.line = line
         self.depends_on = depends_on
         self.graph_id = graph_id
-        self.retries = retries
+        self.tries = tries
         self.status: int | None = None
         self.was_canceled = False
         #: all of its graph: what befalls one befalls every unfinished one
@@ -61,8 +84,8 @@ class Call:
         return program.value(self.line, tuple(call.expected() for call in self.depends_on))
 
     def may_fail(self) -> bool:
-        """One that crashes once is saved by a retry, unless a Cancel of it is under way by then. (SCH-15)"""
-        is_saved = self.retries and not any(call.was_canceled for call in self.graph)
+        """One that crashes once is saved by a second attempt, unless a Cancel of it is under way by then. (SCH-75)"""
+        is_saved = self.tries.of_crashes > 1 and not any(call.was_canceled for call in self.graph)
         kinds = ("fail", "crash") if is_saved else ("fail", "crash", "crashonce")
         return any(program.kind_of(call.line) in kinds for call in self.graph)
 
@@ -127,16 +150,19 @@ class ClientNode(Node):
     def submit(self, kinds: list[str]) -> list[Call]:
         rng, depth = self.world.rng, self._header.depth
         lines = [program.line(rng, kind, self.world.new_name(), 3 - depth) for kind in kinds]
-        return self.submit_lines(lines, retries=rng.choice((0, 1, 1, 3)))
+        return self.submit_lines(lines, tries=self._tries(rng.choice((0, 1, 1, 3))))
+
+    def _tries(self, retries: int) -> Tries:
+        return Tries(retries, self.world.limits_rng.choice((0, 0, 1, 2, 5)))
 
     def submit_lines(
-        self, lines: list[bytes], *, retries: int = 0, capabilities: tuple[Capability, ...] = ()
+        self, lines: list[bytes], *, tries: Tries = NO_TRIES, capabilities: tuple[Capability, ...] = ()
     ) -> list[Call]:
-        calls = [self._call(line, retries=retries) for line in lines]
+        calls = [self._call(line, tries=tries) for line in lines]
         self._add(
             events.Submitted(
                 Submission(
-                    header=replace(self._header, retries=retries, capabilities=capabilities),
+                    header=replace(self._header, **tries._asdict(), capabilities=capabilities),
                     function=program.FUNCTION,
                     ids=tuple(call.task_id for call in calls),
                     payload=b"".join(lines),
@@ -150,14 +176,14 @@ class ClientNode(Node):
     def submit_graph(self, size: int, *, is_quick: bool) -> None:
         rng = self.world.rng
         shape = rng.choice(("any", "chain", "tree"))
-        retries = rng.choice((0, 2))
+        tries = self._tries(rng.choice((0, 2)))
         quick = ("quick",) * 30 + ("large", "fail", "crash", "crashonce")
         kinds = quick if is_quick else ("echo", "echo", "large", "slow", "fail", "crashonce")
         self.submit_graph_of(
-            size, shape, lambda: program.line(rng, rng.choice(kinds), self.world.new_name(), 0), retries=retries
+            size, shape, lambda: program.line(rng, rng.choice(kinds), self.world.new_name(), 0), tries=tries
         )
 
-    def submit_graph_of(self, size: int, shape: str, line: Callable[[], bytes], *, retries: int = 0) -> None:
+    def submit_graph_of(self, size: int, shape: str, line: Callable[[], bytes], *, tries: Tries = NO_TRIES) -> None:
         rng = self.world.rng
         self._graph_count += 1
         # Every client counts from one, so clients have graphs of the same id: a graph belongs to its client (SCH-18).
@@ -165,7 +191,7 @@ class ClientNode(Node):
         calls: list[Call] = []
         for _ in range(size):
             others = self._others(shape, calls)
-            calls.append(self._call(line(), tuple(others), graph_id, retries=retries))
+            calls.append(self._call(line(), tuple(others), graph_id, tries=tries))
         # A node that no other node takes is wanted: a graph ends when its wanted nodes have, and the client submits no
         # node that none of them needs.
         taken = {taken for call in calls for taken in call.depends_on}
@@ -212,9 +238,9 @@ class ClientNode(Node):
         self.wake()
 
     def _call(
-        self, line: bytes, depends_on: tuple[Call, ...] = (), graph_id: GraphId = NO_GRAPH, *, retries: int = 0
+        self, line: bytes, depends_on: tuple[Call, ...] = (), graph_id: GraphId = NO_GRAPH, *, tries: Tries = NO_TRIES
     ) -> Call:
-        call = Call(TaskId(self.world.rng.randbytes(16)), line, depends_on, graph_id, retries)
+        call = Call(TaskId(self.world.rng.randbytes(16)), line, depends_on, graph_id, tries)
         self.calls[call.task_id] = call
         return call
 
@@ -225,7 +251,7 @@ class ClientNode(Node):
                 call_format=2,
                 depth=self._header.depth,
                 graph_id=call.graph_id,
-                retries=call.retries,
+                **call.tries._asdict(),
                 result_salt=self._header.result_salt,
             ),
             function=program.function(call.line),
@@ -264,6 +290,10 @@ class ClientNode(Node):
         else:
             is_excused = call.may_fail() or world.may_fail
             world.law(is_excused, f"{call.line!r} of {self.name} ended with status {status}")
+            is_canceled = any(one.was_canceled for one in call.graph) or world.may_be_canceled(self)
+            if status == STATUS_PROCESSOR_DIED and not is_canceled:
+                was_tried = any(world.runs[one.line] >= one.tries.of_crashes for one in call.graph)
+                world.law(was_tried, f"{call.line!r} died before it was tried as often as {call.tries} allows")
 
     def _check_value(self, call: Call, value: bytes | None) -> None:
         if value is None:

@@ -32,6 +32,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled, invariants
 from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.explaining import explanation
 from scaler_scheduler.core.ready import ReadyQueue
@@ -96,9 +97,10 @@ class Restored:
         tables = self.core.tables
         tables.drain()
         (few,) = self._by_kind["tasks"]
-        for name in ("attempts", "lost_workers", "retried", "deaths"):
+        for name in ("attempts", "lost_workers", "retried"):
             table: dict[TaskId, Any] = getattr(tables, name)
             table.update({TaskId(_id(key)): value for key, value in few.get(name, {}).items()})
+        tables.deaths.update({TaskId(_id(key)): _deaths(value) for key, value in few.get("deaths", {}).items()})
         tables.ready = ReadyQueue()
         for batch in batches:
             self._restore_places(batch, workers)
@@ -240,9 +242,17 @@ def _policy(line: Mapping[str, Any]) -> Policy:
     """Without a limit to the queue: what is in it was accepted. No managers are made, so nothing is scaled."""
     return Policy(
         lost_workers_limit=line["lost_workers_limit"],
+        lost_processors_limit=line["lost_processors_limit"],
         load_balance_seconds=line["load_balance_seconds"],
         load_balance_trigger_times=line["load_balance_trigger_times"],
     )
+
+
+def _deaths(line: Mapping[str, Any]) -> Deaths:
+    deaths = Deaths()
+    deaths.count, deaths.peak_memory_bytes = line["count"], line["peak_memory_bytes"]
+    deaths.accounts.extend(line["accounts"])
+    return deaths
 
 
 def _submit(batch: Json, *, is_sealed: bool) -> Submit:

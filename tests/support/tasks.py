@@ -194,4 +194,4 @@ def parent_of_sleepers(client: Any, log: str) -> None:
 
 
 def die_within(client: Any, log: str) -> int:
-    return int(client.submit_verbose(die_until, (log, 2), {}, retries=1).result())
+    return int(client.submit(die_until, log, 2).result())

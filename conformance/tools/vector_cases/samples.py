@@ -222,7 +222,7 @@ FULL: list[Message] = [
 
 FULL_HEADER = TaskHeader(
     PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),
-    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A),
+    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A), 4,
 )
 # fmt: on
 

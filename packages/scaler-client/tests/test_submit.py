@@ -82,11 +82,19 @@ def test_profiling_is_taken_off_unless_the_function_has_it(client: Client) -> No
 
 def test_options_travel_in_the_header(client: Client, cluster: FakeCluster) -> None:
     client.submit_verbose(
-        round, (3.15,), {}, capabilities={"gpu": -1, "cpu": 2}, priority=3, retries=2, timeout=1.5
+        round,
+        (3.15,),
+        {},
+        capabilities={"gpu": -1, "cpu": 2},
+        priority=3,
+        retries=2,
+        timeout=1.5,
+        lost_processors_limit=5,
     ).result(WAIT)
     header = cluster.submits[-1].header
     assert [(one.name, one.amount) for one in header.capabilities] == [("cpu", 2), ("gpu", -1)]
     assert (header.priority, header.retries, header.timeout_seconds) == (3, 2, 1.5)
+    assert header.lost_processors_limit == 5
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,9 @@ def test_options_travel_in_the_header(client: Client, cluster: FakeCluster) -> N
         ({"retries": -1}, ValueError, "negative"),
         ({"timeout": -0.5}, ValueError, "negative"),
         ({"timeout": math.nan}, ValueError, "timeout must be a number of seconds, got nan"),
+        ({"lost_processors_limit": 0}, ValueError, "1 or more"),
+        ({"lost_processors_limit": 1.5}, TypeError, "whole number"),
+        ({"lost_processors_limit": 1 << 16}, ValueError, "below 65,536"),
         ({"retries": 1 << 16}, ValueError, "retries must be below 65,536"),
         ({"retries": 65_535}, ValueError, "retries must be below 65,535, the number of the last attempt"),
         ({"priority": 1 << 31}, ValueError, "priority must be below"),

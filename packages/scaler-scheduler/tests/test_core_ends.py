@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.scheduler_story import Story, peer, task
 
 from scaler_protocol.codec import decode_task_error, encode_task_error
@@ -15,7 +16,9 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.ids import Salt, result_object_id
 from scaler_protocol.messages import NO_SALT, CancelReply, Limits, Release, TaskError, TaskHeader
+from scaler_scheduler.core import Policy
 from scaler_scheduler.core.actions import SendToStorage
+from scaler_scheduler.core.deaths import MOST_ACCOUNTS
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import LAST_ATTEMPT
@@ -87,31 +90,85 @@ def test_a_failed_task_is_retried_as_often_as_asked(story: Story) -> None:
     assert story.settle() == ["c <- Results t failed"]
 
 
-def died(exit_code: int, worker: str = "w") -> bytes:
+def died(exit_code: int, worker: str = "w", peak: int = 0) -> bytes:
     how = f"{worker}: exited with code {exit_code}"
-    return encode_task_error(TaskError(code=PROCESSOR_DIED, exit_code=exit_code, message="died", workers=(how,)))
+    error = TaskError(
+        code=PROCESSOR_DIED, exit_code=exit_code, message="died", workers=(how,), peak_memory_bytes=peak * 2**20
+    )
+    return encode_task_error(error)
 
 
-def test_the_death_of_a_processor_uses_up_a_retry(story: Story) -> None:
+def test_the_death_of_a_processor_is_not_the_end_of_its_task(story: Story) -> None:
+    """Three attempts without being asked for, and an error that names them all. (SCH-75, SCH-41)"""
     story.worker("w", credit=1)
-    story.submit("c", ["t"], retries=2)
+    story.submit("c", ["t"])
+    story.settle()
+    for attempt, peak in ((1, 70), (2, 900)):
+        story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(-9, peak=peak), attempt=attempt)
+        assert story.settle() == ["storage <- Release of c 1 objects", f"w <- Dispatch t attempt [{attempt + 1}]"]
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(3), attempt=3)
+    error = told_error(story)
+    assert "died in 3 attempts" in error.message and error.exit_code == 3
+    assert error.peak_memory_bytes == 900 * 2**20
+    assert error.workers == (
+        "attempt 1 on w: exited with code -9, memory peak 70 MiB",
+        "attempt 2 on w: exited with code -9, memory peak 900 MiB",
+        "attempt 3 on w: exited with code 3",
+    )
+    assert not story.core.tables.deaths and not story.core.tables.retried
+
+
+@pytest.mark.parametrize(("of_operator", "of_task", "attempts"), [(3, 0, 3), (1, 0, 1), (1, 4, 4), (5, 2, 2)])
+def test_a_task_says_how_many_processors_it_may_lose(of_operator: int, of_task: int, attempts: int) -> None:
+    story = Story(Policy(lost_processors_limit=of_operator))
+    story.client("c")
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], lost_processors_limit=of_task)
+    for attempt in range(1, attempts + 1):
+        assert story.settle()[-1] == f"w <- Dispatch t{f' attempt [{attempt}]' if attempt > 1 else ''}"
+        story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7), attempt=attempt)
+    assert story.settle()[-1] == "c <- Results t processor-died"
+
+
+def test_dead_processors_and_lost_workers_and_retries_are_counted_apart(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=1, lost_processors_limit=2)
+    story.settle()
+    story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7))
+    story.settle()
+    story.lost("w")
+    story.worker("other", credit=1)
+    assert story.settle()[-1] == "other <- Dispatch t attempt [3]"
+    story.results("other", ["t"], status=STATUS_FAILED, attempt=3)
+    assert story.settle() == ["other <- Dispatch t attempt [4]"], "the retry is still there"
+    story.results("other", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7), attempt=4)
+    assert story.settle()[-1] == "c <- Results t processor-died"
+
+
+def told_error(story: Story) -> TaskError:
+    (row,) = rows(story.actions()[-1].message)  # type: ignore[union-attr, arg-type]
+    assert row.status == STATUS_PROCESSOR_DIED
+    return decode_task_error(bytes(row.value))
+
+
+def test_a_death_beyond_the_limit_uses_up_a_retry(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], retries=2, lost_processors_limit=1)
     story.settle()
     story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7))
     assert story.settle() == ["storage <- Release of c 1 objects", "w <- Dispatch t attempt [2]"]
     story.results("w", ["t"], status=STATUS_FAILED, attempt=2)
     assert story.settle() == ["w <- Dispatch t attempt [3]"]
     story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, attempt=3, value=died(-9))
-    _, told = story.actions()
-    (row,) = rows(told.message)  # type: ignore[union-attr, arg-type]
-    error = decode_task_error(bytes(row.value))
-    assert (row.status, error.exit_code) == (STATUS_PROCESSOR_DIED, -9)
+    error = told_error(story)
+    assert error.exit_code == -9
     assert error.workers == ("attempt 1 on w: exited with code 7", "attempt 3 on w: exited with code -9")
     assert not story.core.tables.deaths and not story.core.tables.retried
 
 
-def test_without_retries_the_error_of_a_dead_processor_is_passed_on_as_it_is(story: Story) -> None:
+def test_the_error_of_the_only_dead_processor_is_passed_on_as_it_is(story: Story) -> None:
     story.worker("w", credit=1)
-    story.submit("c", ["t"])
+    story.submit("c", ["t"], lost_processors_limit=1)
     story.settle()
     story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7))
     _, told = story.actions()
@@ -186,7 +243,7 @@ def test_the_error_of_many_dead_processors_fits_its_client() -> None:
     story = Story()
     story.client("c", Limits(inline_bytes=1024))
     story.worker("w", credit=1)
-    story.submit("c", ["t"], retries=40)
+    story.submit("c", ["t"], retries=40, lost_processors_limit=1)
     for attempt in range(1, 42):
         story.settle()
         story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(attempt), attempt=attempt)
@@ -194,6 +251,17 @@ def test_the_error_of_many_dead_processors_fits_its_client() -> None:
     error = decode_task_error(bytes(row.value))
     assert len(row.value) <= 1024 and "41 attempts" in error.message
     assert error.workers[-1] == "attempt 41 on w: exited with code 41"
+
+
+def test_of_very_many_dead_processors_the_last_are_kept(story: Story) -> None:
+    story.worker("w", credit=1)
+    story.submit("c", ["t"], lost_processors_limit=1_000)
+    for attempt in range(1, 1_001):
+        story.settle()
+        story.results("w", ["t"], status=STATUS_PROCESSOR_DIED, value=died(7), attempt=attempt)
+        assert attempt == 1_000 or len(story.core.tables.deaths[task("t")].accounts) <= MOST_ACCOUNTS
+    error = told_error(story)
+    assert "died in 1000 attempts" in error.message and error.workers[-1].startswith("attempt 1000 on w")
 
 
 # ---------------------------------------------------------------- cancelling

@@ -29,7 +29,7 @@ struct TaskHeader @0xe02cfde95cc5066e {
   parentTask @7 :Data;      # the submitting task (16 bytes) when depth > 0: its end cancels these (CAN-7)
   flags @8 :UInt32 = 0;     # 1 PROFILING: measure each task; 2 STREAM_OUTPUT: send what it prints
   timeoutSeconds @9 :Float64 = 0;  # running time after which a task ends TIMED_OUT; zero: never (WRK-14)
-  retries @10 :UInt16 = 0;  # how often a task that failed, or whose processor died, is run again (SCH-15)
+  retries @10 :UInt16 = 0;  # how often a task that failed, or lost too many processors, is run again (SCH-15)
   graphId @11 :Data;        # 16 bytes when these tasks are part of a graph that several batches make up
 
   codeTag @12 :Text;
@@ -40,6 +40,11 @@ struct TaskHeader @0xe02cfde95cc5066e {
   resultSalt @13 :Data;
   # 16 random bytes of the client, or empty. It goes into the ids of the objects in which these tasks leave their
   # values, so that task ids, which watchers see, do not give away where a value will lie. (OWN-6, OWN-14)
+
+  lostProcessorsLimit @14 :UInt16 = 0;
+  # How many attempts of a task may end with the death of their processor: the last of them ends the task
+  # PROCESSOR_DIED. Chosen by the client; 1 means that no death is followed by another attempt. Zero, the default: what
+  # the deployment allows, 3 unless its operator says otherwise. (SCH-75)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {

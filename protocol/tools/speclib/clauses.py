@@ -50,19 +50,20 @@ KEYWORD = re.compile(
 ALLOTTED = frozenset(
     f"{prefix}-{number}"
     for prefix, first, last in (
-        ("CLI", 17, 20),
-        ("ERR", 10, 10),
+        ("CAN", 12, 13),
+        ("CLI", 17, 22),
+        ("ERR", 10, 11),
         ("FRM", 14, 20),
-        ("HSK", 29, 34),
+        ("HSK", 29, 38),
         ("LAN", 9, 9),
-        ("LIM", 5, 16),
-        ("MON", 18, 24),
+        ("LIM", 5, 17),
+        ("MON", 18, 28),
         ("OWN", 14, 20),
-        ("SCH", 49, 57),
-        ("SEC", 7, 16),
+        ("SCH", 49, 77),
+        ("SEC", 7, 19),
         ("SES", 25, 36),
-        ("STO", 29, 36),
-        ("WRK", 30, 31),
+        ("STO", 29, 46),
+        ("WRK", 30, 42),
     )
     for number in range(first, last + 1)
 )

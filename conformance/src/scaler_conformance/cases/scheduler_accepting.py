@@ -299,6 +299,7 @@ def the_header_and_the_parts_reach_the_worker(scene: Scene) -> None:
         "flags": 3,
         "timeoutSeconds": 12.5,
         "retries": 0,
+        "lostProcessorsLimit": 7,
     }
     sent = client.new_tasks(1, parts=((0, b"one"), (1, new_id()), (0, b"")))
     client.submit(sent, **header)

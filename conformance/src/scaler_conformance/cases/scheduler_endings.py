@@ -210,22 +210,6 @@ def other_ends_are_not_run_again(scene: Scene) -> None:
         worker.fence()
 
 
-@case("SCH-40", "SCH-41")
-def a_task_that_killed_its_processor_goes_to_another_worker(scene: Scene) -> None:
-    client, worker, (task,) = begin(scene, retries=1)
-    other = scene.worker(credit=2)
-    worker.credit(2)
-    worker.finish(task, status=CODES.STATUS_PROCESSOR_DIED)
-    scene.settle(worker, other, client)
-    worker.expect_dispatch(0, "SCH-40", "another worker has a place for it")
-    (again,) = other.expect_dispatch(1, "SCH-40", "its processor died on the other worker")
-    other.finish(again, status=CODES.STATUS_PROCESSOR_DIED)
-    scene.settle(other, client)
-    error = error_of(client.expect_status(task, CODES.STATUS_PROCESSOR_DIED, clause="SCH-15"))
-    scene.equal(error["code"], CODES.PROCESSOR_DIED, "the code of the TaskError", "SCH-13")
-    scene.equal(len(error["workers"]), 2, "the count of attempts that the error names", "SCH-41")
-
-
 @case("SCH-42")
 def the_tasks_of_a_refused_dispatch_are_refused(scene: Scene) -> None:
     """And those alone: what else the worker has goes on."""

@@ -35,6 +35,8 @@ class ModelTask:
     depth: int
     priority: int
     retries: int
+    #: so many of its processors may die before it ends (SCH-75)
+    processors_left: int
     needs: dict[str, int]
     is_unwanted: bool
     state: str = QUEUED
@@ -111,14 +113,23 @@ class SchedulerModel:
             or task.state not in (DISPATCHED, CANCELING)
         ):
             return  # SCH-6: dropped
-        if status in (CODES.STATUS_FAILED, CODES.STATUS_PROCESSOR_DIED) and task.state == DISPATCHED and task.retries:
-            self._put_down(task)
-            task.retries -= 1
-            task.attempt += 1
-            self._move(task, "Results FAILED or PROCESSOR_DIED, retries left", QUEUED)
-            return
         self._put_down(task)
+        if task.state == DISPATCHED and self._is_tried_again(task, status):
+            return
         self._end(task, status, "Results")
+
+    def _is_tried_again(self, task: ModelTask, status: int) -> bool:
+        if status == CODES.STATUS_PROCESSOR_DIED and task.processors_left > 1:
+            task.processors_left -= 1
+            event = "Results PROCESSOR_DIED, the limit of dead processors not reached"
+        elif status in (CODES.STATUS_FAILED, CODES.STATUS_PROCESSOR_DIED) and task.retries:
+            task.retries -= 1
+            event = "Results FAILED or PROCESSOR_DIED, retries left"
+        else:
+            return False
+        task.attempt += 1
+        self._move(task, event, QUEUED)
+        return True
 
     def returned(self, worker: bytes, identifier: bytes) -> None:
         task = self.tasks.get(identifier)

@@ -80,6 +80,7 @@ class SchedulerPlayer:
         if client is None:
             return None
         depth, priority, retries = (0, 0, 1, 2)[header % 4], (0, 0, 3, -2)[header // 4 % 4], header // 16 % 3
+        processors = 1 + (header + more) % 3
         needs = NEEDS[more % len(NEEDS)]
         living = [task for task in self._mine(client) if task.state != ENDED]
         tasks = client.new_tasks(1 + count % 4)
@@ -90,12 +91,19 @@ class SchedulerPlayer:
         if more // 32 % 4 == 3:
             tasks = [replace(task, flags=CODES.TASK_UNWANTED) for task in tasks]
         asked = [{"name": name, "amount": amount} for name, amount in needs.items()]
-        client.submit(tasks, depth=depth, priority=priority, retries=retries, capabilities=asked)
+        client.submit(
+            tasks,
+            depth=depth,
+            priority=priority,
+            retries=retries,
+            lostProcessorsLimit=processors,
+            capabilities=asked,
+        )
         for task in tasks:
             missing = set(task.dependencies)
             unwanted = bool(task.flags)
             self.model.submitted(
-                ModelTask(task, client.peer_id, depth, priority, retries, needs, unwanted, missing=missing)
+                ModelTask(task, client.peer_id, depth, priority, retries, processors, needs, unwanted, missing=missing)
             )
         return client
 

@@ -44,8 +44,8 @@ class ClientPeer(Dialer):
         return given
 
     def submit_batch(self, tasks: Sequence[Task], *, sealed: bool = True, **header: Any) -> int:
-        """The number of the message."""
-        body = write_tasks(tasks, {"callFormat": RAW, **header})
+        """The number of the message. The death of a processor ends these tasks unless the header says otherwise."""
+        body = write_tasks(tasks, {"callFormat": RAW, "lostProcessorsLimit": 1, **header})
         return self.send_batch("submit", body, isGraphSealed=sealed)
 
     def results(self, clause: str = "") -> list[Result]:

@@ -92,6 +92,7 @@ def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
         load_balance_seconds=options.load_balance_seconds,
         load_balance_trigger_times=options.load_balance_trigger_times,
         waiting_limit=options.max_number_of_tasks_waiting,
+        lost_processors_limit=options.lost_processors_limit,
         is_protected=options.protected,
         scaling=choice.scaling,
     )
@@ -186,6 +187,11 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--max-number-of-tasks-waiting", "-mt", type=whole_number, default=-1, metavar="N",
         help="refuse further tasks, with NoWorkerError, while so many wait for a worker; -1: never (default: -1)",
+    )  # fmt: skip
+    group.add_argument(
+        "--lost-processors-limit", "-lpl", type=positive_int, default=3, metavar="N",
+        help="a task ends with ProcessorDiedError when so many processes that ran it have died; 1: at the first "
+        "(default: 3)",
     )  # fmt: skip
     group.add_argument(
         "--load-balance-seconds", "-ls", type=seconds, default=1.0, metavar="SECONDS",

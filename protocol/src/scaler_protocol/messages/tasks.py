@@ -26,6 +26,7 @@ class TaskHeader:
     graph_id: GraphId = NO_GRAPH
     code_tag: str = ""
     result_salt: Salt = NO_SALT
+    lost_processors_limit: int = 0
 
 
 @dataclass(slots=True)

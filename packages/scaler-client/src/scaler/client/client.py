@@ -134,12 +134,15 @@ class Client(concurrent.futures.Executor):
         retries: int = 0,
         timeout: float | None = None,
         reserialize: bool = False,
+        lost_processors_limit: int | None = None,
     ) -> ScalerFuture:
         """As `submit`, saying where and how the task shall run. `timeout` bounds its running time, in seconds.
 
+        A task whose process dies runs again until `lost_processors_limit` processes have died, 1 for never; by default
+        the scheduler's `--lost-processors-limit`, which is 3.
         `reserialize` does not trust that the function is what it was when it was last submitted.
         """
-        options = options_of(capabilities, priority, retries, timeout)
+        options = options_of(capabilities, priority, retries, timeout, lost_processors_limit)
         try:
             if isinstance(args, str | bytes | dict):  # which tuple() would take apart
                 raise TypeError

@@ -56,6 +56,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "load_balance_seconds": seconds,
     "load_balance_trigger_times": positive_int,
     "logging_level": one_of(*LEVELS),
+    "lost_processors_limit": positive_int,
     "max_number_of_tasks_waiting": whole_number,
     "object_retention_seconds": non_negative_seconds,
     "per_worker_capabilities": _capabilities,

@@ -87,7 +87,8 @@ class WorkerDiedError(ScalerError):
 
 
 class ProcessorDiedError(ScalerError):
-    """The process that ran the task died under it. The message has its exit code or signal and its memory peak."""
+    """The processes that ran the task died, too often to try again. The message has the worker, the exit code or signal
+    and the memory peak of each attempt."""
 
 
 class TaskTimeoutError(ScalerError, TimeoutError):

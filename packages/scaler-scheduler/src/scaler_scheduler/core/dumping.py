@@ -214,7 +214,7 @@ def _exceptions(tables: Tables) -> Json:
             ("attempts", tables.attempts),
             ("lost_workers", tables.lost_workers),
             ("retried", tables.retried),
-            ("deaths", tables.deaths),
+            ("deaths", {task_id: deaths.told() for task_id, deaths in tables.deaths.items()}),
             ("canceling", tables.canceling),
         )
     }

@@ -23,6 +23,7 @@ from scaler_protocol.messages import Limits, Message, Release, Software, TaskHea
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
@@ -47,6 +48,7 @@ class Policy:
     """What an operator chose."""
 
     lost_workers_limit: int = 3
+    lost_processors_limit: int = 3  #: for tasks whose header says nothing (SCH-75)
     load_balance_seconds: float = 1.0  #: between two looks; zero or less: never
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
@@ -141,10 +143,10 @@ class Tables:
         self.attempts: dict[TaskId, int] = {}
         #: names of the workers that were lost with a task
         self.lost_workers: dict[TaskId, list[str]] = {}
-        #: runs that failed, or whose processor died, and that were tried again (SCH-15)
+        #: runs that used up a retry: they failed, or were lost with a processor too many (SCH-15)
         self.retried: dict[TaskId, int] = {}
-        #: how those of them ended whose processor died, one line for each (SCH-41)
-        self.deaths: dict[TaskId, list[str]] = {}
+        #: what is known of the attempts whose processor died and that were tried again (SCH-75, SCH-41)
+        self.deaths: dict[TaskId, Deaths] = {}
         #: tasks in state CANCELING -> how many replies their client waits for (CAN-8)
         self.canceling: dict[TaskId, int] = {}
         #: held tasks whose client went, or took them over under another id -> the attempt that the worker runs
@@ -241,9 +243,8 @@ class Tables:
         del self.where[task_id]
         self.attempts.pop(task_id, None)
         self.lost_workers.pop(task_id, None)
-        if self.retried:
-            self.retried.pop(task_id, None)
-            self.deaths.pop(task_id, None)
+        self.retried.pop(task_id, None)
+        self.deaths.pop(task_id, None)
         self.unfinish(chunk, 1)
         self.leave_parent(chunk, (task_id,))
         if chunk.has_dependencies:

@@ -342,6 +342,7 @@ class Calls:
             flags=self._flags | flags,
             timeout_seconds=options.timeout_seconds,
             retries=options.retries,
+            lost_processors_limit=options.lost_processors_limit,
             code_tag=CODE_TAG if has_code else "",
             result_salt=self.connection.result_salt,
         )

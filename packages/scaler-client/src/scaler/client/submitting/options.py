@@ -18,6 +18,7 @@ class CallOptions:
     priority: int = 0
     retries: int = 0
     timeout_seconds: float = 0.0
+    lost_processors_limit: int = 0  #: zero: what the scheduler's operator chose
 
 
 NO_OPTIONS = CallOptions()
@@ -28,7 +29,11 @@ MOST_CAPABILITY_BYTES = 16 * 1024
 
 
 def options_of(
-    capabilities: Mapping[str, int] | Iterable[str] | None, priority: int, retries: int, timeout_seconds: float | None
+    capabilities: Mapping[str, int] | Iterable[str] | None,
+    priority: int,
+    retries: int,
+    timeout_seconds: float | None,
+    lost_processors_limit: int | None = None,
 ) -> CallOptions:
     """TypeError and ValueError for what cannot be asked."""
     retries = _whole("retries", retries, bits=16)
@@ -42,7 +47,15 @@ def options_of(
             f"timeout must not be negative or infinite, got {timeout_seconds:g}; None is without a timeout"
         )
     priority = _whole("priority", priority, bits=31)
-    return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds)
+    limit = 0 if lost_processors_limit is None else _processors_of(lost_processors_limit)
+    return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds, limit)
+
+
+def _processors_of(limit: int) -> int:
+    limit = _whole("lost_processors_limit", limit, bits=16)
+    if limit < 1:
+        raise ValueError(f"lost_processors_limit must be 1 or more, got {limit}: the first attempt counts as well")
+    return limit
 
 
 def seconds_of(what: str, seconds: object) -> float:
