@@ -91,10 +91,19 @@ def test_mistakes_are_told_in_one_line(arguments: list[str], words: str) -> None
 
 
 def test_no_scheduler_ends_after_the_death_timeout() -> None:
-    done = run_command("-n", "2", "-ds", "0.5", "tcp://127.0.0.1:9")
+    done = run_command("-n", "2", "-ds", "0.5", "--insecure", "tcp://127.0.0.1:9")
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
     assert sum("scheduler" in line and "[EROR]" in line for line in done.stdout.splitlines()) == 2
+
+
+def test_no_scheduler_and_no_key_ends_after_the_death_timeout() -> None:
+    """The scheduler would make the key, so the key is waited for before there is a worker."""
+    done = run_command("-n", "2", "-ds", "0.5", "tcp://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    (said,) = done.stderr.splitlines()
+    assert "nothing answers at tcp://127.0.0.1:9" in said and "no key" in said
 
 
 # ---------------------------------------------------------------- life

@@ -12,6 +12,7 @@ WORKER_THAT_FAILS_ONCE = """
 import logging, pathlib, sys
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig
+from scaler_protocol.keys import KeyOptions
 
 def run_worker(config, name):
     path = pathlib.Path(sys.argv[1])
@@ -21,7 +22,7 @@ def run_worker(config, name):
     raise OSError("no room for a worker")
 
 logging.basicConfig(stream=sys.stdout, level=logging.INFO)
-sys.exit(Cluster(ClusterConfig("tcp://127.0.0.1:1"), run_worker).run())
+sys.exit(Cluster(ClusterConfig("tcp://127.0.0.1:1", keys=KeyOptions(insecure=True)), run_worker).run())
 """
 
 PROCESSOR_THAT_FAILS = """
