@@ -10,9 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler_protocol import codes
-from scaler_protocol.ids import task_id_source
-from scaler_protocol.messages import Duplicate, Get, Hello, ObjectReply, Put, Release, Welcome
-from scaler_protocol.session import Lost, Opened, Received
+from scaler_protocol.codec import Envelope, decode
+from scaler_protocol.ids import RoutingId, task_id_source
+from scaler_protocol.messages import (
+    Acknowledge,
+    Duplicate,
+    Get,
+    Hello,
+    ObjectReply,
+    Ping,
+    Put,
+    Release,
+    Value,
+    Welcome,
+)
+from scaler_protocol.session import Lost, Opened, Received, SessionServer
 from scaler_storage.core import CoreLimits, Send, StorageCore, Strike, Tick, invariants
 
 
@@ -175,6 +187,58 @@ def test_waits_for_one_object_are_not_answered_all_at_once():
         assert story.send("c2", Get(number, other, 0, 0, 60.0)) == []
     told = story.send("c1", Put(77, other, peer("c1"), 1_000, 0, bytes(1_000)))
     assert [one.request_id for one in told] == [77, 0, 1, 2, 3]
+
+
+def test_a_reader_that_acknowledges_as_late_as_it_may_waits_for_nothing_else():
+    """20 Gets of 8 MiB at once. Now and then it has to acknowledge with a Ping, while the window of its socket is small
+    (SES-25, SES-29): not more often than without the bound of LIM-14."""
+    assert pings_of_a_late_reader(CoreLimits().unread_bytes) == pings_of_a_late_reader(1 << 40) <= 5
+
+
+def pings_of_a_late_reader(unread_bytes):
+    mib = 1 << 20
+    hello, routing_id = Hello(1, 1, 1, peer("c1")), RoutingId(b"r" * 16)
+    server = SessionServer(server_id=peer("s"), role_name="storage", allowed_roles={1}, backlog_bytes=1 << 40)
+    core = StorageCore(CoreLimits(unread_bytes=unread_bytes), server.backlog_bytes, lambda: server.total_backlog_bytes)
+    seq = pings = unacknowledged = messages = came = received = 0
+    object_id = task_id_source()(1)[0]
+
+    def turn():
+        server.begin(0.0)
+        for event in (*server.take_events(), Tick()):
+            for one in core.handle(event, 0.0):
+                if isinstance(one, Send):
+                    server.send(one.peer_id, one.message)
+        server.settle(0.0)
+
+    def say(message):
+        nonlocal seq
+        seq += not isinstance(message, (Hello, Acknowledge))
+        number = 0 if isinstance(message, (Hello, Acknowledge)) else seq
+        server.receive(routing_id, Envelope(number, received, message), 100, 0.0)
+        turn()
+
+    say(hello)
+    say(Put(1, object_id, peer("c1"), 8 * mib, 0, bytes(8 * mib)))
+    for number in range(20):
+        say(Get(10 + number, object_id, 0, 0, 0.0))
+    while came < 20:
+        sent = server.take_transmissions()
+        for _, frames in sent:
+            said = decode(bytes(frames[0]), frames[1:])
+            if said.seq:
+                received, messages = said.seq, messages + 1
+                unacknowledged += sum(map(len, frames))
+                came += isinstance(said.message, Value)
+        if unacknowledged >= 32 * mib or messages >= 64:
+            say(Acknowledge())
+            unacknowledged = messages = 0
+        elif not sent:
+            pings += 1
+            assert pings <= 20, "it goes on"
+            say(Ping(pings))
+            unacknowledged = messages = 0
+    return pings
 
 
 def test_no_turn_is_long_however_many_gets_wait():

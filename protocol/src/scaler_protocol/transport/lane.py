@@ -145,6 +145,7 @@ class Connection:
         "_queue",
         "_socket",
         "descriptor",
+        "had_session",
         "has_more",
         "is_blocked",
         "is_closed",
@@ -168,6 +169,8 @@ class Connection:
         self.is_closed = False
         #: of a server's connections: there is no session, so there is room for one Hello and nothing larger (LAN-9)
         self.is_stranger = False
+        #: of a server's connections: there was a session on it at some time
+        self.had_session = False
         epoll.register(self.descriptor, select.EPOLLIN)
 
     def estrange(self) -> None:
@@ -176,6 +179,7 @@ class Connection:
 
     def befriend(self, limits: Limits) -> None:
         self.is_stranger = False
+        self.had_session = True
         self._assembler.message_limit = largest_message(limits)
 
     def read(self) -> list[Parts]:
@@ -201,7 +205,9 @@ class Connection:
         try:
             return self._assembler.feed(data) if space is None else self._assembler.filled(count)
         except FramingError as error:
-            _logger.warning("a connection of the local lane was closed: it sent %s, which cannot be (LAN-7)", error)
+            # When a session has moved to another connection, its messages may still be in this one: that is no fault.
+            level = logging.DEBUG if self.is_stranger and self.had_session else logging.WARNING
+            _logger.log(level, "a connection of the local lane was closed: it sent %s, which cannot be (LAN-7)", error)
             self._close()
             return []
 

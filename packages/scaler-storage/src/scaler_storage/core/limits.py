@@ -29,9 +29,9 @@ class CoreLimits:
     session_waiters: int = 65_536
     #: Gets and Duplicates of all sessions that wait for one object: all are answered at once when it comes.
     object_waiters: int = 4_096
-    #: Bytes that were sent to a session and are not acknowledged: with so many its next Get waits. Three chunks keep a
-    #: reader busy.
-    unread_bytes: int = 24 * MEBIBYTE
+    #: Bytes that were sent to a session and are not acknowledged: with so many its next Get waits. A little more than a
+    #: reader may receive before it has to acknowledge (SES-4), and as much as a socket is given (SES-25).
+    unread_bytes: int = 33 * MEBIBYTE
     #: The same of all sessions together; and what each may leave unread then.
     all_unread_bytes: int = 192 * MEBIBYTE
     least_unread_bytes: int = MEBIBYTE
