@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     CancelReply,
     Dispatch,
     KeptResults,
+    LiveOwners,
     Message,
     NameFunctions,
     Recall,
@@ -207,6 +208,13 @@ _SPECIAL: dict[type, st.SearchStrategy[Any]] = {
     Returned: st.builds(Returned, ids=_id_lists, is_recall_answer=st.booleans()),
     NameFunctions: st.lists(st.tuples(ids, texts), max_size=4).map(
         lambda named: NameFunctions(b"".join(one for one, _ in named), tuple(name for _, name in named))
+    ),
+    LiveOwners: st.builds(
+        LiveOwners,
+        request_id=st.integers(0, 2**64 - 1),
+        ids=_id_lists,
+        offset=st.integers(0, 2**32 - 1),
+        total_count=st.integers(0, 2**32 - 1),
     ),
     Release: st.builds(Release, request_id=st.integers(0, 2**64 - 1), owner=ids, ids=_id_lists),
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Cancel, Dispatch, Hello, KeptResults, Limits, ObjectReply, Results
+from scaler_protocol.messages import Cancel, Dispatch, Hello, KeptResults, Limits, ObjectReply, ReleaseOwner, Results
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
@@ -39,11 +39,14 @@ class StorageNode(ServerNode):
             unread=lambda peer_id: self.server.backlog_bytes(peer_id),
             all_unread=lambda: self.server.total_backlog_bytes,
         )
+        #: owners of which a scheduler has said that they are gone
+        self.told_gone: set[PeerId] = set()
         self.server = SessionServer(
             server_id=self.new_id(),
             role_name="object storage server",
             allowed_roles=storing.ALLOWED_ROLES,
             allowed_messages=storing.ALLOWED_MESSAGES,
+            features=(storing.FEATURE_LIVE_OWNERS,),
             timers=TIMERS,
             is_busy_with=self.core.is_busy_with,
             gate=self.core.work.pressure,
@@ -54,6 +57,8 @@ class StorageNode(ServerNode):
         for event in self.poll_server(now):
             if isinstance(event, (Complained, Rejected)):
                 self.world.fail(f"storage: {event}")
+            if isinstance(event, Received) and isinstance(event.message, ReleaseOwner):
+                self.told_gone.add(event.message.owner)
             self._perform(self.core.handle(event, now))
         self._perform(self.core.handle(storing.Tick(), now))
         self.settle_server(now)
@@ -69,6 +74,7 @@ class StorageNode(ServerNode):
 
     def check(self) -> None:
         storage_invariants.check(self.core)
+        self.world.check_owners()
 
 
 class SchedulerNode(ServerNode):
@@ -80,7 +86,8 @@ class SchedulerNode(ServerNode):
     def start(self) -> None:
         self.is_up = True
         self.core = scheduling.SchedulerCore(
-            scheduling.Policy(), lambda client_id: self.server.backlog_bytes(client_id)
+            scheduling.Policy(owner_grace_seconds=TIMERS.lease_seconds),
+            lambda client_id: self.server.backlog_bytes(client_id),
         )
         backlog = self.core.tables.backlog
         backlog.turn_steps, backlog.slice_tasks = self.world.rng.choice(((backlog.turn_steps, 256), (20, 3), (1, 1)))
@@ -106,7 +113,7 @@ class SchedulerNode(ServerNode):
             is_busy_with=self.core.is_busy_with,
             gate=self.core.gate,
         )
-        hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS)
+        hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS, features=(scheduling.FEATURE_LIVE_OWNERS,))
         self._storage = Port(self, self._storage_node, hello, "object storage server")
         #: the latest attempt of each task that was dispatched in this life
         #: by client: one that begins anew is another, and the scheduler may know nothing of its tasks any more
@@ -133,7 +140,8 @@ class SchedulerNode(ServerNode):
             if isinstance(stored, (Lost, Rejected)):
                 self._storage.dialer.redial()
             elif isinstance(stored, Opened):
-                self.core.handle(scheduling.StorageOpened(), now)
+                takes_live_owners = scheduling.FEATURE_LIVE_OWNERS in stored.welcome.features
+                self.core.handle(scheduling.StorageOpened(takes_live_owners), now)
             elif isinstance(stored, Received) and isinstance(stored.message, ObjectReply):
                 self.core.handle(scheduling.StorageReplied(stored.message.request_id), now)
         self._settle(now)

@@ -99,6 +99,9 @@ class World:
             for met in waiting.values():
                 met()
 
+    def check_owners(self) -> None:
+        """After each turn of the storage."""
+
     def may_be_canceled(self, client: ClientNode) -> bool:
         """A client whose session was lost has its tasks cancelled; so has a task whose parent ended."""
         return "." in client.name or self.may_fail
@@ -129,6 +132,8 @@ class World:
             if worker.is_up:
                 worker.drain()
         self._run_until(self._is_empty, 4 * TIMERS.lease_seconds)
+        # A storage may have to wait until its session with a scheduler that crashed is lost, and for two namings then.
+        self._run_until(lambda: not self.storage.core.objects.objects, 5 * TIMERS.lease_seconds)
         self._check_nothing_is_left()
         return Report(self.seed, self._messages, self._names, self.clock.now, tuple(self._troubles))
 
@@ -268,8 +273,10 @@ class World:
         left.pop("counts", None)
         self.law(self._is_empty(), f"the scheduler still has {left}")
         objects = self.storage.core.objects.objects
+        self.law(not objects, f"the storage still has {len(objects)} objects")
+        untold = [owner for owner in self.storage.core.gone_owners if owner not in self.storage.told_gone]
         is_forgetful = any(trouble.startswith(("scheduler", "storage")) for trouble in self._troubles)
-        self.law(not objects or is_forgetful, f"the storage still has {len(objects)} objects")
+        self.law(not untold or is_forgetful, f"{len(untold)} owners left, and the storage had to find out by namings")
 
 
 def _describe(envelope: Envelope) -> str:

@@ -82,5 +82,6 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     dumpPart @45 :Monitor.DumpPart;                # scheduler -> monitor
     watch @46 :Monitor.Watch;                      # monitor -> scheduler
     keptResults @47 :Tasks.KeptResults;            # scheduler -> client -> scheduler, feature kept-results
+    liveOwners @48 :Objects.LiveOwners;            # scheduler -> storage, feature live-owners
   }
 }

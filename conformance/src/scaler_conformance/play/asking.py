@@ -58,6 +58,13 @@ class StoragePeer(Dialer):
         self.send("releaseOwner", requestId=request, owner=owner)
         return request
 
+    def name_owners(self, *owners: bytes, offset: int = 0, total: int | None = None) -> int:
+        """One part of a naming: all of it, if nothing else is said."""
+        request = self.next_request()
+        total = offset + len(owners) if total is None else total
+        self.send("liveOwners", requestId=request, ids=b"".join(owners), offset=offset, totalCount=total)
+        return request
+
     # ------------------------------------------------------------ answers
 
     def reply(self, request: int, clause: str = "STO-11", seconds: float = ANSWER_SECONDS) -> Message:

@@ -22,6 +22,7 @@ class StorageHost(Host):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.features = frozenset({"live-owners"})
         self.values: dict[bytes, bytes] = {}
         self.owners: dict[bytes, set[bytes]] = {}
         #: every request, with who made it
@@ -187,6 +188,11 @@ class StorageHost(Host):
     def _on_releaseOwner(self, guest: Guest, message: Message) -> None:  # noqa: N802
         for identifier in list(self.owners):
             self.release(identifier, message["owner"])
+        self._reply(guest, message)
+
+    def _on_liveOwners(self, guest: Guest, message: Message) -> None:  # noqa: N802
+        if "live-owners" not in guest.features:
+            raise Breach(f"{guest.name} sent LiveOwners in a session without the feature `live-owners`", "HSK-6")
         self._reply(guest, message)
 
     def _on_storageStatusRequest(self, guest: Guest, message: Message) -> None:  # noqa: N802

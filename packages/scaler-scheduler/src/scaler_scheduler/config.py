@@ -94,6 +94,7 @@ def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
         waiting_limit=options.max_number_of_tasks_waiting,
         lost_processors_limit=options.lost_processors_limit,
         is_protected=options.protected,
+        owner_grace_seconds=options.client_timeout_seconds,
         scaling=choice.scaling,
     )
 

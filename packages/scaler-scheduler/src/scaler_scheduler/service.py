@@ -47,6 +47,7 @@ from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     FEATURE_CHAINS,
     FEATURE_KEPT_RESULTS,
+    FEATURE_LIVE_OWNERS,
     FEATURE_RESULT_WINDOW,
     FEATURE_SAMPLES,
     Action,
@@ -155,6 +156,7 @@ class SchedulerService:
             version_max=PROTOCOL_VERSION_MAX,
             role=ROLE_SCHEDULER,
             peer_id=new_peer_id(),  # not the one of the server, which every Welcome shows
+            features=(FEATURE_LIVE_OWNERS,),
             software=self._software,
         )
         return SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
@@ -289,7 +291,8 @@ class SchedulerService:
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
                 self._storage_trouble = ""
-                self._core.handle(StorageOpened(), now)
+                takes_live_owners = FEATURE_LIVE_OWNERS in event.welcome.features
+                self._core.handle(StorageOpened(takes_live_owners), now)
                 self._perform(self._core.handle(_SETTLED, now), now)
                 logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
             elif isinstance(event, (Lost, Rejected)) and not self._stop.is_set():

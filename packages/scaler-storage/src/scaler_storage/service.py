@@ -28,6 +28,7 @@ from scaler_storage.config import Config
 from scaler_storage.core import (
     ALLOWED_MESSAGES,
     ALLOWED_ROLES,
+    FEATURE_LIVE_OWNERS,
     CoreLimits,
     Enter,
     Event,
@@ -109,7 +110,7 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> Se
         allowed_messages=ALLOWED_MESSAGES,
         software=this_software("scaler-storage"),
         timers=config.timers,
-        features=files.features,
+        features=(*files.features, FEATURE_LIVE_OWNERS),
         welcome=welcome,
         backlog_bytes=BACKLOG_BYTES,
         is_busy_with=core.is_busy_with,

@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Dispatch,
     KeptResults,
     Limits,
+    LiveOwners,
     Message,
     NameFunctions,
     Recall,
@@ -46,7 +47,7 @@ def check(message: Message, limits: Limits) -> None:
         checker(message, limits)
 
 
-def _check_ids(message: Cancel | CancelReply | Recall | Returned | Release, limits: Limits) -> None:
+def _check_ids(message: Cancel | CancelReply | Recall | Returned | Release | LiveOwners, limits: Limits) -> None:
     """May be empty. How many there can be is bounded by the size of the envelope. (FRM-4)"""
     if len(message.ids) % ID_BYTES:
         raise _bad_column("ids", f"{len(message.ids)} bytes, which are not whole ids of {ID_BYTES}")
@@ -97,6 +98,7 @@ _CHECKS: dict[type, Callable[[Any, Limits], None]] = {
     Release: _check_ids,
     StorageStatusRequest: _check_owners,
     StorageStatus: _check_owned,
+    LiveOwners: _check_ids,
     WorkerStatus: _check_samples,
     NameFunctions: _check_names,
 }

@@ -29,6 +29,7 @@ from scaler_protocol.messages.monitor import (
 from scaler_protocol.messages.objects import (
     Duplicate,
     Get,
+    LiveOwners,
     ObjectReply,
     Put,
     PutShared,
@@ -105,6 +106,7 @@ __all__ = [
     "Hello",
     "KeptResults",
     "Limits",
+    "LiveOwners",
     "ManagerEntry",
     "ManagerOffer",
     "ManagerStatus",

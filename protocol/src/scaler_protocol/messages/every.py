@@ -16,6 +16,7 @@ from scaler_protocol.messages.monitor import (
 from scaler_protocol.messages.objects import (
     Duplicate,
     Get,
+    LiveOwners,
     ObjectReply,
     Put,
     PutShared,
@@ -48,7 +49,7 @@ Message = (
     | KeptResults
     | Credit | Recall | Returned | WorkerStatus
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
-    | PutShared | SharedValue
+    | PutShared | SharedValue | LiveOwners
     | SnapshotRequest | ClusterStatus | Watch
     | ManagerStatus | ManagerTarget
     | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart

@@ -50,6 +50,14 @@ class ReleaseOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveOwners:
+    request_id: int
+    ids: bytes
+    offset: int
+    total_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Duplicate:
     request_id: int
     source: ObjectId

@@ -53,6 +53,22 @@ struct ReleaseOwner @0xa7ed63227cebe03e {
   owner @1 :Data;
 }
 
+struct LiveOwners @0xbe3186810c6b5fb6 {
+  # A part of a *naming*: all owners of which the scheduler knows that they live. The parts of a naming come in order and
+  # in one session; a naming that is not whole means nothing, so a part that is lost releases nothing. Each part is
+  # answered. (OWN-17) The storage releases an owner that two namings in a row have left out. (OWN-18)
+  requestId @0 :UInt64;
+
+  ids @1 :Data;
+  # 16·n: as many owners as fit the envelope, and at least one unless `totalCount` is zero.
+
+  offset @2 :UInt32;
+  # How many ids the earlier parts of this naming have. Zero begins a naming, and ends one that is not whole.
+
+  totalCount @3 :UInt32;
+  # How many ids all parts have together: the same in each part. The naming is whole when so many have come.
+}
+
 struct Duplicate @0x8b0a90f48bd66f62 {
   # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9) A target
   # that exists, as another object of other owners, is answered EXISTS. (STO-31)

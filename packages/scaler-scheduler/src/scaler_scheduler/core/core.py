@@ -49,6 +49,7 @@ from scaler_scheduler.core import (
     dumping,
     keeping,
     lending,
+    live_owners,
     membership,
     monitor,
     placement,
@@ -89,6 +90,7 @@ FEATURE_CHAINS = "chains"
 FEATURE_SAMPLES = "samples"
 FEATURE_RESULT_WINDOW = "result-window"
 FEATURE_KEPT_RESULTS = "kept-results"
+FEATURE_LIVE_OWNERS = "live-owners"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ class Numbered(NamedTuple):
 class StorageOpened:
     """A new session with the object storage."""
 
+    takes_live_owners: bool = False
+    """It has the feature `live-owners`."""
+
 
 @dataclass(frozen=True, slots=True)
 class StorageReplied:
@@ -117,6 +122,12 @@ class StorageReplied:
 
 
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
+
+
+def _earlier(one_at: float | None, other_at: float | None) -> float | None:
+    if one_at is None or other_at is None:
+        return other_at if one_at is None else one_at
+    return min(one_at, other_at)
 
 
 def _weight(message: Message) -> int:
@@ -141,6 +152,7 @@ class SchedulerCore:
         self._sampler = Sampler(self.tables)
         self._keeper = keeping.Keeper(self.tables)
         self.owned_objects = OwnedObjects(self.tables.clients)
+        self._namer = live_owners.Namer(self.tables)
         self._is_log_watched = False
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
@@ -175,16 +187,14 @@ class SchedulerCore:
 
     def next_deadline(self) -> float | None:
         """When `Settled` is due even though nothing arrives: at once when work is left over from this turn, else at the
-        next look at the balance, or at the managers, or at kept results, or at the end of a rest."""
+        next look at the balance, or at the managers, or at kept results, or at the end of a rest, or when the clients
+        are to be named to the storage."""
         if self.tables.backlog:
             return 0.0
-        balance_at, scale_at = self._balancer.look_at, self._scaler.look_at
+        earliest = _earlier(_earlier(self._balancer.look_at, self._scaler.look_at), self._namer.next_deadline())
         if self.tables.cut_off or self.tables.dependencies.kept:
-            deadlines = (balance_at, scale_at, cut_off.next_deadline(self.tables), self._keeper.next_deadline())
-            return min((deadline for deadline in deadlines if deadline is not None), default=None)
-        if balance_at is None or scale_at is None:
-            return scale_at if balance_at is None else balance_at
-        return min(balance_at, scale_at)
+            return _earlier(_earlier(earliest, cut_off.next_deadline(self.tables)), self._keeper.next_deadline())
+        return earliest
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
         """Not all that this peer's messages cause has left: it gets no Pong yet. (LIV-4)"""
@@ -274,9 +284,11 @@ class SchedulerCore:
     def _storage_opened(self, event: StorageOpened, now: float) -> None:
         for request in self.tables.gone_owners.unconfirmed():
             self.tables.act(SendToStorage(request))
+        self._namer.storage_opened(now, takes_namings=event.takes_live_owners)
 
     def _storage_replied(self, event: StorageReplied, now: float) -> None:
         self.tables.gone_owners.confirmed(event.request_id)
+        self._namer.replied(event.request_id)
 
     # ------------------------------------------------------------ messages
 
@@ -370,3 +382,4 @@ class SchedulerCore:
             admission.refuse_excess(self.tables)
         self._balancer.settle(now)
         self._explainer.settle(now)
+        self._namer.settle(now)

@@ -13,10 +13,10 @@ GONE_OWNERS_LIMIT = 100_000
 
 
 class GoneOwners:
-    def __init__(self) -> None:
+    def __init__(self, request_ids: count[int]) -> None:
         #: requests without an answer, oldest first
         self._unconfirmed: OrderedDict[int, ReleaseOwner] = OrderedDict()
-        self._request_ids = count(1)
+        self._request_ids = request_ids
 
     def __len__(self) -> int:
         return len(self._unconfirmed)

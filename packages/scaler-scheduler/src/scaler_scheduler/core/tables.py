@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import count, repeat
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16, most_results
@@ -53,6 +53,8 @@ class Policy:
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
+    #: between two namings of the clients that live (OWN-20): no shorter than the lease of clients
+    owner_grace_seconds: float = 60.0
     scaling: Scaling = field(default_factory=Scaling)
 
 
@@ -159,7 +161,9 @@ class Tables:
         self.admitting: dict[Chunk, None] = {}
         #: what was accepted since the last settling, where there is a limit for it (SCH-32)
         self.arrived: list[Chunk] = []
-        self.gone_owners = GoneOwners()
+        #: of requests to the storage that are answered
+        self.storage_request_ids = count(1)
+        self.gone_owners = GoneOwners(self.storage_request_ids)
         self.counts: Counter[State] = Counter()
         self.function_names = FunctionNames()
         #: tasks that workers were asked to give back, and that they gave back (SCH-20)

@@ -4,11 +4,13 @@ from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.core import StorageCore
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
+from scaler_storage.core.namings import FEATURE as FEATURE_LIVE_OWNERS
 from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES
 
 __all__ = [
     "ALLOWED_MESSAGES",
     "ALLOWED_ROLES",
+    "FEATURE_LIVE_OWNERS",
     "Action",
     "CoreLimits",
     "Enter",

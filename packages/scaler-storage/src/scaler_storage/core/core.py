@@ -13,15 +13,16 @@ gets wrong is said in that reply; it never changes anything but the peer's own u
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from scaler_protocol import codes
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
     Duplicate,
     Get,
+    LiveOwners,
     ObjectReply,
     Put,
     PutShared,
@@ -34,8 +35,10 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import refusals
 from scaler_storage.core.actions import Action, Enter, Send, Strike
+from scaler_storage.core.departures import Departures
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
+from scaler_storage.core.namings import OWNERS_IN_A_SLICE, Namings, Speakers
 from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.pacing import Pacing
@@ -47,15 +50,6 @@ from scaler_storage.core.uploads import UploadTable
 from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue, is_at
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 from scaler_storage.core.work import Job, Work, weight
-
-
-class Departure(NamedTuple):
-    """An owner that is gone, and what has not been released yet of all that it had."""
-
-    peer_id: PeerId
-    release: ReleaseOwner
-    ids: deque[ObjectId]
-
 
 IDS_IN_A_SLICE = 256
 
@@ -76,8 +70,9 @@ class StorageCore:
         self.uploads = UploadTable(self.limits.upload_idle_seconds)
         self.waiters = WaiterTable()
         self.gone_owners = GoneOwners(self.limits.gone_owners)
-        #: releases of owners with very many objects, which take several turns
-        self.departures: deque[Departure] = deque()
+        self.departures = Departures()
+        self.namings = Namings(self.limits)
+        self.speakers = Speakers(self.roles, self.limits.owners)
         self.work = Work(self.limits.turn_releases)
         self._actions: list[Action] = []
         self._now = -math.inf
@@ -93,6 +88,7 @@ class StorageCore:
             Duplicate: self._duplicate,
             Release: self._release,
             ReleaseOwner: self._release_owner,
+            LiveOwners: self._live_owners,
             StorageStatusRequest: self._status,
         }
 
@@ -147,17 +143,23 @@ class StorageCore:
     def _opened(self, event: Opened) -> None:
         assert event.peer_id not in self.roles, "a session is lost before the same peer opens another"
         self.roles[event.peer_id] = event.hello.role
+        if event.hello.role == codes.ROLE_SCHEDULER:
+            self.namings.begin_session(event.peer_id)
 
     def _received(self, event: Received) -> Job | None:
         kind = type(event.message)
         assert kind is not PutShared, "the shell opens the file first, and hands over a FileOffered"
         assert kind in ALLOWED_MESSAGES[self.roles[event.peer_id]], "the session layer has refused it (STO-15)"
-        return self._on_message[kind](event.peer_id, event.message)
+        job = self._on_message[kind](event.peer_id, event.message)
+        if isinstance(event.message, (Put, Duplicate)):
+            self.speakers.note(event.peer_id, event.message.owner)
+        return job
 
     def _lost(self, event: Lost) -> Job | None:
         """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-1)"""
         self.pacing.forget(event.peer_id)
         self.uploads.remove_peer(event.peer_id)
+        self.namings.end_session(event.peer_id)
         waiters = self.waiters.of_peer(event.peer_id)
         if len(waiters) > IDS_IN_A_SLICE:
             return self._end_waits(event.peer_id, waiters)
@@ -298,6 +300,7 @@ class StorageCore:
             self._drop_upload(peer_id, put.object_id)
             self._confirm(peer_id, put.request_id)
             self._complete(put.object_id, FileValue(file), put.owner)
+        self.speakers.note(peer_id, put.owner)
 
     # ------------------------------------------------------------ Get and Duplicate
 
@@ -446,9 +449,21 @@ class StorageCore:
         for waiter in self.waiters.for_owner(release.owner):
             self._end_wait(waiter)
             self._refuse(waiter.peer_id, waiter.request.request_id, refusals.owner_gone(release.owner))
-        # From here on nothing can be added to what it owns.
-        self.departures.append(Departure(peer_id, release, deque(self.objects.owned.get(release.owner, ()))))
+        self.departures.add(peer_id, release, self.objects.owned.get(release.owner, ()))
         self._release_departed()
+
+    def _live_owners(self, peer_id: PeerId, part: LiveOwners) -> Job:
+        refusal = self.namings.take(peer_id, part)
+        if refusal is not None:
+            self._refuse(peer_id, part.request_id, refusal)
+            return
+        if self.namings.is_whole(peer_id):
+            for owners in self.namings.close(peer_id, self.objects.owned, self.speakers.has_session):
+                for owner in owners:
+                    self._release_owner(peer_id, ReleaseOwner(0, owner))
+                    yield 8 + (len(self.uploads.uploads) + len(self.waiters)) // 8
+                yield OWNERS_IN_A_SLICE
+        self._confirm(peer_id, part.request_id)
 
     def _go_on(self) -> None:
         """Once in each turn."""
@@ -458,19 +473,9 @@ class StorageCore:
         self.work.left -= self.pacing.go_on(self._answer_get, self.work.left)
 
     def _release_departed(self) -> None:
-        """As many objects as one turn has time for. A million at once would stop the storage for seconds."""
-        while self.departures:
-            peer_id, release, ids = self.departures[0]
-            while ids and self.work.left > 0:
-                self.work.left -= 1
-                object_id = ids.popleft()
-                if object_id in self.objects.owned.get(release.owner, ()):  # it may have been released by itself since
-                    self._let_go(object_id, release.owner)
-            if ids:
-                return
-            self.departures.popleft()
-            if peer_id in self.roles:
-                self._confirm_release(peer_id, release.request_id)
+        for departure in self.departures.work_off(self.work, self.objects.owned, self._let_go):
+            if departure.peer_id in self.roles:
+                self._confirm_release(departure.peer_id, departure.release.request_id)
 
     # ------------------------------------------------------------ replies
 

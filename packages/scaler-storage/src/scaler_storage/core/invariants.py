@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_storage.core.core import StorageCore
 from scaler_storage.core.values import AnyValue, FileValue, StoredValue
@@ -15,6 +16,7 @@ def check(core: StorageCore) -> None:
     _check_waiters(core)
     _check_bounds(core)
     _check_work(core)
+    _check_namings(core)
 
 
 def _check_objects(core: StorageCore) -> None:
@@ -105,3 +107,13 @@ def _check_work(core: StorageCore) -> None:
     for peer_id, gets in core.pacing.waiting.items():
         assert gets and peer_id in core.roles, "Gets wait for a peer that has a session"
         assert len(gets) <= core.limits.session_waiters
+
+
+def _check_namings(core: StorageCore) -> None:
+    namings = core.namings
+    schedulers = {peer_id for peer_id, role in core.roles.items() if role == ROLE_SCHEDULER}
+    assert namings.silent | namings.by_peer.keys() == schedulers, "what is named ends with the session (OWN-17)"
+    assert len(core.speakers) <= core.limits.owners, "speakers are bounded"
+    for naming in namings.by_peer.values():
+        assert naming.coming is None or len(naming.coming) <= naming.coming_count <= naming.total_count, "parts add up"
+    assert namings.size <= core.limits.named_owners + len(core.objects.owned), "what is named is bounded"

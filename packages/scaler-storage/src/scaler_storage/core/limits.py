@@ -39,5 +39,8 @@ class CoreLimits:
     wait_seconds: float = 86_400.0
     #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)
     gone_owners: int = 100_000
+    #: Owners that schedulers have named, and those that they have left out, of all sessions together. (OWN-17)
+    named_owners: int = 500_000
+    naming_schedulers: int = 16
     #: Objects released, or waits ended, in one turn: some milliseconds.
     turn_releases: int = 2_000

@@ -6,6 +6,7 @@ A Put that was under way when its owner left would otherwise store what nobody w
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from scaler_protocol.ids import PeerId
 
@@ -18,6 +19,9 @@ class GoneOwners:
 
     def __contains__(self, owner: PeerId) -> bool:
         return owner in self._gone
+
+    def __iter__(self) -> Iterator[PeerId]:
+        return iter(self._gone)
 
     def __len__(self) -> int:
         return len(self._gone)

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from scaler_protocol import codes
-from scaler_protocol.messages import Duplicate, Get, Put, PutShared, Release, ReleaseOwner, StorageStatusRequest
+from scaler_protocol.messages import (
+    Duplicate,
+    Get,
+    LiveOwners,
+    Put,
+    PutShared,
+    Release,
+    ReleaseOwner,
+    StorageStatusRequest,
+)
 
 _WATCH: frozenset[type] = frozenset({StorageStatusRequest})
 _USE: frozenset[type] = _WATCH | {Put, PutShared, Get, Duplicate, Release}
@@ -15,8 +24,8 @@ ALLOWED_MESSAGES: Mapping[int, frozenset[type]] = MappingProxyType(
     {
         codes.ROLE_CLIENT: _USE,
         codes.ROLE_WORKER: _USE,
-        # Only the scheduler knows when a client is gone for good. (STO-15)
-        codes.ROLE_SCHEDULER: _USE | {ReleaseOwner},
+        # Only the scheduler knows when a client is gone for good, and which clients live. (STO-15)
+        codes.ROLE_SCHEDULER: _USE | {ReleaseOwner, LiveOwners},
         codes.ROLE_MONITOR: _WATCH,
     }
 )
