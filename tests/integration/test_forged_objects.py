@@ -1,4 +1,4 @@
-"""A peer that stores other bytes under ids which it can compute changes nothing for anybody. (STO-29, STO-30, OWN-6)"""
+"""A peer that stores other bytes under ids which it can compute changes nothing for others. (STO-29, STO-30, OWN-6)"""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
 from scaler_protocol.messages import NO_SALT
 from scaler_protocol.objects import ObjectClient
+from tests.support import tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import Stage, until
 
@@ -24,7 +25,7 @@ WAIT = 60
 
 
 class Trap:
-    """Who deserializes it makes a file."""
+    """A process that deserializes it makes a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,16 +82,6 @@ def test_a_function_that_is_stored_in_the_name_of_its_client(
     assert not path.exists()
 
 
-def hold_then_make(gate: str, size: int) -> bytes:
-    import os
-    import time
-
-    deadline = time.monotonic() + WAIT
-    while not os.path.exists(gate) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return b"x" * size
-
-
 def test_a_result_whose_task_the_monitor_shows(cluster: RealCluster, attacker: ObjectClient, tmp_path: Path) -> None:
     path, evil = trap(tmp_path)
     gate = tmp_path / "gate"
@@ -100,7 +91,7 @@ def test_a_result_whose_task_the_monitor_shows(cluster: RealCluster, attacker: O
         return [one.task_id for worker in status.workers for one in worker.status.processors if one.task_id]
 
     with Client(cluster.address) as client:
-        future = client.submit(hold_then_make, str(gate), 300_000)
+        future = client.submit(tasks.bytes_after, str(gate), 300_000)
         until(lambda: bool(running()), "the monitor shows the task that runs")
         (task_id,) = running()
         forged = [result_object_id(task_id, 1, NO_SALT, PeerId(client.identity))]
@@ -108,5 +99,5 @@ def test_a_result_whose_task_the_monitor_shows(cluster: RealCluster, attacker: O
             for object_id in forged:
                 attacker.put(object_id, owner, [evil])
         gate.touch()
-        assert future.result(WAIT) == b"x" * 300_000
+        assert future.result(WAIT) == bytes(300_000)
     assert not path.exists()

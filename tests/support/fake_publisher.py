@@ -37,20 +37,20 @@ class FakePublisher:
         self.repeat: Message | None = None
         self.answer: Callable[[Message], Message | None] = lambda question: None
         self._said: list[Message] = []
-        self._lock = threading.Lock()
+        #: around `watching` and `_said`
+        self._changed = threading.Condition()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fake-publisher")
         self._thread.start()
 
     def publish(self, *messages: Message) -> None:
-        with self._lock:
+        with self._changed:
             self._said += messages
 
     def wait_for_watchers(self, count: int = 1) -> None:
-        end_at = time.monotonic() + WAIT
-        while len(self.watching) != count:
-            assert time.monotonic() < end_at, f"waited in vain for {count} watchers: {self.watching}"
-            time.sleep(_TURN_SECONDS)
+        with self._changed:
+            is_met = self._changed.wait_for(lambda: len(self.watching) == count, WAIT)
+        assert is_met, f"waited in vain for {count} watchers: {self.watching}"
 
     def unacknowledged(self) -> list[int]:
         """Messages that each watcher has not acknowledged."""
@@ -70,8 +70,10 @@ class FakePublisher:
             if isinstance(event, Received):
                 self._take(event)
             elif isinstance(event, Lost):
-                self.watching.pop(event.peer_id, None)
-        with self._lock:
+                with self._changed:
+                    self.watching.pop(event.peer_id, None)
+                    self._changed.notify_all()
+        with self._changed:
             said, self._said = self._said, []
         if self.repeat is not None:
             said.append(self.repeat)
@@ -83,7 +85,9 @@ class FakePublisher:
 
     def _take(self, event: Received) -> None:
         if isinstance(event.message, Watch):
-            self.watching[event.peer_id] = event.message.topics
+            with self._changed:
+                self.watching[event.peer_id] = event.message.topics
+                self._changed.notify_all()
             return
         self.asked.append(event.message)
         answer = self.answer(event.message)

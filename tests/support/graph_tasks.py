@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.tasks import note
+from tests.support.tasks import note, wait_for_file
 
 
 def increment(value: int) -> int:
@@ -24,10 +24,8 @@ def process_id_after(seconds: float) -> int:
 
 
 def fail_when_noted(log: str, message: str) -> None:
-    """Fails when somebody else has begun."""
-    end_at = time.monotonic() + 60
-    while not Path(log).exists() and time.monotonic() < end_at:
-        time.sleep(0.01)
+    """Fails when another node has begun."""
+    wait_for_file(log)
     raise ValueError(message)
 
 
@@ -62,9 +60,7 @@ def noted_zeros(log: str, name: str, size: int) -> bytes:
 def noted_wait(log: str, name: str, gate: str) -> bytes:
     """Until there is a file of this name."""
     note(log, name)
-    end_at = time.monotonic() + 60
-    while not Path(gate).exists() and time.monotonic() < end_at:
-        time.sleep(0.01)
+    wait_for_file(gate)
     return b""
 
 

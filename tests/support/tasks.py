@@ -50,6 +50,20 @@ def note(log: str, line: str) -> None:
         file.write(f"{line}\n")
 
 
+def wait_for_file(path: str) -> None:
+    """Until a test, or another task, has made it: a file is what they have in common, and systems have no common way to
+    wait for one. At most a minute."""
+    end_at = time.monotonic() + 60
+    while not Path(path).exists() and time.monotonic() < end_at:
+        time.sleep(0.01)
+
+
+def bytes_after(gate: str, size: int) -> bytes:
+    """Runs until there is a file of this name."""
+    wait_for_file(gate)
+    return bytes(size)
+
+
 def noted_bytes(log: str, value: int, size: int) -> bytes:
     note(log, str(value))
     return bytes([value % 251]) * size
