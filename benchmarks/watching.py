@@ -54,7 +54,7 @@ class Way:
 
 _ALL = ("status", "tasks", "graphs", "logs")
 WAYS = {
-    "nobody": Way(0),
+    "no monitor": Way(0),
     "status": Way(1, _ALL[:1]),
     "all topics": Way(1, _ALL),
     "ten watchers": Way(10, _ALL),
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             number += options.seconds + 1
             print(f"{name}: {found[name][-1]:.2%}", file=sys.stderr, flush=True)
     cluster.router.close()
-    alone = statistics.median(found["nobody"])
+    alone = statistics.median(found["no monitor"])
     print(f"{options.workers:,} workers, {options.tasks:,} tasks/s, of one core, median of {options.rounds}")
     for name, shares in found.items():
         median = statistics.median(shares)

@@ -140,7 +140,7 @@ def test_the_ticket_of_a_worker_does_for_the_clients_in_its_tasks() -> None:
 
 
 def test_an_exact_repetition_by_another_holder_is_refused() -> None:
-    """Who has read a Hello on the way, and holds a ticket of his own, gets no Welcome of that session. (HSK-17)"""
+    """A peer that has read a Hello in flight, and has a ticket of its own, gets no Welcome of that session. (HSK-17)"""
     server = Server()
     assert isinstance(server.show(HOLDERS[0]), Welcome)
     hello = replace(HELLO, credential=ticket(HOLDERS[0]))

@@ -1,4 +1,4 @@
-"""Keys over real sockets: who gets in, who does not, and what a dialer that does not get in is told.
+"""Keys over real sockets: which dialers get in, which do not, and the errors that those get.
 (FRM-14 to FRM-16, HSK-29 to HSK-34, SES-30 to SES-32)"""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def hello(shown: Pass | None, **changes: object) -> Hello:
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
-# ---------------------------------------------------------------- who gets in
+# ---------------------------------------------------------------- dialers that get in
 
 
 def test_the_holder_of_the_key_gets_in_as_its_account(bench: Bench) -> None:
@@ -120,7 +120,7 @@ def test_on_the_lane_the_kernel_is_enough(bench: Bench) -> None:
     assert identity.is_operator and identity.roles == ALL_ROLES and identity.holder == b""  # type: ignore[attr-defined]
 
 
-# ---------------------------------------------------------------- who does not, and what it is told
+# ---------------------------------------------------------------- dialers that do not, and their errors
 
 
 def test_a_wrong_key_is_named_with_its_file(bench: Bench) -> None:

@@ -117,7 +117,7 @@ def test_a_file_that_does_not_fit_any_more_is_written_anew(home: Path, change: s
     assert argument == f"--key-file={path}"
     keyring = Keyring([b"n" * 32, KEY]) if change == "rotated" else Keyring([KEY])
     if change == "another user":
-        other = keyring.derive("somebody", frozenset({codes.ROLE_WORKER}))
+        other = keyring.derive("eve", frozenset({codes.ROLE_WORKER}))
         replace_file(path, ticket_text(other).encode())
     elif change == "a key":
         replace_file(path, key_text([KEY]).encode())

@@ -1,4 +1,4 @@
-"""Tickets and keyrings: who is admitted as what (SEC-8 to SEC-12)."""
+"""Tickets and keyrings: which dialers are admitted, and in which roles (SEC-8 to SEC-12)."""
 
 from __future__ import annotations
 

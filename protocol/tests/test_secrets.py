@@ -1,4 +1,4 @@
-"""Secrets in the environment and on the command line: who gets them, and where they are never seen."""
+"""Secrets in the environment and on the command line: which processes get them, and where they are never seen."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_packages_say_who_they_are() -> None:
 
 def test_package_initialisers_only_re_export() -> None:
     """An `__init__.py` holds imports and names, and at most `__getattr__`, which imports some when they are asked for.
-    Work done there is paid by everyone who imports anything."""
+    Every import of any part pays for work that is done there."""
     allowed = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr, ast.If)
     wrong = [
         f"{relative(path)}:{node.lineno}"

@@ -243,14 +243,14 @@ def test_what_manifests_name_is_there() -> None:
         assert {container["image"] for container in pod["spec"]["containers"]} <= images
 
 
-# ---------------------------------------------------------------- who may connect to whom
+# ---------------------------------------------------------------- which role may connect to which
 
 SCHEDULER, STORAGE, WORKER = "scaler-scheduler", "scaler-storage", "scaler-worker"
 CLIENT, WATCHER, STRANGER = {"scaler-client": "true"}, {"scaler-watcher": "true"}, {"app": "another"}
 
 
-def labels_of(who: str | dict[str, str]) -> dict[str, str]:
-    labels: dict[str, str] = deployments()[who]["metadata"]["labels"] if isinstance(who, str) else who
+def labels_of(pod: str | dict[str, str]) -> dict[str, str]:
+    labels: dict[str, str] = deployments()[pod]["metadata"]["labels"] if isinstance(pod, str) else pod
     return labels
 
 

@@ -1,4 +1,4 @@
-"""Who the hostile peers are: in a cluster without keys anybody; in one with a key strangers, or holders of tickets."""
+"""Keys of the hostile peers: none in a cluster without keys; in one with a key none, wrong ones, or tickets."""
 
 from __future__ import annotations
 

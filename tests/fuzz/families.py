@@ -374,7 +374,7 @@ def names(attack: Attack) -> None:
 
 def submission(count: int, depends: Callable[[list[bytes]], tuple[bytes, bytes]] | None = None) -> Frames:
     ids = [bytes([1]) + secrets.token_bytes(15) for _ in range(count)]
-    header = {**samples()["submit"].body["header"], "capabilities": [{"name": "nobody", "amount": -1}]}
+    header = {**samples()["submit"].body["header"], "capabilities": [{"name": "no worker has it", "amount": -1}]}
     fields: dict[str, Any] = {"header": header, "ids": b"".join(ids), "partSizes": struct.pack("<I", 1) * count}
     if depends is not None:
         fields["dependencyCounts"], fields["dependencies"] = depends(ids)
@@ -383,7 +383,7 @@ def submission(count: int, depends: Callable[[list[bytes]], tuple[bytes, bytes]]
 
 @family(has_sessions=True)
 def large_cancels(attack: Attack) -> None:
-    """Very many tasks, all canceled at once; ids that nobody knows; a Bye with all of them."""
+    """Very many tasks, all canceled at once; ids that no peer knows; a Bye with all of them."""
     chance = attack.chance
     while attack.is_on:
         peer = Peer(attack, AT_P, CLIENT)

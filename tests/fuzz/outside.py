@@ -78,7 +78,7 @@ _WORDS = (
 
 @family()
 def http_requests(attack: Attack) -> None:
-    """Requests of words in any order, half requests, streams that nobody reads."""
+    """Requests of words in any order, half requests, streams that are never read."""
     chance = attack.chance
     ports = attack.arena.page_port, attack.arena.adapter_port
     held: list[socket.socket] = []
@@ -122,7 +122,7 @@ def _probe(attack: Attack, port: int, method: str, path: str, body: str) -> None
 
 
 class HostileServer:
-    """Welcomes everybody, and then says anything."""
+    """Answers each Hello with a Welcome, and then sends anything."""
 
     def __init__(self, attack: Attack) -> None:
         self._attack = attack
@@ -149,17 +149,17 @@ class HostileServer:
         while not self._is_over.is_set():
             if not self._socket.poll(50):
                 continue
-            who, *frames = self._socket.recv_multipart()
+            routing_id, *frames = self._socket.recv_multipart()
             try:
                 message = decode(frames, is_lenient=True)
             except Unreadable:
                 continue
             if message.kind == "hello":
-                numbers[who] = 0
-                self._send(who, self._welcome(message))
+                numbers[routing_id] = 0
+                self._send(routing_id, self._welcome(message))
             for _ in range(self._chance.randrange(1, 20)):
-                numbers[who] = numbers.get(who, 0) + 1
-                self._send(who, mutations.mutated(self._chance, self._chance.choice(kinds), numbers[who]))
+                numbers[routing_id] = numbers.get(routing_id, 0) + 1
+                self._send(routing_id, mutations.mutated(self._chance, self._chance.choice(kinds), numbers[routing_id]))
             if len(numbers) > 1000:
                 numbers.clear()
 
@@ -175,10 +175,10 @@ class HostileServer:
         }
         return encode(Message("welcome", {name: body[name] for name in samples()["welcome"].body}))
 
-    def _send(self, who: bytes, frames: Frames) -> None:
+    def _send(self, routing_id: bytes, frames: Frames) -> None:
         self._attack.count()
         try:
-            self._socket.send_multipart([who, *frames], zmq.NOBLOCK)
+            self._socket.send_multipart([routing_id, *frames], zmq.NOBLOCK)
         except zmq.ZMQError:
             pass
 

@@ -133,7 +133,7 @@ def test_a_combo_at_a_taken_port() -> None:
 
 
 def test_nobody_answers_there(stage: Stage) -> None:
-    """For three reasons, of which nobody who dials can know more than that no answer comes."""
+    """For three reasons, which a dialer cannot tell apart: no answer comes."""
     with listening() as sink, http_server() as web_port:
         ports = [stage.ports(), sink, web_port]
         workers = {port: start_workers(stage, port) for port in ports}

@@ -1,4 +1,4 @@
-"""A cluster with a key, of real processes: who is let in, and that no secret is where others can read it."""
+"""A cluster with a key, of real processes: which programs are let in, and where secrets never are."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def keyed(module_stage: Stage) -> Keyed:
     return Keyed(module_stage)
 
 
-# ------------------------------------------------------------ who is let in
+# ------------------------------------------------------------ programs that are let in
 
 
 def test_the_key_opens_everything(keyed: Keyed, way: None) -> None:

@@ -83,7 +83,7 @@ def replace_digits(key_file: Path, folder: Path) -> Path:
 
 
 def test_monitors_that_leave_at_once_leave_nothing_behind(stage: Stage) -> None:
-    """Hello, Watch and Bye are read together: who has left does not watch, and takes nobody's place."""
+    """Hello, Watch and Bye are read together: a monitor that has left neither watches nor takes a place."""
     cluster = RealCluster(stage, 0, scheduler=("--status-report-interval-seconds", "0.1"), insecure=True)
     for _ in range(WATCHERS_LIMIT + 10):
         with raw_peer(cluster.address) as peer:

@@ -1,4 +1,4 @@
-"""The page and the adapter of a cluster with a key: who is answered, and with what."""
+"""The page and the adapter of a cluster with a key: which requests are answered, and with what."""
 
 from __future__ import annotations
 

@@ -45,4 +45,4 @@ class RestartsWorld(World):
     def _crash_scheduler(self) -> None:
         may_fail = self.may_fail
         super()._crash_scheduler()
-        self.may_fail = may_fail  # nobody has to be told of a scheduler that comes back
+        self.may_fail = may_fail  # peers that resume need not be told of the scheduler's return

@@ -34,7 +34,7 @@ from scaler_protocol.messages import (
 
 ANSWER_MILLISECONDS = 15_000
 TIMERS = Timers(heartbeat_seconds=0.2, lease_seconds=1.0)
-"""Short, so that who leaves without a word is soon forgotten."""
+"""Short, so that a peer that leaves without a word is soon forgotten."""
 
 HTTP = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n"
 TLS = bytes.fromhex("16030100c8010000c40303") + bytes(range(200))

@@ -199,7 +199,7 @@ def test_pages_that_are_closed_are_forgotten_and_too_many_are_refused(monkeypatc
 
 
 def test_pages_that_hold_all_places_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as streams that somebody opens and never reads."""
+    """Such as streams that a browser opens and never reads."""
     monkeypatch.setattr(feeds, "PAGES_LIMIT", 3)
     monkeypatch.setattr(feeds, "STEADY_SECONDS", 0.0)
 

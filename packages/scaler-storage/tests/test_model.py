@@ -140,7 +140,7 @@ class StorageMachine(RuleBasedStateMachine):
         return stored + sum(one.received_bytes for one in self.partials.values() if one.against is None)
 
     def _is_acceptable(self, peer_id: PeerId, put: Put) -> bool:
-        """Of a Put in the name of somebody who is there, and is no owner yet."""
+        """Of a Put in the name of a peer that is there, and is no owner yet."""
         size, partial = len(put.payload), self.partials.get((peer_id, put.object_id))
         if size > LIMITS.chunk_bytes or put.offset + size > put.total_bytes or (size == 0 and put.total_bytes):
             return False

@@ -101,7 +101,7 @@ def who_is_there_is_shown(scene: Scene) -> None:
     worker.leave()
     status = snapshot(watcher)
     left = {entry["peerId"] for entry in (*status["clients"], *status["workers"])}
-    scene.check(not left & gone, "somebody who said Bye is still shown")
+    scene.check(not left & gone, "a peer that said Bye is still shown")
 
 
 @case("MON-18", "MON-2", seconds=30.0)
@@ -117,7 +117,7 @@ def the_state_is_published(scene: Scene) -> None:
     scene.equal(numbers, expected, "the sequence numbers", "MON-2")
     other.fence()
     other.expect_nothing("it watches nothing that there is", "MON-18")
-    scene.equal(other.published, [], "what was published to who watches nothing that there is", "MON-18")
+    scene.equal(other.published, [], "what was published to a monitor that watches no known topic", "MON-18")
 
 
 @case("MON-18", seconds=30.0)
@@ -165,7 +165,7 @@ def a_watcher_that_acknowledges_nothing_gets_little(scene: Scene) -> None:
         before = len(well.published)
         scene.pump.until(lambda before=before: len(well.published) > before, 5.0)  # type: ignore[misc]
     size = sum(len(message["text"]) for message in deaf.of("logs"))
-    told = f"{len(deaf.published)} messages and {size} bytes were published to who acknowledges none"
+    told = f"{len(deaf.published)} messages and {size} bytes were published to a monitor that acknowledges none"
     scene.check(len(deaf.published) <= 257 and size <= 1024 * 1024, told, "MON-20")
     deaf.acknowledges = True
     deaf.acknowledge()
@@ -338,7 +338,7 @@ def a_monitor_may_ask_about_every_clients_task(scene: Scene) -> None:
 @case("MON-16", "MON-17", "OWN-15")
 def a_dump_comes_in_parts_and_has_no_values(scene: Scene) -> None:
     """Whoever can read the text finds other things in it; a value would be there as it is, or in hexadecimal digits."""
-    secret, salt = b"an argument, and nobody's business", b"sixteen of a kind"[:16]
+    secret, salt = b"an argument, which no monitor may see", b"sixteen of a kind"[:16]
     watcher, client, worker = scene.peer("monitor"), scene.client(), scene.worker(credit=1)
     client.submit(client.new_tasks(3, parts=((0, secret),)), resultSalt=salt)
     scene.settle(client, worker)

@@ -1,4 +1,4 @@
-"""A server whose cluster has a key: no stranger gets in, and a ticket says who a dialer is (chapters 01 to 03, 17)."""
+"""A server whose cluster has a key: a dialer without it is refused; a ticket is an identity (chapters 01 to 03, 17)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _secret() -> bytes:
 
 
 def _expect_no_entry(scene: Scene, peer: Dialer) -> None:
-    """Its handshake breaks off, or its connection is closed; what it says reaches nobody."""
+    """Its handshake breaks off, or its connection is closed; the server handles nothing that it sends."""
     line = peer.connect()
     monitor = line.socket.get_monitor_socket(sum(_VERDICTS))
     peer.say_hello()

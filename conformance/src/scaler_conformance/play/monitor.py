@@ -1,4 +1,4 @@
-"""Someone who watches: a session in role monitor, with a Watch."""
+"""A monitor: a session in role monitor, with a Watch."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class _Gate:
 
     def on_frames(self, frames: list[bytes]) -> None:
         version, request, *_, mechanism, public_key = frames
-        who = z85.encode(public_key) if mechanism == b"CURVE" else b""
-        self.socket.send_multipart([version, request, b"200", b"", who, b""])
+        user_id = z85.encode(public_key) if mechanism == b"CURVE" else b""
+        self.socket.send_multipart([version, request, b"200", b"", user_id, b""])
 
     def on_time(self, now: float) -> None: ...
 

@@ -76,7 +76,7 @@ class ClientPeer(Dialer):
         return result
 
     def kept_results(self, clause: str = "") -> list[KeptResult]:
-        """Of all KeptResults that have come and that nobody has looked at."""
+        """Of all KeptResults that have come and that no case has looked at."""
         return _rows(self, "keptResults", read_kept, clause)
 
     def give(self, graph_id: bytes, *results: KeptResult) -> int:
