@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     Hello,
     Limits,
     Ping,
+    Reject,
     Resume,
 )
 from scaler_protocol.session import (
@@ -63,6 +64,26 @@ def test_nobody_there_is_a_rejection_when_a_limit_was_set() -> None:
     (rejected,) = events
     assert isinstance(rejected, Rejected) and "no scheduler answered within 3 s" in rejected.text
     assert dialer.core.next_deadline() is None
+
+
+def test_why_a_full_server_has_no_session_is_told() -> None:  # ERR-10, ERR-11
+    dialer = Dialer(give_up_seconds=3.0)
+    full = Reject(codes.OVERLOADED, 1, 1, "this scheduler is full")
+    events: list[SessionEvent] = []
+    dials = 0
+    while not events:
+        events = dialer.round()
+        if dialer.sent():
+            dials += 1
+            dialer.say(full)
+        assert dialer.now <= 13.0 + 1e-6
+        dialer.now = dialer.core.next_deadline() or dialer.now
+    (rejected,) = events
+    assert isinstance(rejected, Rejected) and rejected.text == "this scheduler is full (tried for 3 s)"
+    assert dials > 3 and dialer.core.backoff.reason == "this scheduler is full"
+    dialer.core.redial()
+    dialer.round()
+    assert dialer.core.backoff.reason == "", "that was the last time"
 
 
 def test_what_is_sent_before_the_session_is_dropped() -> None:

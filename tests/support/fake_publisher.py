@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from scaler_protocol.codes import ROLE_MONITOR
 from scaler_protocol.ids import PeerId, new_peer_id
@@ -22,13 +22,20 @@ _TURN_SECONDS = 0.02
 class FakePublisher:
     """Of one thread of its own. `publish` reaches all that watch; `repeat` is published in every turn."""
 
-    def __init__(self, address: str = "tcp://127.0.0.1:*", software: Software | None = None) -> None:
+    def __init__(
+        self,
+        address: str = "tcp://127.0.0.1:*",
+        software: Software | None = None,
+        roles: Collection[int] = (ROLE_MONITOR,),
+        most_sessions: int = 100,
+    ) -> None:
         server = SessionServer(
             server_id=new_peer_id(),
             role_name="scheduler",
-            allowed_roles=(ROLE_MONITOR,),
+            allowed_roles=roles,
             software=software or this_software("scaler-tests"),
             admission=keyed(),
+            most_sessions=most_sessions,
         )
         self._endpoint = RouterEndpoint(address, server)
         self.address = self._endpoint.address

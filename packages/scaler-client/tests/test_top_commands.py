@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ from scaler.monitoring import ClusterState, Condition, Heard
 from scaler.top import __main__ as top
 from scaler.top.screen import text_of
 from scaler.top.terminal import Terminal
+from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.ids import TaskId, new_peer_id
 from scaler_protocol.messages import Capability, ClusterStatus, Count, Explanation, Message, WorkerEntry
 
@@ -155,3 +157,12 @@ def test_nobody_explains(monitor: str, capsys: pytest.CaptureFixture[str]) -> No
     assert "nothing answers at" in capsys.readouterr().err
     assert explain.main([monitor, TASK.hex(), "-t", "0.5"]) == 1
     assert "has not answered within 0.5 s" in capsys.readouterr().err
+
+
+def test_a_question_that_is_refused_does_not_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    server = FakePublisher(roles=(ROLE_CLIENT,))
+    began_at = time.monotonic()
+    assert explain.main([server.address, "00" * 16, "--timeout", str(WAIT)]) == 1
+    assert time.monotonic() - began_at < WAIT / 2
+    server.close()
+    assert "a scheduler does not talk to a monitor" in capsys.readouterr().err

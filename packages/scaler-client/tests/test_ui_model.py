@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.support.pages import LIVE, SERVER, graph, heard, printed, samples, status, task, worker
 
 from scaler.monitoring import ClusterState, Condition
+from scaler.ui.feed import Feed
 from scaler.ui.model import GRAPHS_KEPT, LOGS_KEPT, Model, capabilities_text
 from scaler_protocol.ids import GraphId, PeerId, new_peer_id
 from scaler_protocol.messages import Capability, ClientEntry, GraphShapes, Message
@@ -156,3 +160,26 @@ def test_lines_that_come_together_are_told_together() -> None:
 
 def test_capabilities_read_well() -> None:
     assert capabilities_text([Capability("linux", -1), Capability("gpu", 2)]) == "linux, gpu=2"
+
+
+def test_why_nothing_is_heard_is_logged_once_though_no_page_is_open(caplog: pytest.LogCaptureFixture) -> None:
+    async def hear() -> None:
+        feed = Feed(Model("tcp://here"))
+        for text in (
+            "not heard for 3 s",
+            "not heard for 4 s",
+            "not heard for 15 s",
+            "the ticket has \x1b[1mexpired",
+            "",
+        ):
+            condition = Condition.SILENT if text else Condition.LIVE
+            feed.heard(ClusterState("tcp://here", condition, text=text), [])
+        await asyncio.sleep(0)
+
+    with caplog.at_level(logging.INFO, "scaler.ui"):
+        asyncio.run(hear())
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "scaler_ui: not heard for 3 s"),
+        ("WARNING", "scaler_ui: the ticket has \\x1b[1mexpired"),
+        ("INFO", "scaler_ui: connected to the scheduler at tcp://here"),
+    ]

@@ -229,7 +229,8 @@ class Agent:
             self._handle(event, now)
             self._endpoint.redial()
         elif isinstance(event, Rejected):
-            self._give_up(f"{event.text} ({self._config.address})")
+            where = "" if self._config.address in event.text else f" ({self._config.address})"
+            self._give_up(f"{event.text}{where}")
         elif isinstance(event, Complained):
             logger.warning("Worker[%s]: the scheduler complained: %s (%s)", self._name, event.text, event.clause)
 

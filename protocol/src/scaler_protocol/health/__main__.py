@@ -100,7 +100,7 @@ class _Question:
         while not self._events:
             now = time.monotonic()
             if now > self._end_at:
-                raise StartupError(f"nothing answers at {self._address}")
+                raise StartupError(self._talk.endpoint.waits_because or f"nothing answers at {self._address}")
             self._events = self._talk.poll(now)
             self._talk.settle(now)
             if not self._events:

@@ -19,11 +19,13 @@ class Backoff:
     to a quarter, by bytes of the peer's own id, which are random and make a test repeatable.
     """
 
-    __slots__ = ("_failures", "_first_answer_seconds", "_longest_answer_seconds", "_peer_id")
+    __slots__ = ("_failures", "_first_answer_seconds", "_longest_answer_seconds", "_peer_id", "reason")
 
     def __init__(self, peer_id: PeerId, timers: Timers) -> None:
         self._peer_id = peer_id
         self._failures = 0
+        #: for people: why the server has no session for us now, as it has said last; empty: it has not said (ERR-10)
+        self.reason = ""
         # Several dials must fit into a lease, or the first failure would already be the end of the session.
         longest = min(_LONGEST_ANSWER_SECONDS, timers.lease_seconds / 4)
         self._longest_answer_seconds = max(longest, _SHORTEST_ANSWER_SECONDS)
@@ -35,6 +37,7 @@ class Backoff:
     def succeeded(self) -> None:
         """A message of the session arrived: not the Welcome, for a session may break each time right after it."""
         self._failures = 0
+        self.reason = ""
 
     def answer_seconds(self) -> float:
         seconds = self._first_answer_seconds * 2.0 ** min(self._failures, 10)

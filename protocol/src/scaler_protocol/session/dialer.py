@@ -38,7 +38,7 @@ from scaler_protocol.session.backoff import Backoff
 from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
 from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, HAS_SESSION, State, Trigger, step
 from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of
-from scaler_protocol.session.handshake import agree_limits, version_range
+from scaler_protocol.session.handshake import agree_limits, version_range, why_given_up
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
 _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
@@ -86,7 +86,7 @@ class SessionDialer:
         #: from the last Ping that was answered to its Pong: what the server needs to get round to us
         self.round_trip_seconds = 0.0
         self._encode = counted(encode, self.sent)
-        self._backoff = Backoff(hello.peer_id, hello.timers)
+        self.backoff = Backoff(hello.peer_id, hello.timers)
         self._state = State.IDLE
         #: sockets asked for so far
         self.generation = 0
@@ -143,8 +143,7 @@ class SessionDialer:
         return events
 
     def take_transmissions(self) -> list[Frames]:
-        transmissions = self.transmissions
-        self.transmissions = []
+        transmissions, self.transmissions = self.transmissions, []
         return transmissions
 
     # ------------------------------------------------------------ from the socket
@@ -178,7 +177,7 @@ class SessionDialer:
                 self._fail(now)
             return
         self._fruitless_resumes = 0
-        self._backoff.succeeded()
+        self.backoff.succeeded()
         if kind in _CONTROL:
             self._receive_control(seq, message, now)
         elif self._allowed_messages is None or kind in self._allowed_messages:
@@ -214,14 +213,14 @@ class SessionDialer:
             silence = f"no sign of the {self.server_name} for {self._timers.lease_seconds:g} s"
             self._lose(codes.LEASE_EXPIRED, silence, is_orderly=False, silent_seconds=now - self._silent_since)
         elif self._is_given_up(now) and is_drained:
-            text = f"no {self.server_name} answered within {self._give_up_seconds:g} s: is it running, at this address?"
+            text = why_given_up(self.server_name, self._give_up_seconds, self.backoff.reason)
             self.refuse(codes.LEASE_EXPIRED, text)
         elif state in AWAITS_ANSWER and now >= self._due_at and is_drained:
             self._fail(now)
         if self._is_wanted:
             self._is_wanted = False
             self._started_at = now
-            self._backoff.succeeded()
+            self.backoff.succeeded()
             self._dial(now)
         elif self._state in _PAUSED and now >= self._due_at:
             self._dial(now)
@@ -329,7 +328,7 @@ class SessionDialer:
             hello = self.hello
         self.generation += 1
         self.transmissions = [self._encode(hello, 0, 0)]
-        self._due_at = now + self._backoff.answer_seconds()
+        self._due_at = now + self.backoff.answer_seconds()
 
     def _receive_answer(self, envelope: Envelope, now: float) -> None:
         message = envelope.message
@@ -338,6 +337,7 @@ class SessionDialer:
         if isinstance(message, Welcome):
             self._receive_welcome(message, now)
         elif isinstance(message, Reject) and message.code == codes.OVERLOADED:
+            self.backoff.reason = text_of(message)
             self._fail(now)  # and comes back later (ERR-10)
         elif isinstance(message, Reject):
             self.refuse(message.code, text_of(message))
@@ -380,7 +380,7 @@ class SessionDialer:
             return
         if welcome.received_seq > channel.acknowledged_seq:
             self._fruitless_resumes = 0
-            self._backoff.succeeded()  # a server that takes our messages in portions (SES-33) is well
+            self.backoff.succeeded()  # a server that takes our messages in portions (SES-33) is well
         if self._fruitless_resumes == _FRUITLESS_RESUMES:
             text = f"the connection to the {self.server_name} broke {_FRUITLESS_RESUMES} times over the same message"
             self.refuse(codes.SEQUENCE_GAP, text)
@@ -467,8 +467,8 @@ class SessionDialer:
         # Having waited in vain for an answer was a pause already.
         was_pause = self._state in AWAITS_ANSWER and now >= self._due_at
         self._interrupt(now)
-        self._due_at = now if was_pause else now + self._backoff.pause_seconds()
-        self._backoff.failed()
+        self._due_at = now if was_pause else now + self.backoff.pause_seconds()
+        self.backoff.failed()
 
     def _interrupt(self, now: float) -> None:
         if self._state is State.OPEN:

@@ -64,6 +64,14 @@ class ServerTerms:
     version_max: int = codes.PROTOCOL_VERSION_MAX
 
 
+def why_given_up(server_name: str, seconds: float | None, reason: str) -> str:
+    """What is told the user of a dialer that was not welcomed for so long. `reason`: the text of the server's last
+    Reject OVERLOADED, if there was one. (ERR-11)"""
+    if reason:
+        return f"{reason} (tried for {seconds:g} s)"
+    return f"no {server_name} answered within {seconds:g} s: is it running, at this address?"
+
+
 def why_no_scheduler(welcome: Welcome, address: str) -> str:
     """Empty unless our storage has welcomed us, as it does clients and workers; who took it for the scheduler
     would wait for ever, or be refused message by message. A scheduler need name no address in its Welcome (HSK-18)."""
@@ -102,7 +110,7 @@ def refuse_for_now(terms: ServerTerms, *, is_shut_down: bool, is_of_another: boo
         text = "this socket carries the session of another peer id: use a socket of its own"
         return reject(terms, codes.BAD_IDENTITY, text)
     if full_with:
-        text = f"this {terms.role_name} has {full_with} sessions, as many as it may: come back later"
+        text = f"this {terms.role_name} has {full_with} sessions, as many as it may: end some, or dial again later"
         return reject(terms, codes.OVERLOADED, text)
     return None
 

@@ -337,7 +337,7 @@ class SessionServer(Parting):
             text = "a newer session of this peer id is in use: is a second process running under the same id?"
             self._send_reject(routing_id, handshake.reject(self.terms, codes.SESSION_REPLACED, text), now)
         elif not self._bounds.resumes.admits(hello.peer_id, now):
-            text = "this peer id has dialed too often within a second: come back later"
+            text = "this peer id has dialed too often within a second: dial again later"
             self._send_reject(routing_id, handshake.reject(self.terms, codes.OVERLOADED, text), now)
         elif verdict is Verdict.REPLACE:
             self._replace(current, routing_id, hello, identity, now)

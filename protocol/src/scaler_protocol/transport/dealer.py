@@ -57,6 +57,7 @@ class DealerEndpoint:
         self._carrier_generation = 1  # the first dial finds its carrier already there
         self.generation = 0
         self._retired: Carrier | None = None
+        self._told_reason = ""
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._is_unsettled = True  # something was done since `settle` last found nothing left to do
@@ -77,6 +78,8 @@ class DealerEndpoint:
             self._opened(now)
         if now >= self._entry.look_at:
             self._look_for_reason(now)
+        if dialer.backoff.reason != self._told_reason:
+            self._tell_reason(dialer.backoff.reason)
         dialer.expire(now, is_drained)
         if dialer.generation != self.generation:
             self._change_carrier(now)
@@ -143,6 +146,12 @@ class DealerEndpoint:
         return self._dialer.is_open
 
     @property
+    def waits_because(self) -> str:
+        """Why the server has no session for us now, in its own words; empty if it has not said. The dialer tries again
+        by itself. (ERR-10, ERR-11)"""
+        return self._dialer.backoff.reason
+
+    @property
     def unacknowledged(self) -> tuple[int, int]:
         """Bytes and messages that were sent and are not acknowledged: what a role that keeps a window looks at."""
         return self._dialer.unacknowledged
@@ -177,6 +186,12 @@ class DealerEndpoint:
         shown = self._entry.shown
         if shown is not None and self._dialer.hello.credential != shown.ticket:
             self._dialer.hello = replace(self._dialer.hello, credential=shown.ticket)
+
+    def _tell_reason(self, reason: str) -> None:
+        """Once, however often the server says it."""
+        self._told_reason = reason
+        if reason:
+            _logger.info("no session with %s: %s; trying again", self.address, reason)
 
     def _look_for_reason(self, now: float) -> None:
         """There is no Welcome yet: may be because the server does not let us in."""

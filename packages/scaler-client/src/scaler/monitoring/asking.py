@@ -11,6 +11,7 @@ from scaler.top.formats import plain
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import DumpPart, DumpRequest, Error, Explain, Explanation
 
+_TURN_SECONDS = 0.25
 Answer = TypeVar("Answer", DumpPart, Explanation)
 
 
@@ -25,8 +26,8 @@ def answer(
     it refuses or is silent for so long."""
     subscription.ask(question)
     end_at = time.monotonic() + timeout_seconds
-    while (left := end_at - time.monotonic()) > 0:
-        for heard in subscription.poll(left):
+    while (left := end_at - time.monotonic()) > 0 and not subscription.is_refused:
+        for heard in subscription.poll(min(left, _TURN_SECONDS)):
             message = heard.message
             if isinstance(message, kind) and message.request_id == question.request_id:
                 return message
@@ -34,7 +35,7 @@ def answer(
                 text = plain(message.text)
                 raise NoAnswer(f"the scheduler does not answer this, perhaps because it is older than we are: {text}")
     if subscription.state.status is None:
-        raise MonitorError(subscription.state.text or subscription.nothing_answers(timeout_seconds))
+        raise MonitorError(subscription.refusal or subscription.nothing_answers(timeout_seconds))
     raise NoAnswer(
         f"the scheduler of {subscription.state.address} has not answered within {timeout_seconds:g} s: it may be busy "
         "with what others ask; try again, or give it longer with --timeout"

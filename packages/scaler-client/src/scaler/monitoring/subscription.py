@@ -77,7 +77,6 @@ class Subscription:
         #: why the session was refused or has ended; empty while there is nothing to tell the user
         self._refusal = ""
         self._acknowledge_at = 0.0
-        #: the server has refused us for what we are: to wait a little changes nothing
         self._is_final = False
         self._dial_at = math.inf
         self._session: Conversation | None = None
@@ -103,7 +102,7 @@ class Subscription:
         while self.state.status is None:
             left = end_at - time.monotonic()
             if left <= 0 or self._is_final:
-                raise MonitorError(self._refusal or self.nothing_answers(timeout_seconds))
+                raise MonitorError(self.refusal or self.nothing_answers(timeout_seconds))
             self.poll(min(left, _TURN_SECONDS))
         return self.state
 
@@ -123,6 +122,16 @@ class Subscription:
         """A question to the scheduler, such as Explain, sent as soon as there is a session; its answer has the topic
         `snapshot`."""
         self._requests.append(message)
+
+    @property
+    def is_refused(self) -> bool:
+        """The server has refused us for what we are: to wait a little changes nothing."""
+        return self._is_final
+
+    @property
+    def refusal(self) -> str:
+        """Why there is no session, as the server or our own key says; empty if nothing says it."""
+        return self._refusal or ("" if self._session is None else self._session.endpoint.waits_because)
 
     def nothing_answers(self, seconds: float) -> str:
         return (
@@ -220,12 +229,12 @@ class Subscription:
     def _judge(self, now: float) -> None:
         state = self.state
         if state.status is None:
-            text = self._refusal or self.nothing_answers(now - self._begun_at)
+            text = self.refusal or self.nothing_answers(now - self._begun_at)
             self.state = replace(state, text=text if now - self._begun_at > 1.0 else "")
             return
         silent_seconds = now - state.heard_at
         if state.is_live and silent_seconds > max(OVERDUE_SECONDS, OVERDUE_INTERVALS * self._interval_seconds):
-            text = self._refusal or (
+            text = self.refusal or (
                 f"the scheduler at {state.address} has not been heard for {silent_seconds:.0f} s: what is shown is as "
                 "it was then"
             )

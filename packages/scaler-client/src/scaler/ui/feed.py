@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
+import re
 import time
 from typing import Any
 
@@ -12,8 +14,11 @@ from scaler.client.futures.explaining import sentence
 from scaler.monitoring import ClusterState, Heard
 from scaler.monitoring.watcher import Watcher
 from scaler.ui.model import Model
+from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
+
+logger = logging.getLogger("scaler.ui")
 
 QUEUED_EVENTS = 64
 """A page that reads slower than this misses some, and is told how many."""
@@ -68,6 +73,8 @@ class Feed:
         self._pages: dict[Page, None] = {}
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Explanation]] = {}
+        #: the last that was logged, without its seconds
+        self._said = ""
 
     def heard(self, state: ClusterState, heard: list[Heard]) -> None:
         """In the watcher's thread."""
@@ -84,10 +91,22 @@ class Feed:
                 if answer is not None and not answer.done():
                     answer.set_result(one.message)
         for kind, content in self.model.take(state, heard, at):
+            if kind == "condition":
+                self._log(state)
             if self._pages:
                 event = packed(kind, content)
                 for page in self._pages:
                     page.tell(event)
+
+    def _log(self, state: ClusterState) -> None:
+        """What pages say of the connection, also for those who have none open; once, though its seconds go on."""
+        said = re.sub(r"\d+ s\b", "", state.text)
+        if said != self._said:
+            self._said = said
+            if state.text:
+                logger.warning("scaler_ui: %s", readable(state.text))
+            else:
+                logger.info("scaler_ui: connected to the scheduler at %s", self.model.label)
 
     def open(self, address: str = "") -> Page | None:
         """Where there are too many, a page that is open for a while makes room, so that pages which never read cannot

@@ -137,6 +137,8 @@ class Connection:
         if self._life is _OPEN:
             return self
         self.close()
+        if not has_settled and (reason := self.driver.endpoint.waits_because):
+            raise errors.rejection(codes.OVERLOADED, f"{reason} (tried for {self._timeout_seconds:g} s)")
         if not has_settled:
             raise TimeoutError(
                 f"no scheduler answered at {self.address} within {self._timeout_seconds:g} s: check that it is "
