@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -82,6 +84,27 @@ def test_a_connection_is_closed_when_its_session_has_been_over_for_long(
     held.look(now + connections.STRANGER_SECONDS)
     bench.until(lambda: len(held._peers) == 1 and not held.strangers, "the end of the connection")
     bench.ask(bystander, 1)
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_connections_of_a_path_are_bounded_too(bench: Bench, tmp_path: Path, is_abstract: bool) -> None:
+    if is_abstract and sys.platform != "linux":
+        pytest.skip("abstract names are Linux only")
+    server = bench.server(f"ipc://@{tmp_path.name}-{os.getpid()}" if is_abstract else f"ipc://{tmp_path / 'path'}")
+    dialer = bench.dialer(server.address)
+    bench.open(dialer)
+    held = server._connections
+    assert len(held._peers) == 1
+    path = server.address.removeprefix("ipc://")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect("\0" + path[1:] if is_abstract else path)
+        bench.until(lambda: len(held.strangers) == 1, "the connection to be known")
+        held.look(time.monotonic() + connections.STRANGER_SECONDS)
+        one.setblocking(True)
+        one.settimeout(5.0)
+        while one.recv(4096):
+            pass
+    bench.ask(dialer, 1)
 
 
 def test_the_oldest_of_a_crowd_make_room(

@@ -260,11 +260,14 @@ class Connections:
 
 
 def _local_end(socket: unix.socket) -> object:
+    """A port, or a path as addresses write it."""
     try:
         name = socket.getsockname()
     except OSError:
         return None
-    return name[1] if isinstance(name, tuple) else name
+    if isinstance(name, tuple):
+        return name[1]
+    return name if isinstance(name, str) else "@" + os.fsdecode(name[1:])  # an abstract name begins with a zero byte
 
 
 def _identity_of(socket: unix.socket) -> Identity:
