@@ -3,6 +3,11 @@
 A round: wait until something can be read or is due, turn all of it into events, end the round, perform what the core
 asks for. While a processor works through many short tasks it is not looked at for some milliseconds, so that
 hundreds of results cost one wake-up and leave as one message; everything else is served at once.
+
+The loop is the agent's own, and not the `BlockingDriver` of clients and object links. That driver lets threads of the
+user borrow one socket and be interrupted in the middle of it. The agent has one thread, no user code and no guests, but
+many sources: the scheduler's socket, a channel for each processor, the zygote, signals, and the rests between results.
+Under the driver all of these would have to be guests of one socket that has nothing to do with them.
 """
 
 from __future__ import annotations
