@@ -114,7 +114,7 @@ def offset_address(text: str, offset: int, suffix: str) -> str:
 
 
 def default_storage_address(scheduler: str) -> str:
-    """Where the storage of this scheduler is unless somebody says otherwise: the next port."""
+    """Where the storage of this scheduler is unless an option says otherwise: the next port."""
     return offset_address(scheduler, 1, "storage")
 
 

@@ -12,7 +12,7 @@ be sent one after another, and `loads` of a bytearray builds the arrays over its
 Bytecode inside a pickle is made again by `code_of`, which compares versions first: another version's bytecode would
 crash this process, or do something else than the program says. What `dumps` returns tells whether there is any.
 
-Whoever unpickles runs what the bytes say: only clients and processors may import this module (SEC-3).
+A process that unpickles runs what the bytes say: only clients and processors may import this module (SEC-3).
 """
 
 from __future__ import annotations

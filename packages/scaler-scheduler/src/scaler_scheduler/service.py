@@ -299,7 +299,7 @@ class SchedulerService:
                 self._dial_storage_again(event)
 
     def _dial_storage_again(self, event: Lost | Rejected) -> None:
-        """Whoever refuses us answers at once, and would as often as we ask: what is wrong is said once."""
+        """A storage that refuses us answers at once, as often as we dial: the reason is logged once."""
         if event.text != self._storage_trouble:
             self._storage_trouble = event.text
             logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)

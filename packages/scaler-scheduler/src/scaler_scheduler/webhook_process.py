@@ -32,6 +32,6 @@ class WebhookProcess(ChildProcess):
         if code is not None and not self._has_ended:
             self._has_ended = True
             logging.error(
-                "Scheduler: the worker manager of the webhook ended with exit code %d: nobody asks for workers now",
+                "Scheduler: the worker manager of the webhook ended with exit code %d: no workers are asked for now",
                 code,
             )

@@ -1,8 +1,8 @@
 """What must hold of a batch before anybody may trust its columns (BAT-2 and its neighbours).
 
 All of it runs in C loops (`len`, `sum`, `max`, `set`, `translate`), under 100 ns a task. Only batches with parts of
-kind TASK, which are rare, are walked task by task. Unknown kinds and statuses are refused: these sets are closed, for
-whoever guesses how to cut bytes does harm. (EVO-4)
+kind TASK, which are rare, are walked task by task. Unknown kinds and statuses are refused: these sets are closed,
+because a guess of how to cut bytes does harm. (EVO-4)
 """
 
 from __future__ import annotations

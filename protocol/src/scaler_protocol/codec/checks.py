@@ -1,7 +1,7 @@
 """What decoded messages must hold beyond what the schema can say. A message that passes here may be trusted.
 
 Columns of batches are judged in `batches.py`. Other lists of ids need only be whole: they are sets, and an id that
-comes twice in one counts once (BAT-2, CAN-1). Values of open sets that nobody here knows (call formats, flags,
+comes twice in one counts once (BAT-2, CAN-1). Values of open sets that are not known here (call formats, flags,
 streams, outcomes of a cancel, error codes, …) are handed on as they are: the table of EVO-4 gives each its meaning,
 which is for the roles.
 """

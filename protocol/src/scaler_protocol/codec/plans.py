@@ -53,7 +53,7 @@ def member_name(record: type) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class FieldPlan:
-    """One field, described in plain words, for whoever walks over records (`canonical.py`, strategies)."""
+    """One field, described in plain words, for code that walks over records (`canonical.py`, strategies)."""
 
     name: str
     schema_name: str

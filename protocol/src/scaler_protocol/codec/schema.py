@@ -25,7 +25,7 @@ def load() -> dict[str, Any]:
     """Every file of the schema by its name, parsed once per process (about 1 ms a file)."""
     import capnp  # brings asyncio and TLS along: a program that starts a cluster has started it by now
 
-    # A parser of our own: the same file ids in somebody else's parser do not disturb it, and a second version of the
+    # A parser of our own: the same file ids in another program's parser do not disturb it, and a second version of the
     # schema may live beside it.
     parser = capnp.SchemaParser()
     directory = schema_directory()

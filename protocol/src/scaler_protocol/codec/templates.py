@@ -47,7 +47,7 @@ SAME_LENGTH = 16
 """So many templates at most are compared with one message."""
 MISSES = 8
 """Making a template costs as much as some ten ordinary messages. So only every eighth message that has none gets one:
-whoever says something new each time makes work dearer by a bounded part."""
+a peer that sends something new each time makes the work dearer by a bounded part."""
 
 _SEQ_MAX = (1 << 64) - 1
 _FIRST_FIELD = 4

@@ -1,4 +1,4 @@
-"""Ending held tasks because somebody asked for it, and saying what became of that. (CAN-1)"""
+"""Ending held tasks on request, and saying what became of that. (CAN-1)"""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TaskHeader:
 class TaskBatch:
     """The columns that Submit and Dispatch share; only those two are ever on the wire.
 
-    Batches are changed by nobody, and not frozen all the same: there is one for every lone call on each of its hops,
+    Batches are never changed, and not frozen all the same: there is one for every lone call on each of its hops,
     and a frozen one takes more than twice the steps to make.
     """
 

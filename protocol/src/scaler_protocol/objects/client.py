@@ -66,11 +66,11 @@ class ObjectClient:
     def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
         """Store the buffers, one after the other, as one value. They are sent as they are, without a copy, and must
         not change until this returns. An object that exists gains an owner."""
-        self.start_put(object_id, owner, buffers).finish()  # which asks, if nobody has
+        self.start_put(object_id, owner, buffers).finish()  # which asks, unless it was asked before
 
     def start_put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> PendingPut:
         """The same in two steps, so that others can be begun before this one is answered: several small ones are asked
-        for together, at the latest when somebody waits. Where memory is not shared it waits here: then it is the bytes
+        for together, at the latest when a caller waits. Where memory is not shared it waits here: then it is the bytes
         that take the time, and not the answer."""
         total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
         if total_bytes >= SHARED_BYTES and self._shares_memory():
@@ -89,7 +89,7 @@ class ObjectClient:
         return PendingPut(link, operation)
 
     def get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> Buffer:
-        """The value, in memory that may be written to and is nobody else's. Waits for an object that does not exist
+        """The value, in memory that may be written to and is not shared. Waits for an object that does not exist
         yet; ObjectNotFound if none comes in that time."""
         link = self._link()
         directory = link.directory

@@ -1,8 +1,8 @@
 """Memory files: how processes of one host share the bytes of large values (STO-19 to STO-23).
 
 A memory file is made by `memfd_create` and has no name in any directory: it lives as long as some process has it open
-or mapped, and the kernel frees it after the last of them, however that one ended. It is sealed before anybody is told
-of it, so nobody can change its bytes or cut it short under somebody who reads them.
+or mapped, and the kernel frees it after the last of them, however that one ended. It is sealed before any other
+process is told of it, so none can change its bytes or cut it short under a process that reads them.
 
 Another process opens it through `/proc`, which the kernel allows to the same user only. What it is told is never
 believed: it might be another host's process, a number used again since, or a lie. So the file's name, kind, size and
@@ -57,7 +57,7 @@ class Unreadable(Exception):
 
 
 class OpenedFile:
-    """Holds the file open until nobody refers to this any more."""
+    """Holds the file open until nothing refers to this any more."""
 
     __slots__ = ("__weakref__", "_process_id", "descriptor", "kept_bytes", "name", "size")
 
@@ -108,7 +108,7 @@ def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:
 
 
 def create_table(size: int) -> OpenedFile:
-    """A new file of so many zeros that only its maker writes to, and nobody cuts short or replaces. Raises OSError."""
+    """A new file of so many zeros that only its maker writes to, and none cuts short or replaces. Raises OSError."""
     name = os.urandom(NAME_BYTES)
     opened = OpenedFile(_create(_PREFIX + name.hex()), name, size)
     os.ftruncate(opened.descriptor, size)

@@ -52,7 +52,7 @@ class ObjectRequests:
         self._ready.append(operation)
 
     def abandon(self, operation: Operation) -> None:
-        """The caller was interrupted; replies that still come find nobody."""
+        """The caller was interrupted; replies that still come are dropped."""
         self.operations.pop(operation, None)
         operation.fail(StorageUnavailable("interrupted"))
 
@@ -102,7 +102,7 @@ class ObjectRequests:
             return  # a newer storage may say more than we ask for (EVO-4)
         operation, attempt, request = self._open.pop(message.request_id, (None, 0, None))
         if operation is None or request is None:
-            return  # asked by somebody who no longer waits
+            return  # its caller no longer waits
         self._open_chunks -= _is_chunk(request)
         if operation.is_done or attempt != operation.attempt:
             return

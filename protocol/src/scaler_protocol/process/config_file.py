@@ -29,7 +29,7 @@ def plain(name: str) -> str:
 
 
 def read(path: str) -> Table:
-    """The sections of a file, by plain name. Raises UsageError, also for a section that nobody reads."""
+    """The sections of a file, by plain name. Raises UsageError, also for a section that no command reads."""
     # Here, because few commands are given a file, and each of them imports this.
     if sys.version_info >= (3, 11):
         import tomllib

@@ -2,7 +2,7 @@
 
 Two means, because Linux's own one has a trap: PR_SET_PDEATHSIG fires when the *thread* that made the child ends, not
 when its process does. Right for children of a single-threaded parent (`die_with_parent`); wrong for a command that
-somebody's worker thread started, which therefore watches the process itself (`follow_parent`).
+a user's worker thread started, which therefore watches the process itself (`follow_parent`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import socket
 from scaler_protocol.addresses import parse_address
 
 #: Below what any system takes for outgoing connections (Linux from 32768, others from 49152). From there a port may be
-#: somebody's connection before its server listens. Worse: a client that dials such a port of its own host too early can
-#: be given that very port by the kernel. It is then connected to itself, and keeps the server out.
+#: another program's connection before its server listens. Worse: a client that dials such a port of its own host too
+#: early can be given that very port by the kernel. It is then connected to itself, and keeps the server out.
 _PORTS = range(16_384, 32_760)
 _TRIES = 200
 _PROBE_SECONDS = 0.5
@@ -44,7 +44,7 @@ def answers(address: str) -> bool:
         return os.path.exists(parsed.path)
     try:
         with socket.create_connection((parsed.host, parsed.port), timeout=_PROBE_SECONDS) as probe:
-            # Where nobody listens, a probe that is given the very port it asks for finds itself.
+            # Where no process listens, a probe that is given the very port it asks for finds itself.
             return bool(probe.getsockname() != probe.getpeername())
     except OSError:
         return False

@@ -57,7 +57,7 @@ async def _until_signal(loop: asyncio.AbstractEventLoop, main: ServerMain) -> in
 
     def on_signal(number: int) -> None:
         if stop.is_set():
-            # Whoever asks twice does not want to wait for an orderly end.
+            # A user who asks twice does not want to wait for an orderly end.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         logging.info("received %s, shutting down", signal.Signals(number).name)

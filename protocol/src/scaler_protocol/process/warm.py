@@ -56,7 +56,7 @@ class Role:
         try:
             socket.send_fds(self.link, [text.encode()], descriptors)
         except OSError:
-            pass  # whoever started us has ended
+            pass  # the process that started us has ended
 
     def close(self) -> None:
         self.errors.close()
@@ -86,7 +86,7 @@ def main() -> NoReturn:
         role.drop_keys()
         process_ids.append(process_id)
     _bury(dict(zip(process_ids, roles, strict=True)))
-    os._exit(0)  # there is nothing to tidy up, and somebody waits
+    os._exit(0)  # there is nothing to tidy up, and the parent waits
 
 
 def warm_up(modules: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Values that several tasks share, such as one large `bytes` sent once for all of them: read once, not by each.
 
-Only what nobody can change is kept, for a task must never see what another one has done to its arguments. And only for
-as long as tasks use it: whoever is idle gives the memory back.
+Only what cannot be changed is kept, because a task must never see what another one has done to its arguments. And only
+for as long as tasks use it: an idle process frees the memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class KeptValues:
         #: with their sizes; the one that was not used for longest is first
         self._values: OrderedDict[ObjectId, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
-        #: those that somebody has used since the last `age`
+        #: those that a task has used since the last `age`
         self._used: set[ObjectId] = set()
 
     def get(self, object_id: ObjectId) -> Any:

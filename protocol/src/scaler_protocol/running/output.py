@@ -1,4 +1,4 @@
-"""What a task prints, line by line to whoever submitted it, besides where it went anyway (STREAM_OUTPUT)."""
+"""What a task prints, line by line to the client that submitted it, besides where it went anyway (STREAM_OUTPUT)."""
 
 from __future__ import annotations
 

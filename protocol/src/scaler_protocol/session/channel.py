@@ -189,7 +189,7 @@ class Channel:
         return IN_ORDER
 
     def is_possible(self, ack: int) -> bool:
-        """Nobody can have received what was never sent."""
+        """A peer cannot have received what was never sent."""
         return ack <= self.sent_seq
 
     def forget(self, ack: int) -> bool:

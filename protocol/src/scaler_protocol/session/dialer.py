@@ -67,7 +67,7 @@ class SessionDialer:
         *,
         hello: Hello,  # `incarnation` is where counting starts: each dial without resume uses the next one
         server_name: str = "server",  # "scheduler": for people
-        give_up_seconds: float | None = None,  # Rejected when nobody has answered for so long; None: never
+        give_up_seconds: float | None = None,  # Rejected when no server has answered for so long; None: never
         allowed_messages: frozenset[type] | None = None,  # what the server may send to this role; None: anything
         backlog_bytes: int = 512 * 1024 * 1024,
         is_paced: bool = False,  # the role waits for acknowledgements: more than `backlog_bytes` is its own mistake
@@ -108,11 +108,11 @@ class SessionDialer:
         self._nonce = 0
 
         # Instants.
-        self._started_at = 0.0  # when somebody wanted this session
+        self._started_at = 0.0  # when the role asked for this session
         self._due_at = 0.0  # waiting, interrupted: the next dial; dialing, resuming: no answer by then is a failure
         self._lost_at = 0.0  # interrupted, resuming: the session is given up
         self._silent_since = 0.0  # the same: heard nothing since, not counting a time in which we were stopped
-        self._look_at = 0.0  # open: nobody is silent for too long before this
+        self._look_at = 0.0  # open: no deadline of silence comes before this
         self._heard_at = 0.0
         self._sent_at = 0.0
         self._pinged_at = 0.0
@@ -203,7 +203,7 @@ class SessionDialer:
                 self._fail(now)
 
     def expire(self, now: float, is_drained: bool = True) -> None:
-        """Time has passed. With unread messages (`is_drained` false) nobody is called silent: they may be the answer.
+        """Time has passed. With unread messages (`is_drained` false) no server counts as silent: they may answer.
         Only here a new socket is asked for."""
         state = self._state
         if state is _OPEN:

@@ -12,7 +12,7 @@
 * **open** there is a session and a socket that carries it.
 * **interrupted** there is a session; its socket is no good and the next dial is due at a known instant.
 * **resuming** there is a session and a Hello that asks to continue it is out.
-* **ended** refused, lost, or our own goodbye. Nothing happens until somebody asks for a new start.
+* **ended** refused, lost, or our own goodbye. Nothing happens until the role asks for a new start.
 """
 
 from __future__ import annotations

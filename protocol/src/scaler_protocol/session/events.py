@@ -1,8 +1,8 @@
 """What a session tells the role code of its side, in the order in which it happened.
 
 The law of these events: per peer, `Opened` and `Lost` alternate, and every `Received` and `Complained` lies between
-the two. Every session that was opened ends with exactly one `Lost`, whoever ended it. Nothing a role sends while it
-handles the events of one poll can slip into a session whose `Opened` it has not been given yet.
+the two. Every session that was opened ends with exactly one `Lost`, whichever side ended it. Nothing a role sends while
+it handles the events of one poll can slip into a session whose `Opened` it has not been given yet.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Dialers only: the server will not have us, or nobody answered. Final until `redial()`."""
+    """Dialers only: the server will not have us, or no server answered. Final until `redial()`."""
 
     code: int
     text: str

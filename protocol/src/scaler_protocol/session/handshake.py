@@ -139,7 +139,7 @@ class Verdict(Enum):
     """What a Hello is to the session its peer has already."""
 
     RESUME = "resume"  # continue it on the new socket
-    REPEATED = "repeated"  # another attempt to open it, for nobody has used it yet: the same Welcome
+    REPEATED = "repeated"  # another attempt to open it, which has not been used yet: the same Welcome
     REPLACE = "replace"  # the peer knows nothing of it any more: lose it, open another
     STALE = "stale"  # older than the session: from a socket its peer has left, or a second peer with this id
 
@@ -160,7 +160,7 @@ def judge(hello: Hello, current: Hello, session_id: int, channel: Channel) -> Ve
         return Verdict.RESUME if channel.is_possible(resume.received_seq) else Verdict.REPLACE
     if resume == Resume():
         return Verdict.REPEATED if hello == current and _is_unused(channel) else Verdict.REPLACE
-    # It names a session before the present one. If nobody has used the present one yet, its Welcome may have missed
+    # It names a session before the present one. If the present one has not been used yet, its Welcome may have missed
     # the dialer, or it was a late Hello that opened it. If it is in use, giving way would let two peers with one id
     # throw each other out for ever.
     return Verdict.REPEATED if _is_unused(channel) else Verdict.STALE

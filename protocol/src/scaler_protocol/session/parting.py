@@ -54,7 +54,7 @@ class Parting(Outlet):
         session.carrier = None
 
     def _probe(self, session: ServerSession, now: float) -> None:
-        """Only sending shows that a socket is gone. Without this the death of a peer that nobody sends anything to,
+        """Only sending shows that a socket is gone. Without this the death of a peer that is sent nothing,
         such as a worker in the middle of its tasks, would be found at the end of its lease (LIV-6)."""
         assert session.routing_id is not None, "a detached session is only checked for its expiry"
         session.probed_at = now

@@ -6,9 +6,9 @@ has come, handle the events, `settle`, and poll again before waiting when that r
 The contract about descriptors: `fileno()` is another one when `generation` has risen, which happens only inside `poll`.
 The one before stays open until the next `poll`, so that a loop can take it out of its poller first.
 
-Which way: the local lane where there is one, else ZeroMQ, which waits by itself until the server is up. Who has been
-welcomed that way may find the lane there by then, and moves to it as a session moves after any fault. Who was not
-welcomed on the lane, because something else listens there or nobody any more, goes the other way next.
+Which way: the local lane where there is one, else ZeroMQ, which waits by itself until the server is up. A dialer
+that has been welcomed that way may find the lane there by then, and moves to it as a session moves after any fault. One
+that was not welcomed on the lane, because another program listens there or none any more, goes the other way next.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class DealerEndpoint:
             self._flush()
 
     def ping(self, now: float) -> None:
-        """Measure the round trip, though nobody doubts that the server is there."""
+        """Measure the round trip, though there is no sign that the server is gone."""
         self._dialer.ping(now)
         self._flush()
 

@@ -40,7 +40,7 @@ _TWO = _HEADERS[2]
 
 
 class FramingError(Exception):
-    """These bytes are no messages, and where the next one begins nobody can know."""
+    """These bytes are no messages, and where the next one begins cannot be found out."""
 
 
 def header(frames: Frames) -> bytes:

@@ -1,9 +1,9 @@
 """The local lane: a Unix stream socket between peers of one host and one user, beside ZeroMQ (LAN, decision 0010).
 
 A server listens under an abstract name, which is its own address; so a dialer that is given the address knows the name.
-Such names live as long as their socket, and belong to a network namespace as loopback does: whoever finds the name is
-on the same host. That it belongs to the same user is asked of the kernel, on both sides. What travels is what travels
-over ZeroMQ, without its threads: a message wakes the process it is for and nobody else.
+Such names live as long as their socket, and belong to a network namespace as loopback does: a process that finds the
+name is on the same host. Whether it belongs to the same user, both sides ask the kernel. The messages are those that
+travel over ZeroMQ, without its threads: a message wakes the process it is for and no other.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def connect(address: Address, has_keys: bool = False) -> socket.socket | None:
             if is_of_this_user(connection):
                 return connection
         except OSError:
-            pass  # nobody listens, or more wait already than can be queued
+            pass  # no process listens, or more wait already than can be queued
         connection.close()
     return None
 
@@ -130,7 +130,7 @@ if sys.platform == "linux":
         return int(_CREDENTIALS.unpack(data)[1])
 
     def is_of_this_user(connection: socket.socket) -> bool:
-        """As the kernel knows whoever is at the other end. (LAN-4)"""
+        """The user id of the process at the other end, as the kernel knows it. (LAN-4)"""
         return user_of(connection) == os.geteuid() != _NOBODY
 
 
@@ -233,7 +233,7 @@ class Connection:
         self._close()
 
     def _send(self) -> bool:
-        """One portion of the queue. False: there is no room, or nobody."""
+        """One portion of the queue. False: there is no room, or no reader."""
         queue = self._queue
         portion = queue if len(queue) <= _PORTION_BUFFERS else list(islice(queue, _PORTION_BUFFERS))
         try:

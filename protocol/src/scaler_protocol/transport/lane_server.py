@@ -113,7 +113,7 @@ class LaneServer:
                 self._closed.append(routing_id)
 
     def queue(self, routing_id: RoutingId, frames: Frames) -> bool:
-        """For the next `flush`. False: this is nobody here."""
+        """For the next `flush`. False: no connection has this routing id."""
         connection = self._by_routing.get(routing_id)
         if connection is None:
             return False
@@ -185,7 +185,7 @@ class LaneServer:
         if len(self._strangers) >= MOST_STRANGERS or not lane.is_of_this_user(accepted):
             accepted.close()
             return
-        # It never leaves this process, so nobody can choose the same for a ZeroMQ socket.
+        # It never leaves this process, so no peer can choose the same for a ZeroMQ socket.
         routing_id = new_routing_id()
         connection = lane.Connection(accepted, self._epoll, self._limits)
         connection.estrange()

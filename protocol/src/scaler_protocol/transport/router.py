@@ -2,7 +2,7 @@
 
 Single-threaded and non-blocking: any loop may drive it. `poll` when the descriptor is readable or `next_deadline` has
 come, handle the events, `settle`. The descriptor is edge-triggered: when `settle` returns True, poll again before
-waiting, because nobody will be woken for what is there already.
+waiting, because what is there already will not wake the loop.
 """
 
 from __future__ import annotations
@@ -138,11 +138,11 @@ class RouterEndpoint:
         return self._server.total_backlog_bytes
 
     def refuse_newcomers(self) -> None:
-        """Whoever says Hello from now on is told that the end is near. (SCH-27)"""
+        """From now on each Hello for a new session is rejected with SHUTTING_DOWN. (SCH-27)"""
         self._server.refuse_newcomers()
 
     def close(self) -> None:
-        """Bye to all. Waits for nobody but peers on the lane that are slow to read, and for them a bounded time."""
+        """Bye to all. Waits only for peers on the lane that are slow to read, and for them a bounded time."""
         if self._is_closed:
             return
         self._is_closed = True

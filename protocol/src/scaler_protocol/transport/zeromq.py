@@ -1,7 +1,7 @@
 """What endpoints need of a ZeroMQ socket: its messages one by one, and to send some (FRM).
 
-Its descriptor is edge-triggered: whoever waits for it has to have asked for input since he last sent. `is_quiet` says
-that this is so, and that there was none.
+Its descriptor is edge-triggered: a loop that waits for it has to have asked for input since it last sent. `is_quiet`
+says that this is so, and that there was none.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ZeroMqRouter(_ZeroMq):
         return Proof() if self._frame is None else Proof(curve.holder_of(self._frame))
 
     def send(self, routing_id: RoutingId, frames: Frames) -> None:
-        """Raises zmq.ZMQError when there is nobody at that routing id."""
+        """Raises zmq.ZMQError when no connection has that routing id."""
         self.is_quiet = False  # sending may have swallowed the edge
         self.socket.send(routing_id, sockets.NOBLOCK_MORE)
         sockets.write(self.socket.send, frames)

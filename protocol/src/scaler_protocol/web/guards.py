@@ -62,7 +62,7 @@ class Guard:
 
 
 def _is_link(headers: Mapping[str, str]) -> bool:
-    """A link to the page that somebody follows, in a tab of its own: whoever has made the link cannot read there."""
+    """A link to the page that a user follows, in a tab of its own: the site that has the link cannot read there."""
     return headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
 
 

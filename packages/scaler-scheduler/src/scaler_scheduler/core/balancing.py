@@ -65,11 +65,12 @@ class Balancer:
 
 
 def advice(tables: Tables) -> Advice:
-    """Somebody is idle, others hold more than their share: whom to ask for what. The newest come back first.
+    """Which workers to ask for which tasks, when some are idle and others hold more than their share. The newest tasks
+    come back first.
 
     Nothing that is queued here could go to an idle worker, or it would have gone; so what waits for a worker that is
-    not there keeps nobody from being balanced. Only what a worker has not begun comes back: an unneeded question costs
-    a message and nothing else.
+    not there keeps no other task from being balanced. Only what a worker has not begun comes back: an unneeded question
+    costs a message and nothing else.
     """
     if len(tables.workers) < 2:
         return []

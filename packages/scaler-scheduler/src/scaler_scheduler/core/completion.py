@@ -1,7 +1,7 @@
 """A worker reports how tasks ended (SCH-6, SCH-13 to SCH-15).
 
 Most reports are plain: all first attempts, all successes, nothing that waits for them. Those pass in bulk, untouched.
-Where others wait, or nobody wants to know, successes are still taken by the column. The rest is looked at row by row.
+Where others wait, or no client waits, successes are still taken by the column. The rest is looked at row by row.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     chunk = worker.held.get(row.task_id)
-    abandoned = tables.abandoned.get(row.task_id)  # its attempt, if nobody wants to know how it ends
+    abandoned = tables.abandoned.get(row.task_id)  # its attempt, if no client waits for its end
     if chunk is None or row.attempt != (abandoned or tables.attempt(row.task_id)):
         _drop_stale(tables, chunk, row)
         return

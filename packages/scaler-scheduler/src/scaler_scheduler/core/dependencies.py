@@ -1,7 +1,7 @@
 """Tasks that wait for others, and the results that are kept for them (SCH-16 to SCH-19).
 
 A result is kept while some unfinished task depends on it, or while its graph may still grow. Kept inline values travel
-with the dispatch of the dependent; kept object ids are released by the scheduler when nobody wanted them (OWN-5).
+with the dispatch of the dependent; kept object ids are released by the scheduler when no client wanted them (OWN-5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All that the core remembers, as plain values, for whoever looks for a mistake in it: nothing is changed (MON-16).
+"""All that the core remembers, as plain values, to find a mistake in it: nothing is changed (MON-16).
 
 Batches are told as the columns that they came in, without their arguments (MON-17): a dump of a million tasks takes
 little longer than a look at each of them, and `tests/simulation` can make a scheduler of it that goes on from there.
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 TASKS_LIMIT = 200_000
 BATCHES_LIMIT = 10_000
-"""More are left out, and the line `tables` says how many: nobody waits for more than some tenths of a second."""
+"""More are left out, and the line `tables` says how many: no peer waits for more than some tenths of a second."""
 SECRETS = frozenset(("result_salt", "owner_grant"))
 """Fields of headers that would tell a watcher where values lie, or let it take them. (OWN-15)"""
 

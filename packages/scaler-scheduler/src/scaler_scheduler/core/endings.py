@@ -22,7 +22,7 @@ from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import IDS_IN_A_MESSAGE, Client, Place, Tables
 from scaler_scheduler.core.workers import Worker
 
-#: How long a running task may take to stop when nobody is there to say (CAN-4).
+#: How long a running task may take to stop when no client is there to say (CAN-4).
 DEFAULT_GRACE_SECONDS = Cancel().grace_seconds
 
 

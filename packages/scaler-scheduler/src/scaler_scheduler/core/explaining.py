@@ -103,7 +103,7 @@ def _shares(able: list[Worker], requirement: Requirement) -> bool:
 
 
 def _hopeless(tables: Tables, client: Client | None) -> TaskId | None:
-    """The first queued task of this client, or of any, that nobody who is connected could ever take."""
+    """The first queued task of this client, or of any, that no connected worker could ever take."""
     owners = list(tables.clients.values()) if client is None else [client]
     for ready in tables.ready.by_urgency():
         if not _shares(list(tables.workers.values()), ready.key.requirement):

@@ -128,7 +128,7 @@ def _check_dependencies(tables: Tables) -> None:
         assert graph is None or task_id in graph, "a graph does not list a result that is kept for it"
     missing: Counter[TaskId] = Counter()
     for dependents in dependencies.dependents.values():
-        assert dependents, "somebody waits for what is listed"
+        assert dependents, "a listed result has dependents"
         missing.update(list(listed(dependents)))
     waiting = {task_id: one.missing for task_id, one in dependencies.waiting.items()}
     assert missing == waiting, "tasks do not wait for as many as they are listed with"

@@ -1,7 +1,7 @@
 """Names the clients that live to the storage, which releases what the others have left behind (SCH-58, OWN-20).
 
 Theory of operation. A scheduler that is restarted does not know which clients its predecessor had. Those that come back
-release what they owned themselves. Of the others, nobody would ever send a ReleaseOwner. So the scheduler names its
+release what they owned themselves. For the others, no peer would ever send a ReleaseOwner. So the scheduler names its
 clients as soon as it has a session with the storage, and once in each lease. The storage releases an owner that two
 namings in a row have left out. A client that comes back within a lease of the restart is named in time.
 """

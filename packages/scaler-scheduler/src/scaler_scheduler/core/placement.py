@@ -14,7 +14,7 @@ LOAD_INDEXES_LIMIT = 256
 
 
 def place(tables: Tables) -> None:
-    """Every class gets its turn, whether or not the one before it found a worker: nobody blocks the line (SCH-11)."""
+    """Every class gets its turn, whether or not the one before it found a worker: none blocks the line (SCH-11)."""
     if len(tables.load_indexes) > LOAD_INDEXES_LIMIT:
         tables.forget_load_indexes()
     if tables.elsewhere:

@@ -15,7 +15,7 @@ PREFIX = "user:"
 
 
 def user_of(identity: Identity | None) -> str:
-    """As monitors are shown it: of nobody's ticket, none. (MON-25)"""
+    """The user's name as monitors are shown it; empty without a ticket. (MON-25)"""
     return "" if identity is None else identity.user
 
 

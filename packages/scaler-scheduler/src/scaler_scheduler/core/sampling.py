@@ -19,7 +19,7 @@ HEARTBEAT_SECONDS = 2.0
 """How often a WorkerStatus comes, about."""
 WORKER_LIMIT = 1_000
 BLOCKS_LIMIT = 4_096
-"""Nobody may fill our memory between two publications."""
+"""No peer may fill our memory between two publications."""
 
 
 class Sampler:
@@ -66,5 +66,5 @@ class Sampler:
 
 
 def _differs(told: int, limit: int) -> bool:
-    """Worth a message: somebody begins or stops watching, or the number of workers is another than it was."""
+    """Worth a message: a monitor begins or stops watching, or the number of workers is another than it was."""
     return told != limit and (not told or not limit or not 0.5 <= told / limit <= 2)

@@ -16,7 +16,7 @@ from scaler_scheduler.core.tables import Tables
 
 
 def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Sequence[Chunk]) -> list[int]:
-    """To those that wait for them. Answers the rows that somebody wants to know."""
+    """To those that wait for them. Answers the rows that a client or a dependent waits for."""
     dependencies = tables.dependencies
     wanted: list[int] = []
     ended: dict[Chunk, list[int]] = {}

@@ -298,7 +298,7 @@ class Tables:
                 self.act(SendToStorage(Release(request_id=0, owner=owner, ids=part)))
 
     def release_unused(self, chunk: Chunk, row: Row) -> None:
-        """A result that nobody will be told of: a large value would stay in storage (OWN-6)."""
+        """A result that no client will be told of: a large value would stay in storage (OWN-6)."""
         if row.kind == KIND_OBJECT:
             self.release([(chunk, ObjectId(bytes(row.value)))])
 

@@ -282,7 +282,7 @@ class StorageCore:
 
     def _file_offered(self, event: FileOffered) -> None:
         """A whole object in a file. What it is refused for does not end an upload of the same id: nothing was sent
-        out of order. A file that is not kept is closed with the event, when nobody refers to it any more."""
+        out of order. A file that is not kept is closed with the event, when nothing refers to it any more."""
         peer_id, put, file = event.peer_id, event.put, event.file
         if put.owner in self.gone_owners:
             self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))

@@ -25,7 +25,7 @@ def _check_objects(core: StorageCore) -> None:
     values: dict[int, AnyValue] = {}
     gone = set(core.gone_owners._gone) - {departure.release.owner for departure in core.departures}
     for object_id, stored in core.objects.objects.items():
-        assert stored.owners, "what nobody owns is deleted (OWN-1)"
+        assert stored.owners, "an object without owners is deleted (OWN-1)"
         assert stored.value.is_complete, "an object has all its bytes (STO-3)"
         assert not stored.owners & gone, "owners that are gone own nothing (OWN-4)"
         values[id(stored.value)] = stored.value
@@ -80,7 +80,7 @@ def _check_waiters(core: StorageCore) -> None:
     for number, waiter in sorted(core.waiters.waiters.items()):
         assert waiter.number == number, "a waiter is found by its number"
         assert waiter.peer_id in core.roles, "a wait ends with its session (STO-17)"
-        assert waiter.object_id not in core.objects.objects, "nobody waits for what exists (STO-7)"
+        assert waiter.object_id not in core.objects.objects, "no request waits for an object that exists (STO-7)"
         by_object[waiter.object_id].append(number)
         by_peer[waiter.peer_id].add(number)
     derived = {object_id: list(waiters) for object_id, waiters in core.waiters.by_object.items()}

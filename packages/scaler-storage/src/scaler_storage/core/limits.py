@@ -35,7 +35,7 @@ class CoreLimits:
     #: The same of all sessions together; and what each may leave unread then.
     all_unread_bytes: int = 192 * MEBIBYTE
     least_unread_bytes: int = MEBIBYTE
-    #: The longest wait that is granted. Whoever wants to wait longer asks again.
+    #: The longest wait that is granted. A peer that wants to wait longer asks again.
     wait_seconds: float = 86_400.0
     #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)
     gone_owners: int = 100_000

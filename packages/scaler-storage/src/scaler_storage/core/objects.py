@@ -14,7 +14,7 @@ class StoredObject:
     value: AnyValue
     #: no other object has it, also none of the same id before or after
     number: int
-    #: never empty: what nobody owns is deleted (OWN-1)
+    #: never empty: an object without owners is deleted (OWN-1)
     owners: set[PeerId] = field(default_factory=set)
 
     def is_again(self, put: Put | PutShared) -> bool:

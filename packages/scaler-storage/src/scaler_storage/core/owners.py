@@ -1,6 +1,6 @@
 """Owners that are gone (OWN-4).
 
-A Put that was under way when its owner left would otherwise store what nobody will ever release.
+A Put that was under way when its owner left would otherwise store an object that no peer will ever release.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Change(Enum):
     COMPLETED = "all its bytes are there, or it became another name of a value"
     OWNER_ADDED = "it was put or duplicated once more"
     OWNER_RELEASED = "an owner needs it no longer; others remain"
-    LAST_OWNER_RELEASED = "nobody needs it any more"
+    LAST_OWNER_RELEASED = "its last owner has released it"
 
 
 _ABSENT, _AWAITED, _STORED = ObjectState.ABSENT, ObjectState.AWAITED, ObjectState.STORED
