@@ -11,7 +11,7 @@ from collections import Counter
 from tests.fuzz.access import ACCESS
 from tests.fuzz.arena import Verdict
 from tests.fuzz.families import FAMILIES
-from tests.fuzz.runner import OPEN_WHEN_INSECURE, line_of, run
+from tests.fuzz.runner import NOT_HELD_YET, OPEN_WHEN_INSECURE, line_of, run
 
 EACH_SECONDS = 10.0
 """In a long run a family has so long before the next one has its turn, with a fresh cluster after each round."""
@@ -21,23 +21,58 @@ def main() -> int:
     options = parser().parse_args()
     seed = secrets.randbelow(1 << 32) if options.seed is None else options.seed
     seconds = 3600.0 if options.hour else options.seconds
-    left_open = OPEN_WHEN_INSECURE if options.access == "insecure" else ()
+    left_open = NOT_HELD_YET | (OPEN_WHEN_INSECURE if options.access == "insecure" else frozenset())
     names = options.families or [name for name in FAMILIES if name not in left_open]
     print(f"seed {seed}; {len(names)} families, {seconds:g} s in all", flush=True)
     end_at = time.monotonic() + seconds
-    totals: Counter[str] = Counter()
-    failed = 0
-    while True:
-        left = max(end_at - time.monotonic(), 0.0)
-        each = min(EACH_SECONDS, max(left / len(names), 0.5))
-        verdicts = run(names, seed, each, tell, options.access)
-        totals.update({verdict.name: verdict.inputs for verdict in verdicts})
-        failed += sum(bool(verdict.troubles) for verdict in verdicts)
-        seed += 1
-        if time.monotonic() >= end_at or len(verdicts) < len(names):
-            break
-    print(f"{sum(totals.values()):,} inputs; {failed} families failed")
-    return 1 if failed else 0
+    summary = Summary()
+    try:
+        while True:
+            left = max(end_at - time.monotonic(), 0.0)
+            each = min(EACH_SECONDS, max(left / len(names), 0.5))
+            for verdict in run(names, seed, each, tell, options.access):
+                summary.add(verdict)
+            seed += 1
+            if time.monotonic() >= end_at:
+                break
+    finally:  # also of a run that is interrupted
+        print(f"\n{summary.text(options.access)}", flush=True)
+    return 1 if summary.failed else 0
+
+
+class Summary:
+    """What a closing note can take as it is. It takes no more memory however long the run is."""
+
+    def __init__(self) -> None:
+        self._places: Counter[str] = Counter()
+        self._runs = self._calls = 0
+        self._slowest: tuple[float, str] = (0.0, "")
+        #: by server: the largest growth under one family
+        self._grown: dict[str, tuple[int, str]] = {}
+        #: by family: how often, and how to repeat the first
+        self.failed: dict[str, tuple[int, str]] = {}
+
+    def add(self, verdict: Verdict) -> None:
+        self._places.update(verdict.places)
+        self._runs += 1
+        self._calls += verdict.calls
+        self._slowest = max(self._slowest, (verdict.slowest_seconds, verdict.name))
+        for server, grown in verdict.grown_bytes.items():
+            self._grown[server] = max(self._grown.get(server, (0, "")), (grown, verdict.name))
+        if verdict.troubles:
+            count, command = self.failed.get(verdict.name, (0, verdict.command))
+            self.failed[verdict.name] = (count + 1, command)
+
+    def text(self, access: str) -> str:
+        lines = [f"access {access}: {self._places.total():,} inputs in {self._runs} runs of families"]
+        lines += [f"    {place:34} {count:14,} inputs" for place, count in sorted(self._places.items())]
+        seconds, name = self._slowest
+        lines.append(f"bystander: {self._calls:,} calls, the slowest {seconds:.2f} s ({name})")
+        for server, (grown, by) in sorted(self._grown.items()):
+            lines.append(f"    {server:10} grew by at most {grown >> 20} MiB ({by})")
+        lines.append(f"{len(self.failed)} families failed")
+        lines += [f"    {name}, {count} times: {command}" for name, (count, command) in sorted(self.failed.items())]
+        return "\n".join(lines)
 
 
 def tell(verdict: Verdict) -> None:

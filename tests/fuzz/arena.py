@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ MEMORY_BYTES = 64 << 20
 """No server may grow by more under one family."""
 DESCRIPTORS = 64
 """No server may have more than so many above those before, once the hostile peers are gone and forgotten."""
+KEPT_BYTES = 1024
+"""For each object that a family has asked a storage to keep: to keep objects is what it is for, up to its limit."""
 CALLS_FACTOR = 10.0
 CALLS_SECONDS = 0.25
 """The median call of the bystander takes at most so many times its quiet time, or this on a machine that is loaded."""
@@ -47,6 +50,9 @@ class Verdict:
     calls: int = 0
     median_seconds: float = 0.0
     slowest_seconds: float = 0.0
+    #: inputs by the port that they went to, and the role of the session
+    places: Counter[str] = field(default_factory=Counter)
+    kept_bytes: int = 0  #: that the storage was asked to keep
     grown_bytes: dict[str, int] = field(default_factory=dict)
     cpu_seconds: dict[str, float] = field(default_factory=dict)
     #: what is wrong, each a sentence; empty: the cluster held
@@ -161,7 +167,7 @@ class Arena:
                 continue
             verdict.grown_bytes[name] = max(0, peaks.get(name, 0) - was.rss_bytes)
             verdict.cpu_seconds[name] = now.cpu_seconds - was.cpu_seconds
-            if verdict.grown_bytes[name] > MEMORY_BYTES:
+            if verdict.grown_bytes[name] > MEMORY_BYTES + (verdict.kept_bytes if name == "storage" else 0):
                 verdict.troubles.append(f"the {name} grew by {verdict.grown_bytes[name] >> 20} MiB")
             self._judge_descriptors(verdict, name, was.descriptors)
 
@@ -189,15 +195,20 @@ class Arena:
 class Attack:
     """What a family is given: its choices, how long it may go on, and where the cluster is."""
 
-    def __init__(self, arena: Arena, chance: random.Random, seconds: float, *, has_sessions: bool = False) -> None:
-        """`has_sessions`: it is to get at least one."""
+    def __init__(
+        self, arena: Arena, chance: random.Random, seconds: float, place: str, *, has_sessions: bool = False
+    ) -> None:
+        """`place`: where inputs go, unless it is told with them. `has_sessions`: it is to get at least one."""
         self.arena = arena
         self._has_sessions = has_sessions
         self.chance = chance
         self.port = arena.port
         self.end_at = time.monotonic() + seconds
-        self.inputs = 0
+        self.place = place
+        #: inputs by the port that they went to, and the role of the session
+        self.places: Counter[str] = Counter()
         self.sessions = 0  #: that were opened
+        self.kept_bytes = 0  #: that the storage was asked to keep
         self.troubles: list[str] = []  #: what the family itself has found to be wrong
         self._closing: list[Callable[[], None]] = []
 
@@ -211,8 +222,16 @@ class Attack:
         """Still, if it had so many seconds more."""
         return time.monotonic() < self.end_at + seconds
 
-    def count(self, inputs: int = 1) -> None:
-        self.inputs += inputs
+    @property
+    def inputs(self) -> int:
+        return self.places.total()
+
+    def count(self, inputs: int = 1, place: str = "") -> None:
+        self.places[place or self.place] += inputs
+
+    def keeps(self, objects: int) -> None:
+        """The storage is asked to keep so many, small ones."""
+        self.kept_bytes += objects * KEPT_BYTES
 
     def at_end(self, close: Callable[[], None]) -> None:
         self._closing.append(close)

@@ -23,6 +23,8 @@ CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER = 1, 2, 3, 4, 5
 ROLES = (CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER)
 AT_P, AT_STORAGE = 0, 1
 BOTH = (AT_P, AT_STORAGE)
+PORTS = ("p", "p+1", "p+2")
+ROLE_NAMES = {CLIENT: "client", WORKER: "worker", SCHEDULER: "scheduler", MONITOR: "monitor", MANAGER: "manager"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Family:
     name: str
     run: Callable[[Attack], None]
     has_sessions: bool  #: it attacks from within sessions, and nothing if it gets none
+    place: str  #: where inputs go that are in no session
 
 
 FAMILIES: dict[str, Family] = {}
@@ -38,10 +41,10 @@ FAMILIES: dict[str, Family] = {}
 Run = Callable[[Attack], None]
 
 
-def family(*, has_sessions: bool = False) -> Callable[[Run], Run]:
+def family(*, has_sessions: bool = False, place: str = "p and p+1, no session") -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         name = run.__name__.replace("_", "-")
-        FAMILIES[name] = Family(name, run, has_sessions)
+        FAMILIES[name] = Family(name, run, has_sessions, place)
         return run
 
     return register
@@ -70,6 +73,7 @@ class Peer:
     def __init__(self, attack: Attack, at: int, role: int, **fields: Any) -> None:
         self.wire = wire(attack, at, role)
         self.seq = 0
+        self.place = f"{PORTS[at]}, {ROLE_NAMES[role]}"
         self._attack = attack
         self.hello = hello(attack.chance, role, credential=attack.arena.access.ticket(role), **fields)
         self.is_welcome = self.wire.send(encode(self.hello)) and self._is_answered()
@@ -89,7 +93,7 @@ class Peer:
         for made in messages:
             self.seq += 1
             numbered_ones.append([numbered(made[0], self.seq), *made[1:]])
-        self._attack.count(len(messages))
+        self._attack.count(len(messages), self.place)
         return self.wire.send(*numbered_ones)
 
     def say(self, template: Frames, count: int, vary: Callable[[bytearray], None] | None = None) -> bool:
@@ -101,7 +105,7 @@ class Peer:
             if vary is not None:
                 vary(envelope)
             block.append([bytes(envelope), *template[1:]])
-        self._attack.count(count)
+        self._attack.count(count, self.place)
         return self.wire.send(*block)
 
 
@@ -145,7 +149,7 @@ def mutants_in_sessions(attack: Attack) -> None:
     while attack.is_on:
         peer = Peer(attack, chance.choice(BOTH), chance.choice(ROLES))
         for _ in range(chance.randrange(1, 60)):
-            attack.count()
+            attack.count(place=peer.place)
             made = mutations.mutated(chance, chance.choice(kinds), peer.seq + chance.choice((1, 1, 1, 1, 0, 2)))
             peer.seq += 1
             if not peer.wire.send(made):
@@ -161,7 +165,7 @@ def sequences(attack: Attack) -> None:
     while attack.is_on:
         peer = Peer(attack, chance.choice(BOTH), chance.choice(ROLES))
         for _ in range(chance.randrange(1, 30)):
-            attack.count()
+            attack.count(place=peer.place)
             seq = chance.choice((0, 1, peer.seq, peer.seq + 1, peer.seq + 2, 2**32, 2**64 - 1))
             peer.seq = max(peer.seq, min(seq, peer.seq + 1))
             kind = chance.choice(("ping", "pong", "acknowledge", "bye", "error", "hello"))
@@ -260,7 +264,7 @@ def flood(attack: Attack, at: int, made: Frames, block: int = 2000) -> None:
     """The same message without end, from a connection that reads nothing."""
     peer = wire(attack, at)
     while attack.is_on:
-        attack.count(block)
+        attack.count(block, f"{PORTS[at]}, no session")
         if not peer.send_same(made, block):
             peer.close()
             rest()
@@ -432,6 +436,7 @@ def empty_objects(attack: Attack) -> None:
         def vary(envelope: bytearray) -> None:
             envelope[at : at + 16] = secrets.token_bytes(16)
 
+        attack.keeps(500)
         is_on = peer.say(template, 500, vary)
         peer.wire.drop_what_came()
         return is_on

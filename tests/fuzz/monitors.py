@@ -11,7 +11,7 @@ TOPICS = ("status", "tasks", "graphs", "logs")
 WATCHERS = 100
 
 
-@family()
+@family(place="p+2, no session")
 def subscriptions(attack: Attack) -> None:
     """Subscribers of an earlier protocol: topics without end, and one that is very long."""
     peer = raw_wire(attack, AT_MONITOR, b"SUB")

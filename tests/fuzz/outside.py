@@ -33,7 +33,7 @@ def _framed(frames: Frames) -> bytes:
     return struct.pack(f"<{1 + len(frames)}I", len(frames), *map(len, frames)) + b"".join(frames)
 
 
-@family()
+@family(place="lane")
 def lane(attack: Attack) -> None:
     """A process of the same user: lies about sizes, mutated messages, silence."""
     if not sys.platform.startswith("linux"):
@@ -76,7 +76,7 @@ _WORDS = (
 )  # fmt: skip
 
 
-@family()
+@family(place="page and adapter")
 def http_requests(attack: Attack) -> None:
     """Requests of words in any order, half requests, streams that are never read."""
     chance = attack.chance
@@ -183,7 +183,7 @@ class HostileServer:
             pass
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, place="client and worker, from a server")
 def hostile_server(attack: Attack) -> None:
     """What dials it, a client and a worker, loses its session or gets an error of ours: no traceback, no memory."""
     server = HostileServer(attack)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from tests.fuzz import crowds as _crowds  # noqa: F401
 from tests.fuzz import monitors as _monitors  # noqa: F401 - registers its families
 from tests.fuzz import outside as _outside  # noqa: F401
 from tests.fuzz.arena import Arena, Attack, Verdict
@@ -18,6 +19,10 @@ from tests.support.processes import Stage
 
 OPEN_WHEN_INSECURE = frozenset({"endless-messages"})
 """What only keys can stop: libzmq keeps the frames of a message until its last one is there (SECURITY.md)."""
+
+NOT_HELD_YET = frozenset({"unread-cancels"})
+"""Results of tasks that a client cancels and never acknowledges wait in the scheduler without a bound (chapter 18).
+This family runs when it is named."""
 
 
 def run(
@@ -31,7 +36,7 @@ def run(
     verdicts: list[Verdict] = []
     while len(verdicts) < len(names):
         with _stage() as stage:
-            arena = Arena(stage, access)
+            arena = _arena(stage, access)
             try:
                 for name in names[len(verdicts) :]:
                     verdicts.append(_one(arena, name, seed, seconds))
@@ -41,6 +46,14 @@ def run(
             finally:
                 arena.close()
     return verdicts
+
+
+def _arena(stage: Stage, access: str) -> Arena:
+    """Once more if another program was faster to take a port, or the machine was away for a while."""
+    try:
+        return Arena(stage, access)
+    except AssertionError:
+        return Arena(stage, access)
 
 
 @contextmanager
@@ -62,12 +75,14 @@ def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
     )
     with arena.judged(verdict):
         has_sessions = FAMILIES[name].has_sessions and arena.access.may_have_sessions
-        attack = Attack(arena, random.Random(f"{seed}/{name}"), seconds, has_sessions=has_sessions)
+        chance, place = random.Random(f"{seed}/{name}"), FAMILIES[name].place
+        attack = Attack(arena, chance, seconds, place, has_sessions=has_sessions)
         try:
             FAMILIES[name].run(attack)
         finally:
             attack.close()
-    verdict.inputs, verdict.sessions = attack.inputs, attack.sessions
+        verdict.kept_bytes = attack.kept_bytes
+    verdict.inputs, verdict.sessions, verdict.places = attack.inputs, attack.sessions, attack.places
     verdict.troubles += attack.troubles
     if has_sessions and not attack.sessions:
         verdict.troubles.append("no session was opened: the attack has attacked nothing")

@@ -67,7 +67,7 @@ def test_who_is_relieved_may_send_more_than_one_message() -> None:
 
 def test_when_all_together_hold_too_much_what_is_small_is_taken_still() -> None:
     pressure = Pressure()
-    for number in range(5):
+    for number in range(3):
         pressure.hold(PeerId(bytes([number + 1]) * 16), PEER_BYTES)
     assert pressure.admits(peer("c"), SMALL_BYTES) and not pressure.admits(peer("c"), SMALL_BYTES + 1)
     assert not pressure.admits(PeerId(bytes([1]) * 16), 1)

@@ -14,10 +14,10 @@ from scaler_protocol.ids import PeerId
 PEER_BYTES = 8 * 1024 * 1024
 """Of one peer. One message more is always taken, however large."""
 
-TOTAL_BYTES = 32 * 1024 * 1024
+TOTAL_BYTES = 16 * 1024 * 1024
 """Of all peers together. Beyond it a peer that has something here sends nothing more, and the others what is small."""
 
-SMALL_BYTES = 16 * 1024
+SMALL_BYTES = 64 * 1024
 """A message that is worked off at once, most likely."""
 
 

@@ -24,7 +24,7 @@ from scaler_protocol.transport.framing import Parts
 #: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role. The
 #: time counts what is done with each message before the next is read.
 _BUDGET_MESSAGES = 512
-_BUDGET_BYTES = 16 * 1024 * 1024
+_BUDGET_BYTES = 4 * 1024 * 1024
 BUDGET_SECONDS = 0.005
 _SKIP_FRAMES = 4096
 
