@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -101,3 +102,33 @@ def test_an_idle_connection_sleeps_until_its_heartbeat(client: ObjectClient) -> 
         link_due, session_due = link.next_deadline(), link.endpoint.next_deadline()
     assert link_due is None, "nothing waits"
     assert session_due is not None and session_due - time.monotonic() > 1.0
+
+
+class Waiting:
+    """An operation that a thread waits for."""
+
+    is_done = True
+
+
+def test_a_thread_that_leaves_while_the_others_are_looked_through(client: ObjectClient) -> None:
+    """The collector may run where a pair is made of each entry, and with it other threads."""
+    link = client._link()
+    operations = [Waiting() for _ in range(1_000)]
+    events = {operation: Event() for operation in operations}
+
+    def leave(phase: str, _info: object) -> None:
+        if phase == "start" and operations:
+            link._waiting.pop(operations.pop(), None)  # type: ignore[call-overload]
+
+    threshold = gc.get_threshold()
+    with link._driver.lock:
+        link._waiting.update(events)  # type: ignore[arg-type]
+        gc.callbacks.append(leave)
+        gc.set_threshold(1)
+        try:
+            link._notify_done()
+        finally:
+            gc.set_threshold(*threshold)
+            gc.callbacks.remove(leave)
+            link._waiting.clear()
+    assert all(events[operation].is_set() for operation in operations)

@@ -86,7 +86,8 @@ class Link:
         self._requests = ObjectRequests(address, timeout_seconds)
         #: how many operations were not done when waiting threads were last looked through
         self._known_count = 0
-        #: what wakes the threads that could not borrow the socket, in the order they came
+        #: what wakes the threads that could not borrow the socket, in the order they came. Threads leave at any moment,
+        #: so only its keys are listed: to make a pair of each may start the collector, and let other threads run
         self._waiting: dict[Operation, Event] = {}
         self._turned_at = time.monotonic()
         self._driver = BlockingDriver(self._new_endpoint(), self)
@@ -172,8 +173,8 @@ class Link:
         """This thread needs the socket no more: the first that does may borrow it."""
         if self._driver.watch.is_lent or not self._waiting:
             return
-        for operation, event in list(self._waiting.items()):
-            if not operation.is_done:
+        for operation in list(self._waiting):
+            if not operation.is_done and (event := self._waiting.get(operation)) is not None:
                 event.set()
                 return
 
@@ -234,8 +235,8 @@ class Link:
         self._turned_at = now
 
     def _notify_done(self) -> None:
-        for operation, event in list(self._waiting.items()):
-            if operation.is_done:
+        for operation in list(self._waiting):
+            if operation.is_done and (event := self._waiting.get(operation)) is not None:
                 event.set()
 
     # ------------------------------------------------------------ the keeper
