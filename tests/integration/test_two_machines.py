@@ -1,4 +1,4 @@
-"""The lines of the page for two machines, as a person types them: on one machine, and, with one file copied, on another.
+"""The lines of the pages for two machines, as a person types them: on one machine and, with a file copied, on another.
 
 A machine is a configuration and a runtime directory of its own, without the local lane to the other machine.
 """
