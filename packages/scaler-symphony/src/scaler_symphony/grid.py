@@ -4,7 +4,7 @@ All calls are made by one thread of ours, in the order of the orders: several of
 and a session must never be closed by one of the library's own threads, which call `on_response` and `on_exception`:
 that is a deadlock. Those threads only read what they are given and pass it on. There is no lock here, so none is ever
 held over a call that blocks. That a response overtakes the return of the call that sent its task, the core knows.
-Whatever a call raises is an event too: if the thread ended by it, nobody would ever hear of its orders again.
+Whatever a call raises is an event too: if the thread ended by it, its orders would never be answered.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def callback_class(soamapi: Any, payload: Any, report: Report) -> Any:
 
 
 def outcome_of(handle: Any, payload: Any) -> Reply | str:
-    """A text when there is no result: as text, because nobody else knows Symphony's exceptions."""
+    """A text when there is no result: as text, because no other module knows Symphony's exceptions."""
     try:
         if not handle.is_successful():
             return describe(handle.get_exception())

@@ -36,7 +36,7 @@ class Fetcher:
         self._threads.submit(self._fetch, self._client, object_id)
 
     def close(self) -> None:
-        """Fetches that are under way fail, so that nobody waits for them."""
+        """Fetches that are under way fail, so that no thread waits for them."""
         self._close_client()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -57,7 +57,7 @@ class Fetcher:
         except StorageError as error:
             text = f"the task's function or serializer cannot be fetched on this worker: {error}"
             self._report(FetchFailed(object_id, STORAGE_UNREACHABLE, text))
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it, and its tasks would wait for ever
+        except Exception as error:  # noqa: BLE001 - unreported, its tasks would wait for ever
             reason = str(error) or type(error).__name__
             text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {reason}"
             self._report(FetchFailed(object_id, FUNCTION_UNREADABLE, text))

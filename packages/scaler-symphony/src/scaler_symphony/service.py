@@ -161,7 +161,7 @@ class SymphonyService:
             try:
                 self._loop.call_soon_threadsafe(self._take_arrived)
             except RuntimeError:
-                pass  # the loop has ended, and nobody wants to know any more
+                pass  # the loop has ended, and no task waits any more
 
     def _take_arrived(self) -> None:
         self._is_waking.clear()  # first: what arrives from now on wakes us again

@@ -50,7 +50,7 @@ from scaler_worker.zygote import ZygoteClient, fork_zygote
 logger = logging.getLogger("scaler.worker")
 
 DRAIN_SIGNAL = signal.SIGUSR1
-"""From the cluster to its workers. Whoever ends a service may send SIGTERM to all its processes, and a worker that gets
+"""From the cluster to its workers. A service manager may send SIGTERM to all its processes, and a worker that gets
 that from two sides must not take the second one for impatience."""
 
 REST_SHARE = 0.6

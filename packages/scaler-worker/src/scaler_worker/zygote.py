@@ -2,9 +2,9 @@
 
 An agent has ZeroMQ's threads, and forking a process with threads is a gamble. So before it has any, it forks this one,
 which only forks, signals and buries processors. It alone may signal them: being their parent it knows that a process id
-is still theirs, which nobody else can.
+is still theirs, which no other process can.
 
-Nothing survives anybody: the kernel kills the zygote with its agent and the processors with the zygote.
+No process outlives its parent: the kernel kills the zygote with its agent and the processors with the zygote.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def warm_up() -> None:
         try:
             importlib.import_module(name)
         except ImportError:
-            pass  # not installed, or not whole: whoever needs it will be told by their own import
+            pass  # not installed, or not whole: a task that needs it gets the error of its own import
 
 
 def fork_zygote(run_processor: RunProcessor) -> ZygoteClient:
@@ -156,7 +156,7 @@ class _Zygote:
         except ConnectionError:
             pass  # the agent has gone before it had read all that we told
         finally:
-            # Nobody reads these wake-ups any more, and the deaths that follow would be written to a closed socket.
+            # These wake-ups are not read any more, and the deaths that follow would be written to a closed socket.
             signal.set_wakeup_fd(-1)
             for processor in list(self._processors):
                 self._kill(processor)

@@ -3,8 +3,8 @@
 The base concurrency is the number of places. A task holds one until Symphony has answered for it, for there it holds a
 service instance: a task that waits for its children has nothing to lend. So that those can run all the same, a task
 that is deeper than everything that runs begins without a place. Then something always moves: of those that run the
-deepest wait for nobody, or for a task in the queue that may begin. Besides the base concurrency this takes one instance
-for each level of nesting, and no more. (WRK-6)
+deepest wait for no task, or for a task in the queue that may begin. Besides the base concurrency this takes one
+instance for each level of nesting, and no more. (WRK-6)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def has_place(tables: Tables, depth: int) -> bool:
 
 
 def begin(tables: Tables, now: float) -> None:
-    """Send what may be sent, in the order of the queue. A task that waits for its function keeps nobody from going."""
+    """Send what may be sent, in the order of the queue. A task that waits for its function does not hold up others."""
     if not _may_send(tables, now):
         return
     tables.send_not_before = 0.0

@@ -83,7 +83,7 @@ def end_canceled(tables: Tables, task: Task) -> None:
 
 
 def _time_out(tables: Tables, run: Run, now: float) -> None:
-    """Whoever waits is told; the place stays taken until Symphony answers. (WRK-14)"""
+    """The client is told; the place stays taken until Symphony answers. (WRK-14)"""
     task = run.task
     run.is_given_up = True
     run.stop_at = now

@@ -274,7 +274,7 @@ class AgentCore:
     def _on_gave_back(self, event: events.GaveBack, now: float) -> None:
         processor = self.tables.processors[event.processor]
         if not processor.is_reclaiming or event.serial != processor.reclaim_serial:
-            self._break(processor, "gave back tasks that nobody reclaimed", now)
+            self._break(processor, "gave back tasks that were not reclaimed", now)
             return
         processor.is_reclaiming = False
         if event.number == 0:

@@ -21,7 +21,7 @@ REMEMBERED_RESULTS = 16
 
 class Ahead:
     def __init__(self) -> None:
-        #: held, neither in the queue nor in a slice: nobody can begin these yet
+        #: held, neither in the queue nor in a slice: no processor can begin these yet
         self.waiting: dict[TaskId, Task] = {}
         #: held task -> all whose `awaits` name it, waiting or in a slice
         self.followers: dict[TaskId, dict[TaskId, Task]] = {}
@@ -65,7 +65,7 @@ class Ahead:
                     yield follower
 
     def succeeded(self, task_id: TaskId, kind: int, value: bytes) -> list[Task]:
-        """Nobody has to await it any more. Those that waited and can begin now."""
+        """No task has to await it any more. The tasks that waited for it and can begin now."""
         free = []
         for follower in self.followers.pop(task_id, {}).values():
             _take_input(follower, task_id, (kind, value))

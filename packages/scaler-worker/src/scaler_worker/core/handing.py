@@ -76,7 +76,7 @@ def _grant_resumes(tables: Tables, now: float) -> None:
     waiting = [p for p in tables.processors.values() if p.state is State.RESUMING]
     if not waiting:
         return
-    # Deeper first, as in the queue: it is the deeper one that somebody waits for.
+    # Deeper first, as in the queue: a task that runs waits for the deeper one.
     waiting.sort(key=lambda p: (-p.slice[0].header.depth, p.since))
     for processor in waiting:
         # An interrupted task only wants to unwind: making it wait for a place could outlast its grace.
@@ -142,7 +142,7 @@ def _take_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
 
 
 def _take_only(tables: Tables, processor: Processor) -> Task:
-    """Nobody else waits, and the processor has nothing: there is nothing to weigh."""
+    """No other task waits, and the processor has nothing: there is nothing to weigh."""
     task = tables.queue.pop()
     estimate = None if task.header.timeout_seconds > 0 else tables.durations.estimate(task.function)
     task.estimate_seconds = processor.outstanding_seconds = LONGEST_SLICE_SECONDS if estimate is None else estimate

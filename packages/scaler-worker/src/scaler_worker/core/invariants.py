@@ -26,7 +26,7 @@ def check(core: AgentCore) -> None:
     assert not tables.actions, "actions are returned with the event that caused them"
     if tables.is_quiet():
         assert deadlines.next_deadline(tables) is None, "what is quiet waits for no time"
-        assert tables.count(State.IDLE) >= handing.wanted_processors(tables), "what is quiet starts nobody"
+        assert tables.count(State.IDLE) >= handing.wanted_processors(tables), "what is quiet starts no processor"
 
 
 def _check_liveness(tables: Tables) -> None:

@@ -75,7 +75,7 @@ class Tables:
     room: Room = field(default_factory=Room)  #: for tasks that those held here wait for (CRD-9)
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
-    sampler: Sampler | None = None  #: set while somebody watches tasks (MON-11)
+    sampler: Sampler | None = None  #: set while a monitor watches tasks (MON-11)
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)

@@ -32,7 +32,7 @@ class Move(enum.IntEnum):
 TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.ENDED, Move.START): State.STARTING,
     (State.STARTING, Move.RUN): State.RUNNING,
-    (State.STARTING, Move.STOP): State.STOPPING,  # not needed any more; nobody has given it work (MGR-6)
+    (State.STARTING, Move.STOP): State.STOPPING,  # not needed any more, and it was given no work (MGR-6)
     (State.STARTING, Move.END): State.ENDED,  # it cannot be started (MGR-9)
     (State.RUNNING, Move.STOP): State.STOPPING,  # a target has named it (MGR-13)
     (State.RUNNING, Move.END): State.ENDED,  # by itself

@@ -1,4 +1,4 @@
-"""Units as worker groups that somebody else starts: whoever answers the webhook of the Worker Adapter standard.
+"""Units as worker groups that another service starts: the one behind the webhook of the Worker Adapter standard.
 
 Every request carries its id in `metadata`, and is repeated under the same one, so an adapter that knows what it has
 done answers again instead of doing it twice.
@@ -41,7 +41,7 @@ ANSWER_BYTES = 1 << 20
 OK, ACCEPTED, BAD_REQUEST, UNAUTHORIZED, NOT_FOUND = 200, 202, 400, 401, 404
 NEVER_AGAIN = (BAD_REQUEST, UNAUTHORIZED)
 UNANSWERED = (502, 504)
-"""What a proxy says that had no answer of the adapter: whether it has done what it was asked for, nobody knows."""
+"""A proxy answers so when it had no answer of the adapter: the adapter may have done what it was asked for, or not."""
 MANY_WORKERS = 1_000_000
 
 
@@ -213,7 +213,7 @@ class WebhookBackend:
         self._groups[unit_id] = group_id
         self._report(UnitRuns(unit_id, f"worker group {group_id}", names))
         await self._stops[unit_id].wait()
-        # A group that is not shut down costs somebody money.
+        # A group that is not shut down goes on costing money.
         await _insist(lambda: self._webhook.shut_down_group(group_id))
         del self._groups[unit_id]
         self._end(UnitEnded(unit_id))

@@ -3,8 +3,8 @@
 Signals. The agent interrupts a task, or reclaims what has not begun, by writing what it wants into our slot of the
 signal page and sending one signal. The handler may run between any two bytecodes, so it acts only while user code runs
 (`_running` is its task's number, else 0) and never inside a half-written frame or while we read an order: there it only
-leaves `_is_signalled` set, and whoever was in the way attends to it when done. An interrupt is raised once in a task,
-but not in the middle of what cannot be cut off, and once more when it was raised in a destructor, where it is lost.
+leaves `_is_signalled` set, and the code that was in the way attends to it when done. An interrupt is raised once in a
+task, but not in the middle of what cannot be cut off, and once more if it was raised in a destructor, where it is lost.
 
 Void orders. A blocked task has told the agent that it dropped everything handed to it after that task. Slices that were
 already on their way are therefore dropped too, up to the order to resume; likewise up to the mark of a reclaim. The
@@ -50,7 +50,7 @@ dumps_plain = pickle.dumps
 perf_counter_ns = time.perf_counter_ns
 
 IDLE_COLLECT_SECONDS = 0.5
-"""A processor that has been idle for so long collects its garbage: then nobody waits for it."""
+"""A processor that has been idle for so long collects its garbage: then no task waits for it."""
 
 REMEMBERED_CONTEXTS = 4096
 """More than a slice has tasks, so that one is never forgotten before its task has run."""
@@ -135,11 +135,11 @@ class ProcessorLoop:
         except ConnectionError:
             data = b""  # the agent was killed before it had read all that we wrote
         if not data:
-            os._exit(0)  # the agent wants us gone, or is gone itself: nobody is left to be told anything
+            os._exit(0)  # the agent wants us gone, or is gone itself: there is no one left to report to
         return data
 
     def _tidy_up(self) -> None:
-        """Between two tasks. Whoever is busy does it seldom, whoever is idle at once, for then nobody waits for it."""
+        """Between two tasks. A busy processor does it seldom; an idle one at once, because then no task waits."""
         now = time.monotonic()
         if self._is_readable(0 if self._housekeeping.is_due(now) else IDLE_COLLECT_SECONDS):
             if self._housekeeping.is_due(now):
@@ -356,7 +356,7 @@ class ProcessorLoop:
             while sent < len(frame):
                 sent += os.write(self._descriptor, frame[sent:])
         except OSError:
-            os._exit(1)  # the agent is gone, or user code has closed our socket: either way nobody can be told
+            os._exit(1)  # the agent is gone, or user code has closed our socket: either way there is no way to report
 
     def _send_printed(self, number: int, stream: int, text: str) -> None:
         value = text.encode("utf-8", "replace")

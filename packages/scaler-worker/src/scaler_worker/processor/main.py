@@ -49,7 +49,7 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
 
 
 def _outlive_sigterm() -> None:
-    """Whoever ends a service may send SIGTERM to all its processes. The agent then gives our task its grace, and ends
+    """A service manager may send SIGTERM to all its processes. The agent then gives our task its grace, and ends
     us afterwards. For what the task itself starts, the signal means what it always means: a handler does not survive an
     exec, and in a fork the default is back before the signal can arrive there."""
     sigterm = {signal.SIGTERM}
