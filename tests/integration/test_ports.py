@@ -10,6 +10,10 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import DeserializeObjectError, ProcessorDiedError, TaskTimeoutError
 from scaler_protocol import codes
+from scaler_protocol.keys import new_secret
+from scaler_protocol.keys.files import make_file
+from scaler_protocol.keys.places import FILE_VARIABLE
+from scaler_protocol.keys.texts import key_text
 from tests.support.clusters import RealCluster
 from tests.support.ports import CPP_CLIENT, CPP_WORKER, TYPESCRIPT_CLIENT, PortClient, need
 from tests.support.processes import WAIT, Stage
@@ -18,6 +22,16 @@ FUNCTIONS = "conformance.adapters.named_functions"
 LARGE = bytes(range(256)) * 70_000  # 18 MB: several chunks each way
 
 pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Named for all: ports look for no key by themselves."""
+    path = tmp_path_factory.mktemp("key") / "cluster.key"
+    make_file(str(path), key_text([new_secret()]).encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FILE_VARIABLE, str(path))
+        yield
 
 
 class PortCluster(RealCluster):
