@@ -67,6 +67,7 @@ export class Session {
   private lastPingAt = 0;
   private helloAt = 0;
   private helloPatience = 0;
+  private refusal = ""; // the text of the last Reject OVERLOADED before the session
   private hellosInARow = 0;
   private fruitlessResumes = 0;
   private hasProgressed = false;
@@ -158,8 +159,17 @@ export class Session {
 
   private onAnswer(said: Said, now: number): void {
     if (said.kind === "welcome") this.onWelcome(said, now);
-    else if (said.kind === "reject") this.end(said.code, said.text, true);
+    else if (said.kind === "reject") this.onReject(said.code, said.text);
     else if (said.kind === "error" && said.fatal) this.onFatal(said.code, said.text, now);
+  }
+
+  /**
+   * A server without room for a session now is dialed again: the next Hello is due in any case (ERR-10). Its text is for
+   * the user, if no Welcome comes (ERR-11).
+   */
+  private onReject(code: number, text: string): void {
+    if (code === codes.overloaded) this.refusal = text;
+    else this.end(code, text, true);
   }
 
   private onMessage(message: Message, bytes: number, now: number): void {
@@ -265,6 +275,7 @@ export class Session {
   private onWelcome(welcome: Welcome, now: number): void {
     this.lastReceivedAt = this.lastSentAt = this.lastPingAt = now;
     this.hellosInARow = 0;
+    this.refusal = "";
     if (welcome.version !== 1) return this.end(codes.versionMismatch, "the server chose a version that was not offered", true);
     if (!welcome.resumed) {
       if (this.state === "resuming") {
@@ -328,7 +339,7 @@ export class Session {
     if (this.state === "dialing") this.sayHello(now);
     else if (this.state === "resuming") {
       if (now < this.lastReceivedAt + this.terms.lease) this.sayHello(now);
-      else this.end(codes.leaseExpired, "no server answered within the lease");
+      else this.end(codes.leaseExpired, this.refusal || "no server answered within the lease");
     } else if (now >= this.lastReceivedAt + this.patience()) this.resume(now);
     else {
       this.lastPingAt = now;

@@ -19,10 +19,10 @@ Id contentId(std::string_view bytes) {
     return id;
 }
 
-Id resultObjectId(const Id& task, uint16_t attempt, const Bytes& salt) {
+Id resultObjectId(const Id& task, uint16_t attempt, const Bytes& salt, const Bytes& client) {
     Bytes named = task;
     append<uint16_t>(named, attempt);
-    return contentId(named + salt);
+    return contentId(salt.empty() ? named : named + salt + client);
 }
 
 std::string toHex(std::string_view bytes) {

@@ -18,8 +18,8 @@ using Id = std::string;
 constexpr size_t idBytes = 16;
 
 Id randomId();
-Id contentId(std::string_view bytes);               // STO-2
-Id resultObjectId(const Id& task, uint16_t attempt, const Bytes& salt);  // OWN-6
+Id contentId(std::string_view bytes);                                                          // STO-2
+Id resultObjectId(const Id& task, uint16_t attempt, const Bytes& salt, const Bytes& client);  // OWN-6
 
 std::string toHex(std::string_view bytes);
 // Throws std::invalid_argument when `hex` is not pairs of hexadecimal digits.

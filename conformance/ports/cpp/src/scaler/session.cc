@@ -184,11 +184,18 @@ bool Session::isNext(uint64_t seq, Seconds now) {
     return true;
 }
 
+// A server without room for a session now is dialed again: the next Hello is due in any case (ERR-10). Its text is for
+// the user, if no Welcome comes (ERR-11).
+void Session::onReject(Reject::Reader reject) {
+    if (reject.getCode() != OVERLOADED) return end(reject.getCode(), toString(reject.getText()), true);
+    refusal_ = toString(reject.getText());
+}
+
 void Session::onMessage(Message message, Seconds now) {
     auto body = message.body();
     if (state_ == State::dialing || state_ == State::resuming) {
         if (body.isWelcome()) return onWelcome(body.getWelcome(), now);
-        if (body.isReject()) return end(body.getReject().getCode(), toString(body.getReject().getText()), true);
+        if (body.isReject()) return onReject(body.getReject());
         if (body.isError()) return onError(message, now);
         return;
     }
@@ -252,6 +259,7 @@ bool Session::acknowledgedUpTo(uint64_t seq) {
 void Session::onWelcome(Welcome::Reader welcome, Seconds now) {
     lastReceivedAt_ = lastSentAt_ = lastPingAt_ = now;
     hellosInARow_ = 0;
+    refusal_.clear();
     if (welcome.getVersion() != 1) return end(VERSION_MISMATCH, "the server chose a version that was not offered", true);
     if (!welcome.getResumed()) {
         bool wasResuming = state_ == State::resuming;
@@ -296,6 +304,10 @@ void Session::onError(const Message& message, Seconds now) {
 // How long a silent server is waited for before redialing: three heartbeats, and less where the lease is short (LIV-7).
 Seconds Session::patience() const { return std::min(3 * terms_.heartbeat, 0.7 * terms_.lease); }
 
+std::string Session::notWelcomed() const {
+    return refusal_.empty() ? "no server answered within the lease" : refusal_;
+}
+
 Seconds Session::nextDeadline() const {
     if (state_ == State::dialing) return helloAt_ + helloPatience_;
     if (state_ == State::resuming) return std::min(helloAt_ + helloPatience_, lastReceivedAt_ + terms_.lease);
@@ -308,7 +320,7 @@ void Session::tick(Seconds now) {
     if (now < nextDeadline()) return;
     if (state_ == State::dialing) return sayHello(now);
     if (state_ == State::resuming) {
-        if (now >= lastReceivedAt_ + terms_.lease) return end(LEASE_EXPIRED, "no server answered within the lease");
+        if (now >= lastReceivedAt_ + terms_.lease) return end(LEASE_EXPIRED, notWelcomed());
         return sayHello(now);
     }
     if (now >= lastReceivedAt_ + patience()) return resume(now);

@@ -87,6 +87,7 @@ private:
     void end(uint16_t code, const std::string& text, bool isRejected = false);
     void endWithError(const Refusal& refusal);
     void onWelcome(Welcome::Reader welcome, Seconds now);
+    void onReject(Reject::Reader reject);
     void onError(const Message& message, Seconds now);
     void onMessage(Message message, Seconds now);
     void onMisplaced(Message message, Seconds now);
@@ -95,6 +96,7 @@ private:
     bool acknowledgedUpTo(uint64_t seq);
     void acknowledgeSoon(size_t bytes, Seconds now);
     void put(Frames frames, Seconds now);
+    std::string notWelcomed() const;
     Seconds patience() const;
 
     Introduce introduce_;
@@ -116,6 +118,7 @@ private:
     Seconds lastSentAt_ = 0, lastReceivedAt_ = 0, lastPingAt_ = 0;
     Seconds helloAt_ = 0, helloPatience_ = 0;
     int hellosInARow_ = 0;
+    std::string refusal_;  // the text of the last Reject OVERLOADED before the session
     int fruitlessResumes_ = 0;
     bool hasProgressed_ = false;
     std::mt19937 random_{std::random_device{}()};

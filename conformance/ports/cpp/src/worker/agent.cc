@@ -119,7 +119,9 @@ void Agent::forgetAll() {
     for (auto& [number, held] : held_) {
         if (held.processor) processors_.kill(*held.processor);
         if (held.state == State::storing) {
-            store_.abandon(held.task.header->client, resultObjectId(held.task.id, held.task.attempt, held.task.header->resultSalt));
+            const auto& header = *held.task.header;
+            Id value = resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client);
+            store_.abandon(header.client, value);
         }
     }
     held_.clear();

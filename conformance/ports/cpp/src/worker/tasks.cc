@@ -209,7 +209,8 @@ void Agent::store(Number number, Held& held, Result result, Bytes value) {
     }
     held.state = State::storing;
     result.kind = KIND_OBJECT;
-    result.value = resultObjectId(held.task.id, held.task.attempt, held.task.header->resultSalt);
+    const auto& header = *held.task.header;
+    result.value = resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client);
     Id owner = held.task.header->client;
     auto shared = std::make_shared<const Bytes>(std::move(value));
     store_.put(result.value, owner, shared, [this, number, result](uint16_t code, const std::string& text) {
