@@ -82,7 +82,7 @@ export class Client {
     for (const task of ids.filter((id) => !isWithScheduler(id))) {
       const isUnsent = this.tasks.has(task);
       this.happened({ kind: "cancelAnswered", task, outcome: isUnsent ? codes.cancelCanceled : codes.cancelUnknown });
-      if (isUnsent) this.end(task, codes.statusCanceled, new Uint8Array(), readFailure(new Uint8Array(), codes.statusCanceled));
+      if (isUnsent) this.endCanceled(task);
     }
     const known = ids.filter(isWithScheduler);
     if (known.length === 0) return;
@@ -129,6 +129,16 @@ export class Client {
   }
 
   /** Everything goes on under a new name; what the old one owns is let go (CLI-8, CLI-11). */
+  /** No peer is left that could send the result of a task that the scheduler does not know (CAN-10). */
+  private onCancelAnswered(task: Id, outcome: number): void {
+    this.happened({ kind: "cancelAnswered", task, outcome });
+    if (outcome === codes.cancelUnknown) this.endCanceled(task);
+  }
+
+  private endCanceled(task: Id): void {
+    this.end(task, codes.statusCanceled, new Uint8Array(), readFailure(new Uint8Array(), codes.statusCanceled));
+  }
+
   private onLost({ code, text, isOver, isRejected }: Extract<SessionEvent, { kind: "lost" }>): void {
     const isRefused = code === codes.sessionReplaced || (isRejected && code !== codes.shuttingDown);
     const isFinal = isOver && (this.hasStoppedCluster || isRefused); // else a successor may come
@@ -166,7 +176,7 @@ export class Client {
         return this.onResults(said, seq);
       case "cancelReply": {
         const outcomes = numbersOf(1, said.outcomes, Math.min(said.ids.length, said.outcomes.length || said.ids.length), codes.cancelCanceled);
-        said.ids.forEach((task, row) => this.happened({ kind: "cancelAnswered", task, outcome: outcomes[row] ?? codes.cancelUnknown }));
+        said.ids.forEach((task, row) => this.onCancelAnswered(task, outcomes[row] ?? codes.cancelUnknown));
         return;
       }
       case "taskLog":
