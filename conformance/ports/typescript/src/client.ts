@@ -128,7 +128,6 @@ export class Client {
     this.submitSoon();
   }
 
-  /** Everything goes on under a new name; what the old one owns is let go (CLI-8, CLI-11). */
   /** No peer is left that could send the result of a task that the scheduler does not know (CAN-10). */
   private onCancelAnswered(task: Id, outcome: number): void {
     this.happened({ kind: "cancelAnswered", task, outcome });
@@ -139,6 +138,7 @@ export class Client {
     this.end(task, codes.statusCanceled, new Uint8Array(), readFailure(new Uint8Array(), codes.statusCanceled));
   }
 
+  /** Everything goes on under a new name; what the old one owns is let go (CLI-8, CLI-11). */
   private onLost({ code, text, isOver, isRejected }: Extract<SessionEvent, { kind: "lost" }>): void {
     const isRefused = code === codes.sessionReplaced || (isRejected && code !== codes.shuttingDown);
     const isFinal = isOver && (this.hasStoppedCluster || isRefused); // else a successor may come
