@@ -207,10 +207,14 @@ def test_nothing_shows_or_pickles_a_secret() -> None:
 def test_a_grant_is_for_one_owner(owner: bytes, other: bytes) -> None:
     grant = KEYRING.grant(owner)
     assert len(grant) == 16
-    assert KEYRING.may_own(owner, grant)
-    assert KEYRING.may_own(other, grant) == (owner == other)
+    assert KEYRING.family_of(owner, grant) == owner
+    assert KEYRING.family_of(other, grant) == (owner if owner == other else None)
     for wrong in (b"", grant[:-1], grant + b"\0", bytes(16), Keyring([OTHER]).grant(owner)):
-        assert not KEYRING.may_own(owner, wrong)
+        assert KEYRING.family_of(owner, wrong) is None
+    nested = KEYRING.grant(owner, other)
+    assert len(nested) == 32 and KEYRING.family_of(owner, nested) == other
+    for wrong in (nested[:16], nested[16:], nested[:-1], nested + b"\0", owner + nested[16:], other + grant):
+        assert KEYRING.family_of(owner, wrong) == (other if wrong == nested else None)
 
 
 # ------------------------------------------------------------ rotation
@@ -226,6 +230,6 @@ def test_while_there_are_two_keys_both_are_accepted_and_the_oldest_listens() -> 
     old, new = before.own_pass(), while_both.own_pass()
     assert isinstance(after.admit(old.ticket, old.public_key, role, NOW), Refusal)
     assert isinstance(after.admit(new.ticket, new.public_key, role, NOW), Identity)
-    assert while_both.may_own(b"o" * 16, before.grant(b"o" * 16))
+    assert while_both.family_of(b"o" * 16, before.grant(b"o" * 16)) == b"o" * 16
     assert while_both.grant(b"o" * 16) == after.grant(b"o" * 16)
-    assert not after.may_own(b"o" * 16, before.grant(b"o" * 16))
+    assert after.family_of(b"o" * 16, before.grant(b"o" * 16)) is None

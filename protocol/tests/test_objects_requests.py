@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scaler_protocol import codes
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageFull, StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.ids import ObjectId, Owner, PeerId
 from scaler_protocol.messages import (
     Duplicate,
     Get,
@@ -40,7 +40,7 @@ from scaler_protocol.objects.requests import OPEN_CHUNKS, SESSIONS_LOST, ObjectR
 
 OBJECT = ObjectId(b"o" * 16)
 OTHER = ObjectId(b"p" * 16)
-OWNER = PeerId(b"c" * 16)
+OWNER = Owner(PeerId(b"c" * 16))
 TIMEOUT = 60.0
 
 
@@ -88,7 +88,7 @@ def test_a_put_sends_what_the_window_allows_and_ends_with_the_last_confirmation(
     put = told.begin(PutOperation(OBJECT, OWNER, [data] * 10))
     first = told.asked()
     assert [request.offset for request in first] == [index * CHUNK_BYTES for index in range(OPEN_CHUNKS)]
-    assert all(type(r) is Put and r.total_bytes == 10 * CHUNK_BYTES and r.owner == OWNER for r in first)
+    assert all(type(r) is Put and r.total_bytes == 10 * CHUNK_BYTES and r.owner == OWNER.peer_id for r in first)
     assert told.asked() == []
     told.confirm(first[0])
     (ninth,) = told.asked()
@@ -404,7 +404,7 @@ def test_a_file_is_put_by_one_request_that_needs_no_room(told):
         told.begin(PutOperation(OTHER, OWNER, [b"x"]))
     operation = put_shared(told)
     (request,) = [asked for asked in told.asked() if isinstance(asked, PutShared)]
-    assert request == PutShared(request.request_id, OBJECT, OWNER, 5, Offered.file)
+    assert request == PutShared(request.request_id, OBJECT, OWNER.peer_id, 5, Offered.file)
     told.confirm(request)
     assert operation.is_done and operation.error is None
 

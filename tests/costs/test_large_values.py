@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scaler_protocol import values
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient, memory_files
@@ -39,9 +39,9 @@ def server() -> Iterator[Server]:
     server.end(signal.SIGKILL)
 
 
-def connected(server: Server, role: int) -> contextlib.closing[ObjectClient]:
+def connected(server: Server) -> contextlib.closing[ObjectClient]:
     """After a first value: by then everything has been met."""
-    client = ObjectClient(server.address, role, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+    client = ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
     object_id = new_object_id()
     client.put(object_id, OWNER, [DATA])
     client.get(object_id)
@@ -78,7 +78,7 @@ def calls_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[s
 def test_messages_of_an_echo(server):
     """An argument from the client to the worker, and the same back: the storage is told of two values, and asked for
     none."""
-    with connected(server, ROLE_CLIENT) as client, connected(server, ROLE_WORKER) as worker:
+    with connected(server) as client, connected(server) as worker:
         before = messages(client, worker)
         argument, result = new_object_id(), new_object_id()
         client.put(argument, OWNER, [DATA])

@@ -13,7 +13,7 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import ObjectStorageException
 from scaler_protocol import values
-from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
 from scaler_protocol.messages import NO_SALT
 from scaler_protocol.objects import ObjectClient
@@ -41,9 +41,9 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
 
 @pytest.fixture
 def attacker(cluster: RealCluster) -> Iterator[ObjectClient]:
-    """It was let in, as any program with the cluster's key."""
+    """It holds the cluster's key. So it may call itself the scheduler, which may name every owner. (STO-32)"""
     shown = cluster.keys.find_pass(cluster.storage_address)
-    storage = ObjectClient(cluster.storage_address, ROLE_CLIENT, "attacker", shown=shown)
+    storage = ObjectClient(cluster.storage_address, ROLE_SCHEDULER, "attacker", shown=shown)
     yield storage
     storage.close()
 

@@ -265,20 +265,44 @@ def servers_notice(cluster: Keyed, count: int) -> None:
 def test_a_key_is_replaced_while_the_cluster_works(rotated: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_NO_LANE", "1")
     old = write(rotated.folder / "old.key", key_text([KEY]))
+    large = os.urandom(1_000_000)
     with rotated.client() as working, rotated.client(old) as left_behind:
         assert working.submit(abs, -1).result() == left_behind.submit(abs, -1).result() == 1
+        stored = working.send_object(large)
         write(Path(rotated.key), key_text([OTHER, KEY]))
         servers_notice(rotated, 1)
         rotated.ticket("worker.key", codes.ROLE_WORKER, key=OTHER)
         with rotated.client(old) as during:
-            assert during.submit(abs, -2).result() == 2
+            assert during.submit(_reversed, large).result() == large[::-1]
+        with rotated.client() as with_both:
+            assert with_both.submit(_reversed, large).result() == large[::-1]
         write(Path(rotated.key), key_text([OTHER]))
         servers_notice(rotated, 2)
         with pytest.raises(RejectedError, match="not this cluster's"):
             rotated.client(old)
         with rotated.client() as after:
-            assert after.submit(abs, -3).result(timeout=60) == 3
+            assert after.submit(_reversed, large).result(timeout=60) == large[::-1]
         assert working.submit(abs, -4).result(timeout=60) == 4
+        assert working.submit(_reversed, stored).result(timeout=60) == large[::-1]
+
+
+def test_objects_are_stored_and_read_in_each_moment_of_a_rotation(
+    rotated: Keyed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scheduler and storage read the file at different moments. (STO-34)"""
+    monkeypatch.setenv("SCALER_NO_LANE", "1")
+    large = os.urandom(1_000_000)
+    with rotated.client() as working:
+        for count, keys in ((1, [OTHER, KEY]), (2, [OTHER])):
+            write(Path(rotated.key), key_text(keys))
+            rotated.ticket("worker.key", codes.ROLE_WORKER, key=OTHER)
+            while rotated.storage.text.count("have changed") < count:
+                assert working.submit(_reversed, large).result(timeout=60) == large[::-1]
+            rotated.scheduler.wait_for("keys of .* have changed", count)
+
+
+def _reversed(data: bytes) -> bytes:
+    return data[::-1]
 
 
 # ------------------------------------------------------------ pools

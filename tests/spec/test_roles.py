@@ -18,8 +18,6 @@ from scaler_scheduler import core as scheduling
 from scaler_storage import core as storing
 from scaler_storage import service as storage_service
 from scaler_storage.config import Config as StorageConfig
-from scaler_storage.core import StorageCore
-from scaler_storage.shared_files import SharedFiles
 
 CHAPTER = Path(__file__).resolve().parents[2] / "protocol" / "spec" / "02-handshake.md"
 ROLES = {"client": codes.ROLE_CLIENT, "worker": codes.ROLE_WORKER, "monitor": codes.ROLE_MONITOR}
@@ -75,7 +73,7 @@ def storage_admission(folder: Path) -> Admission:
     path = folder / "cluster.key"
     replace_file(str(path), key_text(KEYRING.keys).encode())
     config = StorageConfig("tcp://127.0.0.1:*", keys=KeyOptions(str(path)))
-    return storage_service._session_server(config, SharedFiles(is_enabled=False), StorageCore()).admission
+    return storage_service.admission_of(config)
 
 
 def test_the_table_of_tickets_is_what_servers_do(tmp_path: Path) -> None:

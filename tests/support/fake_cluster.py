@@ -107,7 +107,7 @@ class FakeCluster:
                 role_name="scheduler",
                 allowed_roles=(codes.ROLE_CLIENT,),
                 timers=timers,
-                welcome=lambda hello: self._welcome,
+                welcome=lambda hello, identity: self._welcome,
                 admission=self._admission,
             ),
         )

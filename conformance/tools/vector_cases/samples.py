@@ -78,6 +78,7 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 
+GRANT = an_id(0x6A) + an_id(0x6B)
 PEER, SERVER, OBJECT, TASK, OTHER_TASK = an_id(0xC1), an_id(0x5C), an_id(0x0B), an_id(1), an_id(2)
 SOFTWARE = Software("scaler-client", "0.1.0", "Python 3.11.7", "löwe", 4711)
 CAPABILITIES = (Capability("gpu", 2), Capability("linux"))
@@ -150,7 +151,7 @@ FULL: list[Message] = [
     ),
     Welcome(
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
-        "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True, 60.5, MemoryFile(2**22, 9, an_id(0xFD)),
+        "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True, 60.5, MemoryFile(2**22, 9, an_id(0xFD)), GRANT,
     ),
     Reject(codes.VERSION_MISMATCH, 2, 3, "the scheduler speaks versions 2 to 3, the client only 1: upgrade the client"),
     Bye(codes.SHUTTING_DOWN, "good night"),
@@ -171,15 +172,15 @@ FULL: list[Message] = [
     Recall(TASK + OTHER_TASK),
     Returned(TASK, False),
     BUSY,
-    Put(1, OBJECT, PEER, 2**40, 2**39, b"a chunk of the value"),
-    Get(2, OBJECT, 2**39, 2**23, 30.0, True),
+    Put(1, OBJECT, PEER, 2**40, 2**39, b"a chunk of the value", GRANT),
+    Get(2, OBJECT, 2**39, 2**23, 30.0, True, PEER, GRANT),
     Value(2, 2**40, 2**39, b"a chunk of the value"),
-    Release(3, PEER, OBJECT + an_id(0x0C)),
+    Release(3, PEER, OBJECT + an_id(0x0C), GRANT),
     ReleaseOwner(4, PEER),
     LiveOwners(11, PEER + an_id(0xC2), 2**31, 2**31 + 2),
-    Duplicate(5, OBJECT, an_id(0x0C), PEER, 1.5),
+    Duplicate(5, OBJECT, an_id(0x0C), PEER, 1.5, GRANT, SERVER, GRANT[:16]),
     ObjectReply(6, codes.NO_SUCH_OBJECT, "no object has this id"),
-    PutShared(9, OBJECT, PEER, 2**38, MemoryFile(2**22, 2**20, OBJECT)),
+    PutShared(9, OBJECT, PEER, 2**38, MemoryFile(2**22, 2**20, OBJECT), GRANT),
     SharedValue(10, 2**38, MemoryFile(4711, 1023, an_id(0x0C))),
     StorageStatusRequest(7, PEER + an_id(0xC2)),
     StorageStatus(7, 10, 2, 2**34, 3, join_u64([2**33, 0]), join_u64([2**34, 0])),
@@ -225,7 +226,7 @@ FULL: list[Message] = [
 
 FULL_HEADER = TaskHeader(
     PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),
-    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A), 4,
+    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A), 4, GRANT,
 )
 # fmt: on
 

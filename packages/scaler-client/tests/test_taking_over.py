@@ -13,7 +13,7 @@ from scaler.client.objects import storage as storages
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
 from scaler_protocol.errors import StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.ids import ObjectId, Owner, PeerId
 
 FIRST, SECOND, THIRD = (PeerId(name.ljust(16, b".")) for name in (b"first", b"second", b"third"))
 OBJECT = ObjectId(b"object".ljust(16, b"."))
@@ -35,16 +35,16 @@ class Server:
         self.on_failure: Callable[[], None] = lambda: None
         self.owners: set[PeerId] = {FIRST}
 
-    def start_duplicate(self, source: ObjectId, target: ObjectId, owner: PeerId) -> Done:
+    def start_duplicate(self, source: ObjectId, target: ObjectId, owner: Owner, source_owner: Owner) -> Done:
         assert source == target == OBJECT
         if self.failures:
             self.failures -= 1
             self.on_failure()
             raise StorageUnavailable("not now")
-        self.owners.add(owner)
+        self.owners.add(owner.peer_id)
         return Done()
 
-    def release(self, owner: PeerId, ids: Sequence[ObjectId], *, wait: bool) -> None:
+    def release(self, owner: PeerId, ids: Sequence[ObjectId], *, grant: bytes, wait: bool) -> None:
         assert OBJECT in ids
         self.owners.discard(owner)
 
@@ -76,7 +76,7 @@ def test_it_is_tried_until_it_is_done(monkeypatch: pytest.MonkeyPatch, failures:
     server, told = Server(failures), Told()
     storage = storage_at(monkeypatch, server)
     storage.rename(SECOND)
-    storage.take_over(told)
+    storage.take_over(b"", told)
     assert told.is_complete.wait(WAIT)
     assert (told.said, server.owners) == ([(SECOND, True)], {SECOND})
 
@@ -85,7 +85,7 @@ def test_what_waits_for_it_is_told_when_it_takes_long(monkeypatch: pytest.Monkey
     server, told = Server(3), Told()
     storage = storage_at(monkeypatch, server, timeout_seconds=0.0)
     storage.rename(SECOND)
-    storage.take_over(told)
+    storage.take_over(b"", told)
     assert told.is_complete.wait(WAIT)
     assert told.said == [(SECOND, False), (SECOND, True)]
 
@@ -98,11 +98,11 @@ def test_a_later_name_takes_over_from_all_before(monkeypatch: pytest.MonkeyPatch
     def lose_session() -> None:
         server.owners.add(SECOND)  # as if a part of it had been done
         storage.rename(THIRD)
-        storage.take_over(later)
+        storage.take_over(b"", later)
 
     server.on_failure = lose_session
     storage.rename(SECOND)
-    storage.take_over(told)
+    storage.take_over(b"", told)
     assert later.is_complete.wait(WAIT)
     assert (told.said, later.said) == ([], [(THIRD, True)])
     assert server.owners == {THIRD}
@@ -114,6 +114,6 @@ def test_a_client_that_leaves_does_not_go_on(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(storages, "TAKE_OVER_PAUSES", (WAIT,))
     server.on_failure = storage.close
     storage.rename(SECOND)
-    storage.take_over(told)
+    storage.take_over(b"", told)
     assert storage._background.wait(WAIT)
     assert (told.said, server.failures) == ([], 999_999)

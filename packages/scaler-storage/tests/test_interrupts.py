@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 from tests.support.storage_server import Server, until
 
-from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
@@ -77,7 +77,7 @@ def server() -> Iterator[Server]:
 
 def new_client(server: Server) -> contextlib.closing[ObjectClient]:
     return contextlib.closing(
-        ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.storage_server import Server, until
 
-from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[ObjectClient]:
-    client = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=WAIT, shown=find_pass(server.address))
+    client = ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=WAIT, shown=find_pass(server.address))
     client.put(new_object_id(), OWNER, [b"first"])
     yield client
     client.close()
@@ -57,7 +57,7 @@ def test_answers_that_come_in_bunches_leave_no_thread_asleep(
     client: ObjectClient, server: Server, unwoken: list[str]
 ) -> None:
     """The thread that drives ends, and so does the one that would drive next: the third one's answer is not held up."""
-    other = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=WAIT, shown=find_pass(server.address))
+    other = ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=WAIT, shown=find_pass(server.address))
     for _ in range(20):
         ids = [new_object_id() for _ in range(6)]
         begun = [threading.Thread(target=client.get, args=(one, WAIT)) for one in ids]

@@ -22,7 +22,7 @@ from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, Stor
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import ReleaseOwner
-from scaler_protocol.objects import ObjectClient
+from scaler_protocol.objects import ObjectClient, Owner
 from scaler_protocol.objects.operations import Operation, ReleaseOperation
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.core import CoreLimits
@@ -59,7 +59,7 @@ def server(start: Callable[..., Server], request: pytest.FixtureRequest) -> Iter
 @pytest.fixture
 def client(server: Server) -> Iterator[ObjectClient]:
     with contextlib.closing(
-        ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
     ) as opened:
         yield opened
 
@@ -71,7 +71,9 @@ class ReleaseOwnerOperation(ReleaseOperation):
     """What only the scheduler may ask; it has no use for ObjectClient, so that cannot do it."""
 
     def next_request(self, request_id: int, now: float, has_room: bool) -> ReleaseOwner | None:  # type: ignore[override]
-        return ReleaseOwner(request_id, self._owner) if super().next_request(request_id, now, has_room) else None
+        return (
+            ReleaseOwner(request_id, self._owner.peer_id) if super().next_request(request_id, now, has_room) else None
+        )
 
 
 def run(client: ObjectClient, operation: Operation) -> None:
@@ -198,7 +200,7 @@ def test_an_owner_that_is_gone(server, client):
     with contextlib.closing(
         ObjectClient(server.address, ROLE_SCHEDULER, "test", 20.0, shown=find_pass(server.address))
     ) as scheduler:
-        run(scheduler, ReleaseOwnerOperation(owner, [object_id]))
+        run(scheduler, ReleaseOwnerOperation(Owner(owner), [object_id]))
         assert scheduler.status().object_count == 0
     with pytest.raises(OwnerGone, match=owner.hex()):
         client.put(object_id, owner, [b"value"])
@@ -207,7 +209,7 @@ def test_an_owner_that_is_gone(server, client):
 def test_the_memory_limit(start):
     server = start(free_ports(1), "--memory-limit", "10M")
     with contextlib.closing(
-        ObjectClient(server.address, ROLE_CLIENT, "test", 20.0, shown=find_pass(server.address))
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", 20.0, shown=find_pass(server.address))
     ) as client:
         object_id = new_object_id()
         client.put(object_id, OWNER, [bytes(9 * MIB)])
@@ -222,7 +224,7 @@ def test_the_storage_restarts_while_a_client_puts(start):
     """Success or an error, never a hang; and with a storage on the same address again, success."""
     port = free_ports(1)
     server = start(port)
-    client = ObjectClient(server.address, ROLE_CLIENT, "test", timeout_seconds=30.0, shown=find_pass(server.address))
+    client = ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=30.0, shown=find_pass(server.address))
     outcomes: list[str] = []
     ids = [new_object_id() for _ in range(4)]
     data = bytes(64 * MIB)
@@ -286,7 +288,7 @@ def test_the_keeper_outlives_a_dial_for_which_there_was_no_socket(monkeypatch):
 
 def test_the_storage_says_goodbye_while_a_client_waits(server):
     with contextlib.closing(
-        ObjectClient(server.address, ROLE_CLIENT, "test", 3.0, shown=find_pass(server.address))
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", 3.0, shown=find_pass(server.address))
     ) as client:
         failures: list[Exception] = []
 

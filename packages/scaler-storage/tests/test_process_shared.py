@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.support.storage_server import Server, memory_files_of
 
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.errors import ObjectNotFound
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
@@ -42,7 +42,7 @@ def start() -> Iterator[Callable[..., Server]]:
         server.end(signal.SIGKILL)
 
 
-def connected(server: Server, role: int = ROLE_CLIENT) -> contextlib.closing[ObjectClient]:
+def connected(server: Server, role: int = ROLE_SCHEDULER) -> contextlib.closing[ObjectClient]:
     return contextlib.closing(
         ObjectClient(server.address, role, "test", timeout_seconds=20.0, shown=find_pass(server.address))
     )
@@ -94,7 +94,7 @@ def test_small_puts_are_told_together_and_large_ones_at_once(start):
 
 def test_who_finds_an_object_in_the_directory_need_not_ask(start):
     server = start()
-    with connected(server) as writer, connected(server, ROLE_WORKER) as reader:
+    with connected(server) as writer, connected(server, ROLE_SCHEDULER) as reader:
         one, other, copy = new_object_id(), new_object_id(), new_object_id()
         for object_id in (one, other):
             writer.put(object_id, OWNER, [object_id, DATA])
@@ -114,7 +114,7 @@ import sys
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
-client = ObjectClient(sys.argv[1], 1, "test", timeout_seconds=20.0, shown=find_pass(sys.argv[1]))
+client = ObjectClient(sys.argv[1], 3, "test", timeout_seconds=20.0, shown=find_pass(sys.argv[1]))
 client.put(ObjectId(bytes.fromhex(sys.argv[2])), PeerId(bytes.fromhex(sys.argv[3])), [b"x" * 1048576])
 kept = client.get(ObjectId(bytes.fromhex(sys.argv[2])))
 print("put", flush=True)
@@ -130,7 +130,7 @@ def test_a_killed_client_leaves_its_objects_and_nothing_else(start):
         assert process.stdout is not None and process.stdout.readline() == "put\n"
         process.kill()
         process.wait(20)
-    with connected(server, ROLE_WORKER) as worker:
+    with connected(server, ROLE_SCHEDULER) as worker:
         assert worker.get(object_id) == b"x" * MIB
         worker.release(OWNER, [object_id])
         assert worker.status().memory_bytes == 0
@@ -156,7 +156,7 @@ def test_a_killed_storage_takes_nothing_from_its_readers(start):
 def test_whose_files_cannot_be_opened_sends_and_receives_chunks(start, monkeypatch):
     """As from another host, or from a container with process ids of its own."""
     server = start()
-    with connected(server) as near, connected(server, ROLE_WORKER) as far:
+    with connected(server) as near, connected(server, ROLE_SCHEDULER) as far:
         ours, theirs = new_object_id(), new_object_id()
         near.put(ours, OWNER, [DATA])
         monkeypatch.setattr(

@@ -69,7 +69,8 @@ def test_more_than_the_queue_holds_is_given_back() -> None:
 def test_a_function_is_fetched_once_and_goes_with_its_tasks() -> None:
     other = ObjectId(b"other".ljust(16))
     story = Story(2).start()
-    assert [action for action in story.dispatch(1, 2, function=other) if isinstance(action, Fetch)] == [Fetch(other)]
+    fetched = [action for action in story.dispatch(1, 2, function=other) if isinstance(action, Fetch)]
+    assert [fetch.object_id for fetch in fetched] == [other]
     assert begun(story.dispatch(3)) == [3], "whose function is here does not wait"
     (sending,) = [action for action in story.step(events.Fetched(other, b"text")) if begun([action])]
     assert sending.brought == {other: b"text"}  # type: ignore[union-attr]

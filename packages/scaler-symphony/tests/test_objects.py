@@ -8,7 +8,7 @@ import pytest
 
 from scaler_protocol.codes import FUNCTION_UNREADABLE, STORAGE_UNREACHABLE
 from scaler_protocol.errors import StorageUnavailable
-from scaler_protocol.ids import ObjectId, content_id
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, content_id
 from scaler_protocol.objects import ObjectClient
 from scaler_symphony.core.events import Event, Fetched, FetchFailed
 from scaler_symphony.objects import Fetcher
@@ -27,14 +27,14 @@ FUNCTION = ObjectId(b"f" * 16)
 def test_whatever_a_fetch_raises_is_told(
     monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, text: str
 ) -> None:
-    def get(_client: ObjectClient, _object_id: ObjectId, _wait_seconds: float) -> bytes:
+    def get(_client: ObjectClient, _object_id: ObjectId, _wait_seconds: float, _owner: Owner) -> bytes:
         raise error
 
     monkeypatch.setattr(ObjectClient, "get", get)
     told: queue.SimpleQueue[Event] = queue.SimpleQueue()
     fetcher = Fetcher(told.put)
     fetcher.use_storage("tcp://127.0.0.1:1")
-    fetcher.fetch(FUNCTION)
+    fetcher.fetch(FUNCTION, NO_OWNER)
     failed = told.get(timeout=WAIT)
     fetcher.close()
     assert isinstance(failed, FetchFailed) and (failed.object_id, failed.code) == (FUNCTION, code)
@@ -46,9 +46,9 @@ def test_a_function_with_other_bytes_than_its_id_says_goes_nowhere(monkeypatch: 
     told: queue.SimpleQueue[Event] = queue.SimpleQueue()
     fetcher = Fetcher(told.put)
     fetcher.use_storage("tcp://127.0.0.1:1")
-    fetcher.fetch(FUNCTION)
+    fetcher.fetch(FUNCTION, NO_OWNER)
     failed = told.get(timeout=WAIT)
-    fetcher.fetch(content_id(b"name:other"))
+    fetcher.fetch(content_id(b"name:other"), NO_OWNER)
     fetched = told.get(timeout=WAIT)
     fetcher.close()
     assert isinstance(failed, FetchFailed) and failed.code == FUNCTION_UNREADABLE and "other bytes" in failed.text

@@ -50,6 +50,7 @@ def request(function: Callable[..., Any], /, *arguments: Any, **others: Any) -> 
         "priority": 3,
         "flags": 0,
         "result_salt": b"",
+        "owner_grant": b"",
         "timeout_seconds": 0.0,
         "function": name,
         "parts": bytes(join(dumps_call(arguments, {}))),

@@ -115,7 +115,7 @@ class FakeCluster:
             server_id=new_peer_id(),
             role_name="scheduler",
             allowed_roles=[ROLE_WORKER],
-            welcome=lambda hello: WelcomeFields(storage_address=self.storage.endpoint.address),
+            welcome=lambda hello, identity: WelcomeFields(storage_address=self.storage.endpoint.address),
             timers=Timers(heartbeat_seconds=heartbeat_seconds),
             admission=admission,
         )

@@ -9,12 +9,12 @@ import pytest
 from scaler_protocol import codes, values
 from scaler_protocol.codec import decode_task_error
 from scaler_protocol.errors import ObjectNotFound, ScalerError, StorageUnavailable, storage_error
-from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, new_object_id
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId, Salt, TaskId, new_object_id
 from scaler_protocol.running import calls
 from scaler_protocol.running.calls import Context, Objects, result_of
 from scaler_protocol.running.ends import failed_end
 
-CONTEXT = Context(PeerId(bytes(16)), codes.CALL_PACKED, (), ObjectId(b""), 0, 0, 0, Salt(b""))
+CONTEXT = Context(PeerId(bytes(16)), codes.CALL_PACKED, (), ObjectId(b""), 0, 0, 0, Salt(b""), b"")
 INLINE_BYTES = 65_536
 
 
@@ -30,13 +30,13 @@ class FakeStorage:
         self.patience.append(timeout_seconds)
         return self
 
-    def get(self, object_id: ObjectId, wait_seconds: float) -> Any:
+    def get(self, object_id: ObjectId, wait_seconds: float, owner: Owner) -> Any:
         if self.failures:
             raise self.failures.pop(0)
         return self.content
 
-    def put(self, object_id: ObjectId, owner: PeerId, buffers: Any) -> None:
-        self.get(object_id, 0.0)
+    def put(self, object_id: ObjectId, owner: PeerId, buffers: Any, grant: bytes) -> None:
+        self.get(object_id, 0.0, NO_OWNER)
 
     def close(self) -> None:
         pass
@@ -78,9 +78,9 @@ SILENCE = StorageUnavailable("the object storage has been silent for 60 s")
 def test_a_task_that_cannot_be_begun_is_refused(storage: FakeStorage, failure: Exception, code: int) -> None:
     storage.failures = [failure] * 3
     fetches = (
-        lambda: objects().load_function(new_object_id()),
-        lambda: objects().serializer(new_object_id()),
-        lambda: objects().fetch(new_object_id(), "an argument"),
+        lambda: objects().load_function(new_object_id(), NO_OWNER),
+        lambda: objects().serializer(new_object_id(), NO_OWNER),
+        lambda: objects().fetch(new_object_id(), NO_OWNER, "an argument"),
     )
     for fetch in fetches:
         assert end_of(fetch)[:2] == (codes.STATUS_REFUSED, code)
@@ -105,7 +105,7 @@ def test_a_result_that_cannot_be_stored_fails(storage: FakeStorage, failure: Sca
 
 
 def test_without_the_name_of_a_storage() -> None:
-    assert end_of(lambda: Objects().load_function(new_object_id()))[:2] == (
+    assert end_of(lambda: Objects().load_function(new_object_id(), NO_OWNER))[:2] == (
         codes.STATUS_REFUSED,
         codes.STORAGE_UNREACHABLE,
     )
@@ -116,8 +116,8 @@ def test_a_storage_that_was_silent_is_waited_for_less_until_it_answers(storage: 
     storage.failures = [SILENCE, SILENCE]
     made = objects()
     for _ in range(2):
-        end_of(lambda: made.fetch(new_object_id(), "an argument"))
+        end_of(lambda: made.fetch(new_object_id(), NO_OWNER, "an argument"))
     for _ in range(2):
-        made.fetch(new_object_id(), "an argument")
+        made.fetch(new_object_id(), NO_OWNER, "an argument")
     short, long = calls.SILENCE_AGAIN_SECONDS, calls.SILENCE_SECONDS
     assert storage.patience == [long, short, short, long]

@@ -6,7 +6,7 @@ import itertools
 import secrets
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import NewType
+from typing import NamedTuple, NewType
 
 PeerId = NewType("PeerId", bytes)
 """A peer for its whole life, however often its sockets change."""
@@ -62,3 +62,21 @@ def task_id_source() -> Callable[[int], list[TaskId]]:
         return [TaskId(prefix + number.to_bytes(8, "little")) for number in itertools.islice(counter, n)]
 
     return take
+
+
+class Owner(NamedTuple):
+    """In whose name an object is put, read or released, and what proves that this process may. (STO-32)"""
+
+    peer_id: PeerId
+    grant: bytes = b""  #: empty where the cluster has no keys
+
+
+NO_OWNER = Owner(PeerId(b""))
+
+GRANT_BYTES = 16
+"""Of a grant's MAC. What stands before it is the family of an owner that is part of another's. (SEC-11)"""
+
+
+def family_in(grant: bytes, owner: PeerId) -> bytes:
+    """Which family a grant names; empty where there are no keys."""
+    return grant[:-GRANT_BYTES] or (owner if grant else b"")

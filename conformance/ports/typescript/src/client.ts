@@ -7,7 +7,7 @@ import { type Message, put, Refusal, type Said } from "./envelope.js";
 import { Link } from "./link.js";
 import type { Pass } from "./pass.js";
 import type { SessionEvent } from "./session.js";
-import { ObjectStore, storageBeside, type StorageError } from "./storage.js";
+import { ObjectStore, type Owner, storageBeside, type StorageError } from "./storage.js";
 
 export interface Call {
   readonly function: string;
@@ -42,7 +42,8 @@ const functionBytes = (name: string): Bytes => utf8(`name:${name}`);
 export class Client {
   private readonly link: Link;
   private readonly store: ObjectStore;
-  private peerId: Id = "";
+  /** The name of our session, and its grant. */
+  private self: Owner = { id: "", grant: new Uint8Array() };
   /** Of all our tasks: so that no other peer can name the objects of their results (OWN-14). */
   private readonly resultSalt = fromHex(randomId());
   private tasks = new Map<Id, Task>(); // the unfinished ones
@@ -63,8 +64,8 @@ export class Client {
   }
 
   connect(schedulerAddress: string): void {
-    this.peerId = randomId();
-    this.link.dial(schedulerAddress, this.peerId);
+    this.self = { id: randomId(), grant: new Uint8Array() };
+    this.link.dial(schedulerAddress, this.self.id);
     this.giveUpLater();
   }
 
@@ -117,12 +118,13 @@ export class Client {
       // A session under the old name is of no use, for all is to go on under a new one (CLI-8).
       this.mustBeginAnew = false;
       this.link.leave(codes.ok, "begins again");
-      this.link.dial(this.link.address, this.peerId);
+      this.link.dial(this.link.address, this.self.id);
       return;
     }
     clearTimeout(this.giveUpTimer);
     this.giveUpTimer = undefined;
-    const { serverId, storageAddress } = this.link.session.terms;
+    const { serverId, storageAddress, ownerGrant } = this.link.session.terms;
+    this.self = { id: this.self.id, grant: ownerGrant };
     this.store.use(storageAddress === "" ? storageBeside(this.link.address) : storageAddress);
     this.happened({ kind: "connected", serverId });
     this.submitSoon();
@@ -145,8 +147,8 @@ export class Client {
     this.happened({ kind: "disconnected", code, text, isOver: isFinal });
     if (isFinal) return this.failAll(code, text);
     this.giveUpLater();
-    const formerPeerId = this.peerId;
-    this.peerId = randomId();
+    const former = this.self;
+    this.self = { id: randomId(), grant: new Uint8Array() };
     const owned = [...this.functions].map((name) => contentId(functionBytes(name)));
     this.functions.clear();
     this.unsent = [];
@@ -157,8 +159,8 @@ export class Client {
       owned.push(...task.objects.values());
       task.objects.clear();
     }
-    this.store.release(formerPeerId, owned);
-    if (isOver) this.link.dialAgain(this.peerId);
+    this.store.release(former, owned);
+    if (isOver) this.link.dialAgain(this.self.id);
     else this.mustBeginAnew = true;
   }
 
@@ -216,15 +218,15 @@ export class Client {
   }
 
   private async fetch(id: Id, objectId: Id): Promise<void> {
-    const owner = this.peerId;
+    const owner = this.self;
     const task = this.tasks.get(id);
     if (task === undefined) return;
     task.isFetching = true;
     try {
-      this.end(id, codes.statusSuccess, await this.store.get(objectId, fetchWaitSeconds));
+      this.end(id, codes.statusSuccess, await this.store.get(objectId, owner, fetchWaitSeconds));
     } catch (error) {
       const { code, message } = error as StorageError;
-      if (owner === this.peerId) return this.fail(id, code, `the return value is lost: ${message}`);
+      if (owner.id === this.self.id) return this.fail(id, code, `the return value is lost: ${message}`);
       task.isFetching = false; // it went with the session, so the task is unfinished after all (CLI-8)
       task.submitSeq = 0n;
       this.unsent.push(id);
@@ -237,7 +239,7 @@ export class Client {
   private end(task: Id, status: number, value: Bytes, failure?: Failure): void {
     const ended = this.tasks.get(task);
     if (ended === undefined) return;
-    this.store.release(this.peerId, [...ended.objects.values()]); // OWN-2
+    this.store.release(this.self, [...ended.objects.values()]); // OWN-2
     this.tasks.delete(task);
     this.happened({ kind: "ended", task, status, value, ...(failure && { failure }) });
   }
@@ -314,7 +316,7 @@ export class Client {
   }
 
   private putArgument(id: Id, objectId: Id, value: Bytes): void {
-    this.store.put(objectId, this.peerId, value).catch((error: StorageError) => {
+    this.store.put(objectId, this.self, value).catch((error: StorageError) => {
       const isMeant = [...(this.tasks.get(id)?.objects.values() ?? [])].includes(objectId);
       if (!isMeant) return;
       this.cancel([id], 0);
@@ -326,7 +328,7 @@ export class Client {
     if (this.functions.has(name)) return;
     this.functions.add(name);
     // When it cannot be stored, the tasks that name it end with an error of their own.
-    this.store.put(contentId(functionBytes(name)), this.peerId, functionBytes(name)).catch(() => undefined);
+    this.store.put(contentId(functionBytes(name)), this.self, functionBytes(name)).catch(() => undefined);
   }
 
   /** The storage has forgotten everything: what unfinished tasks need goes there again (CLI-13). */

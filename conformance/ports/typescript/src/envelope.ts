@@ -58,6 +58,7 @@ export type Said =
       heartbeatSeconds: number;
       leaseSeconds: number;
       storageAddress: string;
+      ownerGrant: Bytes;
     }
   | { kind: "reject"; code: number; text: string }
   | { kind: "bye"; code: number; text: string }
@@ -118,7 +119,7 @@ function columnsOf(batch: ResultBatch, payload: Bytes): Columns {
 }
 
 function welcomeOf(body: Body): Said {
-  const { version, serverId, sessionId, resumed, receivedSeq, limits, timers, storageAddress } = body.welcome;
+  const { version, serverId, sessionId, resumed, receivedSeq, limits, timers, storageAddress, ownerGrant } = body.welcome;
   return {
     kind: "welcome",
     version,
@@ -135,6 +136,7 @@ function welcomeOf(body: Body): Said {
     heartbeatSeconds: amountOf(timers.heartbeatSeconds, "heartbeatSeconds"),
     leaseSeconds: amountOf(timers.leaseSeconds, "leaseSeconds"),
     storageAddress,
+    ownerGrant: bytesOf(ownerGrant),
   };
 }
 

@@ -18,6 +18,7 @@ export interface Terms {
   heartbeat: number;
   lease: number;
   storageAddress: string;
+  ownerGrant: Bytes;
 }
 
 export type SessionEvent =
@@ -72,7 +73,7 @@ export class Session {
   private fruitlessResumes = 0;
   private hasProgressed = false;
 
-  terms: Terms = { serverId: "", sessionId: 0n, limits: usualLimits, heartbeat: 2, lease: 60, storageAddress: "" };
+  terms: Terms = { serverId: "", sessionId: 0n, limits: usualLimits, heartbeat: 2, lease: 60, storageAddress: "", ownerGrant: new Uint8Array() };
 
   /** `introduce` fills in what the role has to say of itself. */
   constructor(
@@ -307,6 +308,7 @@ export class Session {
       heartbeat: Math.max(welcome.heartbeatSeconds, heartbeatMin),
       lease: Math.max(welcome.leaseSeconds, 3 * heartbeatMin),
       storageAddress: welcome.storageAddress,
+      ownerGrant: welcome.ownerGrant,
     };
     this.sentSeq = this.receivedSeq = 0n;
     this.kept = [];

@@ -30,6 +30,12 @@ interface Transfer {
 
 type Answer = (said: Said) => void;
 
+/** In whose name something is stored or read, and what proves that we may name it: empty in an insecure cluster (STO-32). */
+export interface Owner {
+  readonly id: Id;
+  readonly grant: Bytes;
+}
+
 /** Asks for objects and stores them, over one session. A lost session or a restarted storage costs nothing but time. */
 export class ObjectStore {
   private readonly link: Link;
@@ -64,16 +70,16 @@ export class ObjectStore {
     if (this.link.address !== "") this.link.leave(codes.ok, "");
   }
 
-  put(id: Id, owner: Id, value: Bytes): Promise<void> {
+  put(id: Id, owner: Owner, value: Bytes): Promise<void> {
     return new Promise((resolve, reject) => this.begin((end) => this.upload(id, owner, value, end(resolve)), reject));
   }
 
-  get(id: Id, waitSeconds: number): Promise<Bytes> {
+  get(id: Id, reader: Owner, waitSeconds: number): Promise<Bytes> {
     const waitUntil = steadyNow() + waitSeconds;
-    return new Promise((resolve, reject) => this.begin((end) => this.download(id, waitUntil, end(resolve)), reject));
+    return new Promise((resolve, reject) => this.begin((end) => this.download(id, reader, waitUntil, end(resolve)), reject));
   }
 
-  release(owner: Id, ids: readonly Id[]): void {
+  release(owner: Owner, ids: readonly Id[]): void {
     if (ids.length > 0) this.begin((end) => this.letGo(owner, ids, end(() => undefined)), () => undefined);
   }
 
@@ -98,7 +104,7 @@ export class ObjectStore {
     this.advance();
   }
 
-  private upload(id: Id, owner: Id, value: Bytes, end: (outcome: void | StorageError) => void): Omit<Transfer, "fail"> {
+  private upload(id: Id, owner: Owner, value: Bytes, end: (outcome: void | StorageError) => void): Omit<Transfer, "fail"> {
     let sentBytes = -1; // nothing was sent, not even the one chunk of an empty object
     let unanswered = 0;
     const send = (offset: number): void => {
@@ -109,7 +115,8 @@ export class ObjectStore {
         const message = body._initPut();
         Object.assign(message, { requestId, totalBytes: BigInt(value.length), offset: BigInt(offset) });
         put((length) => message._initObjectId(length), fromHex(id));
-        put((length) => message._initOwner(length), fromHex(owner));
+        put((length) => message._initOwner(length), fromHex(owner.id));
+        put((length) => message._initGrant(length), owner.grant);
       };
       this.ask(fill, true, (said) => {
         --unanswered;
@@ -130,7 +137,7 @@ export class ObjectStore {
   }
 
   /** A first Get waits for the object and brings little; the rest is asked for when its size is known. */
-  private download(id: Id, waitUntil: number, end: (outcome: Bytes | StorageError) => void): Omit<Transfer, "fail"> {
+  private download(id: Id, reader: Owner, waitUntil: number, end: (outcome: Bytes | StorageError) => void): Omit<Transfer, "fail"> {
     let pieces: Bytes[] = [];
     let hasBytes = 0;
     let totalBytes: bigint | undefined;
@@ -156,6 +163,8 @@ export class ObjectStore {
         const fill = (requestId: bigint): Fill => (body) => {
           const message = body._initGet();
           put((length) => message._initObjectId(length), fromHex(id));
+          if (reader.grant.length > 0) put((length) => message._initOwner(length), fromHex(reader.id));
+          put((length) => message._initGrant(length), reader.grant);
           Object.assign(message, { requestId, offset: BigInt(hasBytes), chunkBytes: isFirst ? firstChunkBytes : chunkBytes, waitSeconds });
         };
         this.ask(fill, !isFirst, onAnswer);
@@ -169,12 +178,13 @@ export class ObjectStore {
     };
   }
 
-  private letGo(owner: Id, ids: readonly Id[], end: (outcome: void | StorageError) => void): Omit<Transfer, "fail"> {
+  private letGo(owner: Owner, ids: readonly Id[], end: (outcome: void | StorageError) => void): Omit<Transfer, "fail"> {
     let isAsked = false;
     const fill = (requestId: bigint): Fill => (body) => {
       const message = body._initRelease();
       message.requestId = requestId;
-      put((length) => message._initOwner(length), fromHex(owner));
+      put((length) => message._initOwner(length), fromHex(owner.id));
+      put((length) => message._initGrant(length), owner.grant);
       put((length) => message._initIds(length), idColumn(ids));
     };
     return {

@@ -65,7 +65,7 @@ def an_object_in_shared_memory_is_stored_and_fetched(scene: Scene) -> None:
             peer.store(identifier, value)
         scene.check(peer.fetch(identifier) == value, "the object came back changed", "STO-21")
         request = peer.next_request()
-        peer.send("get", requestId=request, objectId=identifier, acceptsShared=True)
+        peer.send("get", requestId=request, objectId=identifier, acceptsShared=True, **peer.reading())
         answer = peer.reply(request)
         if answer.kind == "sharedValue":
             scene.equal(answer["totalBytes"], len(value), "totalBytes of the SharedValue", "STO-22")
@@ -109,7 +109,7 @@ def a_file_that_is_not_what_was_said_is_not_read(scene: Scene) -> None:
             *((file.told(), 5) for file in lacking),
         ):
             identifier, request = peer.new_object(), peer.next_request()
-            body = {"objectId": identifier, "owner": peer.peer_id, "totalBytes": size, "file": told}
+            body = {"objectId": identifier, "totalBytes": size, "file": told, **peer.granted()}
             peer.send("putShared", payload=None, seq=None, requestId=request, **body)
             peer.expect_code(request, UNREADABLE, clause="STO-20")
             scene.check(not peer.is_there(identifier), "a file that is not what was said became an object")
@@ -222,6 +222,6 @@ def _put_shared(
     peer: StoragePeer, identifier: bytes, file: MemoryFile, size: int, *codes: int, clause: str = "STO-21"
 ) -> None:
     request = peer.next_request()
-    body = {"objectId": identifier, "owner": peer.peer_id, "totalBytes": size, "file": file.told()}
+    body = {"objectId": identifier, "totalBytes": size, "file": file.told(), **peer.granted()}
     peer.send("putShared", payload=None, seq=None, requestId=request, **body)
     peer.expect_code(request, *codes, clause=clause)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Message, code_name
 
@@ -12,14 +14,29 @@ from .ids import new_id
 CHUNK = 8 << 20
 
 
+#: Of all peers that do not say otherwise, so that cases read each other's objects where there are keys.
+FAMILY = new_id()
+
+
 class StoragePeer(Dialer):
-    """Requests have numbers; `reply` gives the answer to one of them."""
+    """Requests have numbers; `reply` gives the answer to one of them. With keys it has the grant of every owner."""
 
     _requests = 0
+    #: of which its grants say that the owners are in it; empty: each owner in its own
+    family = FAMILY
+
+    def granted(self, owner: bytes | None = None) -> dict[str, Any]:
+        """An owner, this peer if none is named, and its grant."""
+        name = owner or self.peer_id
+        return {"owner": name, "grant": b"" if self.pump.key is None else self.pump.key.grant(name, self.family)}
 
     def next_request(self) -> int:
         self._requests += 1
         return self._requests
+
+    def reading(self) -> dict[str, Any]:
+        """For whom it reads; without keys that is not said."""
+        return {} if self.pump.key is None else self.granted()
 
     # ------------------------------------------------------------ requests
 
@@ -29,28 +46,40 @@ class StoragePeer(Dialer):
         return identifier
 
     def put(
-        self, identifier: bytes, value: bytes, *, offset: int = 0, total: int | None = None, owner: bytes | None = None
+        self,
+        identifier: bytes,
+        value: bytes,
+        *,
+        offset: int = 0,
+        total: int | None = None,
+        owner: bytes | None = None,
+        **named: bytes,
     ) -> int:
+        """`named`: here and below, an owner and a grant instead of those that are due."""
         request = self.next_request()
         whole = offset + len(value) if total is None else total
-        body = {"objectId": identifier, "owner": owner or self.peer_id, "totalBytes": whole, "offset": offset}
+        body = {"objectId": identifier, "totalBytes": whole, "offset": offset, **self.granted(owner), **named}
         self.send("put", payload=value, seq=None, requestId=request, **body)
         return request
 
-    def get(self, identifier: bytes, *, offset: int = 0, chunk: int = 0, wait: float = 0.0) -> int:
+    def get(self, identifier: bytes, *, offset: int = 0, chunk: int = 0, wait: float = 0.0, **named: bytes) -> int:
         request = self.next_request()
-        self.send("get", requestId=request, objectId=identifier, offset=offset, chunkBytes=chunk, waitSeconds=wait)
+        body = {"objectId": identifier, "offset": offset, "chunkBytes": chunk, "waitSeconds": wait}
+        self.send("get", payload=None, seq=None, requestId=request, **{**body, **self.reading(), **named})
         return request
 
-    def duplicate(self, source: bytes, target: bytes, *, owner: bytes | None = None, wait: float = 0.0) -> int:
+    def duplicate(
+        self, source: bytes, target: bytes, *, owner: bytes | None = None, wait: float = 0.0, **named: bytes
+    ) -> int:
         request = self.next_request()
-        names = {"source": source, "target": target, "owner": owner or self.peer_id}
+        names = {"source": source, "target": target, **self.granted(owner), **named}
         self.send("duplicate", payload=None, seq=None, requestId=request, waitSeconds=wait, **names)
         return request
 
-    def release(self, *identifiers: bytes, owner: bytes | None = None, is_answered: bool = True) -> int:
+    def release(self, *identifiers: bytes, owner: bytes | None = None, is_answered: bool = True, **named: bytes) -> int:
         request = self.next_request() if is_answered else 0
-        self.send("release", requestId=request, owner=owner or self.peer_id, ids=b"".join(identifiers))
+        body = {"ids": b"".join(identifiers), **self.granted(owner), **named}
+        self.send("release", payload=None, seq=None, requestId=request, **body)
         return request
 
     def release_owner(self, owner: bytes, *, is_answered: bool = True) -> int:

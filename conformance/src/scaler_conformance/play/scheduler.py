@@ -41,7 +41,10 @@ class SchedulerHost(Host):
 
     def welcome(self, hello: Message) -> dict[str, Any]:
         features = [name for name in hello["features"] if name in ("chains", *self.features)]
-        return {"storageAddress": self.storage_address, "isProtected": False, "features": features}
+        own = {"storageAddress": self.storage_address, "isProtected": False, "features": features}
+        if self.pump.key is not None and hello["role"] == CODES.ROLE_CLIENT:
+            own["ownerGrant"] = self.pump.key.grant(hello["peerId"])
+        return own
 
     def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
         return KINDS.get(hello["role"], Guest)(self, name, hello, routing_id)
@@ -75,6 +78,8 @@ class WorkerGuest(Guest):
 
     def dispatch(self, tasks: Sequence[Task], client: bytes, **header: Any) -> int:
         full = {"callFormat": RAW, "client": client, **header}
+        if self.pump.key is not None:
+            full["ownerGrant"] = self.pump.key.grant(client)
         return self.send_batch("dispatch", write_tasks(tasks, full))
 
     def results(self) -> list[Result]:

@@ -15,6 +15,9 @@ from .memory_file import Directory, MemoryFile
 from .samples import may_send
 
 CHUNK_BYTES = 8 << 20
+#: What names an owner, and whose duty it is to show a grant for that.
+_NAMES = frozenset({"put", "putShared", "get", "duplicate", "release"})
+_NAMING = {CODES.ROLE_CLIENT: "CLI-19", CODES.ROLE_WORKER: "WRK-31"}
 
 
 class StorageHost(Host):
@@ -57,8 +60,23 @@ class StorageHost(Host):
 
     def on_message(self, guest: Guest, message: Message) -> None:
         self.requests.append((guest, message))
+        if guest.checks_laws:
+            self._check_grants(guest, message)
         if message.kind not in self.unanswered:
             self._answer(guest, message)
+
+    def _check_grants(self, guest: Guest, message: Message) -> None:
+        """Whose objects a dialer reads is for cases to say: the suite's own functions are read by everybody."""
+        key, clause = self.pump.key, _NAMING.get(guest.hello["role"])
+        if key is None or clause is None or message.kind not in _NAMES:
+            return
+        pairs = [("owner", "grant")]
+        if message.kind == "duplicate" and message["sourceOwner"]:
+            pairs.append(("sourceOwner", "sourceGrant"))
+        for owner, grant in pairs:
+            if not key.is_grant(message[grant], message[owner]):
+                name = self.transcript.known(message[owner]) if message[owner] else "no owner"
+                raise Breach(f"{guest.name} sent a {message.kind} that names {name}, and not with its grant", clause)
 
     def asked(self, kind: str) -> list[Message]:
         return [message for _, message in self.requests if message.kind == kind]

@@ -18,7 +18,7 @@ _READ_LIMITS: dict[str, int] = {"traversal_limit_in_words": 1 << 26, "nesting_li
 
 #: Fields that hold an id of 16 bytes; those that may be empty; those that hold any number of ids.
 _IDS = frozenset({"peerId", "serverId", "objectId", "owner", "source", "target", "taskId"})
-_OPTIONAL_IDS = frozenset({"client", "serializer", "parentTask", "graphId", "managerId"})
+_OPTIONAL_IDS = frozenset({"client", "serializer", "parentTask", "graphId", "managerId", "sourceOwner"})
 _ID_COLUMNS = frozenset({"ids", "functions", "dependencies", "inputIds", "owners"})
 #: Columns of another kind that have the name of one of ids.
 _NO_IDS = frozenset({("graphShapes", "dependencies")})
@@ -29,6 +29,7 @@ _OPTIONAL_HERE = frozenset(
         ("clusterStatus", "serverId"),
         ("explain", "taskId"),
         ("explanation", "taskId"),
+        ("get", "owner"),
     }
 )
 

@@ -13,6 +13,7 @@ from zmq.utils import z85
 from .codes import ROLES
 
 KEY_BYTES = 32
+GRANT_BYTES = 16
 OPERATOR_BIT = 15
 ALL_ROLES = tuple(ROLES.values())
 USER = "conformance"
@@ -77,8 +78,12 @@ class ClusterKey:
             return False
         return bool(_TICKET_HEAD.unpack_from(content)[3] == holder)
 
-    def grant(self, owner: bytes) -> bytes:
-        return blake2b(owner, key=self._grant_key, digest_size=16).digest()
+    def grant(self, owner: bytes, family: bytes = b"") -> bytes:
+        """Of an owner, which may be in another's family."""
+        return family + blake2b(owner + family, key=self._grant_key, digest_size=GRANT_BYTES).digest()
+
+    def is_grant(self, grant: bytes, owner: bytes) -> bool:
+        return len(grant) in (GRANT_BYTES, 2 * GRANT_BYTES) and grant == self.grant(owner, grant[:-GRANT_BYTES])
 
     def _signature(self, content: bytes) -> bytes:
         return blake2b(content, key=self._ticket_key, digest_size=KEY_BYTES).digest()

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
+from scaler_protocol import keys
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.codes import (
     PROTOCOL_VERSION_MAX,
@@ -104,6 +105,7 @@ class SchedulerService:
         self._storage_is_open = asyncio.Event()
         self._storage_trouble = ""
         self._keyring = config.keys.find_keyring()
+        self._admission = Admission(self._keyring, time.time, self._core.is_in_task_of)
         shown = None if self._keyring is None else self._keyring.own_pass()
         try:
             self._router = RouterEndpoint(config.address, self._session_server())
@@ -146,7 +148,7 @@ class SchedulerService:
             timers=self._config.worker_timers,
             features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW, FEATURE_KEPT_RESULTS),
             is_busy_with=self._is_busy_with,
-            admission=Admission(self._keyring, time.time),
+            admission=self._admission,
             gate=self._core.gate,
         )
 
@@ -161,14 +163,21 @@ class SchedulerService:
         )
         return SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
 
-    def _welcome(self, hello: Hello) -> WelcomeFields:
+    def _welcome(self, hello: Hello, identity: keys.Identity | None) -> WelcomeFields:
         return WelcomeFields(
             storage_address=self._config.advertised_storage_address,
             monitor_address=as_seen_from_afar(self._monitor_address),
             is_protected=self._config.policy.is_protected,
             object_retention_seconds=self._config.object_retention_seconds,
             timers=self._config.client_timers if hello.role == ROLE_CLIENT else None,
+            owner_grant=self._grant(hello, identity),
         )
+
+    def _grant(self, hello: Hello, identity: keys.Identity | None) -> bytes:
+        keyring = self._admission.keyring  # of this moment: keys may be replaced
+        if keyring is None or identity is None or hello.role != ROLE_CLIENT:
+            return b""
+        return keyring.grant(hello.peer_id, self._core.family_of(hello, identity))
 
     def _is_busy_with(self, peer_id: PeerId) -> bool:
         return self._core.is_busy_with(peer_id) or self._desk.is_busy_with(peer_id)

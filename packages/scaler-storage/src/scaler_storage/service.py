@@ -8,6 +8,7 @@ import time
 
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.line_budget import LineBudget
@@ -37,6 +38,7 @@ from scaler_storage.core import (
     StorageCore,
     Tick,
 )
+from scaler_storage.grants import Grants
 from scaler_storage.shared_files import SharedFiles
 
 BACKLOG_BYTES = 64 * 1024 * 1024
@@ -48,16 +50,18 @@ _TICK = Tick()
 class StorageService:
     def __init__(self, config: Config, stop: asyncio.Event) -> None:
         self._stop = stop
+        admission = admission_of(config)
         self._core = StorageCore(
             CoreLimits(memory_bytes=config.memory_limit_bytes),
             unread=lambda peer_id: self._router.backlog_bytes(peer_id),
             all_unread=lambda: self._router.total_backlog_bytes,
+            family_of=None if admission.keyring is None else Grants(admission.keyring).family_of,
         )
         self._memory = MemoryReturn()
         self._lines = LineBudget("ObjectStorageServer")
         self._files = SharedFiles(is_enabled=config.shares_memory)
         try:
-            self._router = RouterEndpoint(config.address, _session_server(config, self._files, self._core))
+            self._router = RouterEndpoint(config.address, _session_server(config, self._files, self._core, admission))
         except AddressError as error:
             raise StartupError(str(error)) from None
         self._driver = AsyncioDriver(self._router, self._on_events, next_deadline=self._next_deadline)
@@ -97,8 +101,13 @@ class StorageService:
                 self._files.strike(action.object_id)
 
 
-def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> SessionServer:
-    def welcome(hello: Hello) -> WelcomeFields:
+def admission_of(config: Config) -> Admission:
+    # The clients in a worker's tasks come with its ticket. What they may do is in their grants. (SCH-55)
+    return Admission(config.keys.find_keyring(), time.time, lambda hello, identity: True)
+
+
+def _session_server(config: Config, files: SharedFiles, core: StorageCore, admission: Admission) -> SessionServer:
+    def welcome(hello: Hello, identity: Identity | None) -> WelcomeFields:
         withheld_features = files.withheld_features(hello)
         directory = MemoryFile() if withheld_features else files.directory()
         return WelcomeFields(withheld_features=withheld_features, directory=directory)
@@ -115,7 +124,7 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore) -> Se
         backlog_bytes=BACKLOG_BYTES,
         is_busy_with=core.is_busy_with,
         gate=core.work.pressure,
-        admission=Admission(config.keys.find_keyring(), time.time, speaks_for_worker=lambda hello: True),
+        admission=admission,
     )
 
 

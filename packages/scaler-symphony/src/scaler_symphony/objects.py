@@ -9,7 +9,7 @@ from scaler_protocol.codes import FUNCTION_UNREADABLE, NO_SUCH_OBJECT, ROLE_WORK
 from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, content_id
 from scaler_protocol.keys import Pass
-from scaler_protocol.objects import ObjectClient
+from scaler_protocol.objects import ObjectClient, Owner
 from scaler_protocol.running.calls import OBJECT_WAIT_SECONDS
 from scaler_protocol.running.errors import TaskFailed, other_content
 from scaler_symphony.core.events import Event, Fetched, FetchFailed
@@ -31,9 +31,9 @@ class Fetcher:
             self._close_client()
             self._client = ObjectClient(address, ROLE_WORKER, "scaler-symphony", shown=self._shown)
 
-    def fetch(self, object_id: ObjectId) -> None:
+    def fetch(self, object_id: ObjectId, owner: Owner) -> None:
         assert self._client is not None, "tasks come after the Welcome that names a storage"
-        self._threads.submit(self._fetch, self._client, object_id)
+        self._threads.submit(self._fetch, self._client, object_id, owner)
 
     def close(self) -> None:
         """Fetches that are under way fail, so that no thread waits for them."""
@@ -44,9 +44,9 @@ class Fetcher:
         if self._client is not None:
             self._client.close()
 
-    def _fetch(self, client: ObjectClient, object_id: ObjectId) -> None:
+    def _fetch(self, client: ObjectClient, object_id: ObjectId, owner: Owner) -> None:
         try:
-            content = bytes(client.get(object_id, OBJECT_WAIT_SECONDS))
+            content = bytes(client.get(object_id, OBJECT_WAIT_SECONDS, owner))
             if content_id(content) != object_id:  # it would be kept here, and sent with every task (STO-29)
                 raise other_content("the task's function or serializer", object_id)
         except TaskFailed as error:

@@ -23,6 +23,7 @@ class Request(NamedTuple):
     priority: int
     flags: int
     result_salt: bytes
+    owner_grant: bytes
     timeout_seconds: float
     function: bytes
     parts: Parts

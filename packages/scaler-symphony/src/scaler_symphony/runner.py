@@ -115,9 +115,10 @@ class Runner:
         context = Context(
             PeerId(request.client), request.call_format, request.keywords, ObjectId(request.serializer),
             request.depth, request.priority, request.flags, Salt(request.result_salt),
+            request.owner_grant,
         )  # fmt: skip
         function_id = ObjectId(request.function)
-        function = objects.loaded.get(function_id) or objects.load_function(function_id)
+        function = objects.loaded.get(function_id) or objects.load_function(function_id, context.owner)
         arguments, keywords = arguments_of(request.parts, context, objects)
         value, profile = call_with_flags(request.flags, function, arguments, keywords, printed.add)
         task_id = TaskId(request.task_id)

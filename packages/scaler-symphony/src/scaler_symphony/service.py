@@ -77,7 +77,7 @@ class SymphonyService:
             actions.OpenSession: lambda action: self._grid.open_session(action.session),
             actions.CloseSession: lambda action: self._grid.close_session(action.session),
             actions.SendTask: self._send_task,
-            actions.Fetch: lambda action: self._fetcher.fetch(action.object_id),
+            actions.Fetch: lambda action: self._fetcher.fetch(action.object_id, action.owner),
             actions.Log: self._log,
             actions.Finish: self._finish,
         }
@@ -229,6 +229,7 @@ class SymphonyService:
             header.priority,
             header.flags,
             header.result_salt,
+            header.owner_grant,
             header.timeout_seconds,
             task.function,
             task.parts,

@@ -96,7 +96,7 @@ class ProcessorLink:
             return self._last_header_context
         key = (
             header.client, header.call_format, header.keywords, header.serializer, header.depth, header.priority,
-            header.flags, header.result_salt,
+            header.flags, header.result_salt, header.owner_grant,
         )  # fmt: skip
         number = self._contexts.get(key)
         if number is None:

@@ -16,7 +16,6 @@ from scaler_protocol.keys.errors import KeyFileError
 
 KEY_BYTES = 32
 MAC_BYTES = 32
-GRANT_BYTES = 16
 
 CURVE_LABEL = b"scaler curve 1"
 TICKET_LABEL = b"scaler ticket 1"

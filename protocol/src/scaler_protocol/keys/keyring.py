@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from scaler_protocol.ids import GRANT_BYTES
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.derivation import (
     CURVE_LABEL,
-    GRANT_BYTES,
     GRANT_LABEL,
     TICKET_LABEL,
     derived,
@@ -109,12 +109,19 @@ class Keyring:
         a new CURVE pair, unless the secret key of one is given."""
         return pass_of(self.derive(account_name(), ALL_ROLES, is_operator=True, secret_key=secret_key), self.origin)
 
-    def grant(self, owner: bytes) -> bytes:
-        """What allows to name this owner towards the storage. (SEC-11)"""
-        return mac(self._grant_keys[0], owner, GRANT_BYTES)
+    def grant(self, owner: bytes, family: bytes = b"") -> bytes:
+        """What allows to name this owner towards the storage, and to read what its family owns: that of another owner,
+        or its own. (SEC-11)"""
+        return family + mac(self._grant_keys[0], owner + family, GRANT_BYTES)
 
-    def may_own(self, owner: bytes, grant: bytes) -> bool:
-        return any(is_mac(grant, key, owner, GRANT_BYTES) for key in self._grant_keys)
+    def family_of(self, owner: bytes, grant: bytes) -> bytes | None:
+        """Whose family the owner belongs to; None if this is not its grant."""
+        family, found = grant[:-GRANT_BYTES], grant[-GRANT_BYTES:]
+        if len(family) not in (0, len(owner)) or not any(
+            is_mac(found, key, owner + family, GRANT_BYTES) for key in self._grant_keys
+        ):
+            return None
+        return family or owner
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.keys)} from {self.origin or 'memory'}>"

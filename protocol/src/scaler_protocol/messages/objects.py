@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_protocol.messages.common import Buffer
+from scaler_protocol.messages.common import NO_PEER, Buffer
 from scaler_protocol.messages.session import MemoryFile
 from scaler_protocol.records import dataclass
 
@@ -16,6 +16,7 @@ class Put:
     total_bytes: int
     offset: int
     payload: Buffer
+    grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Get:
     chunk_bytes: int = 0
     wait_seconds: float = 0.0
     accepts_shared: bool = False
+    owner: PeerId = NO_PEER
+    grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Release:
     request_id: int
     owner: PeerId
     ids: bytes
+    grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,9 @@ class Duplicate:
     target: ObjectId
     owner: PeerId
     wait_seconds: float = 0.0
+    grant: bytes = b""
+    source_owner: PeerId = NO_PEER
+    source_grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ class PutShared:
     owner: PeerId
     total_bytes: int
     file: MemoryFile
+    grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ class Welcome:
     is_protected: bool = False
     object_retention_seconds: float = 0.0
     directory: MemoryFile = field(default_factory=MemoryFile)
+    owner_grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

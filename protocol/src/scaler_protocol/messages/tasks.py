@@ -27,6 +27,7 @@ class TaskHeader:
     code_tag: str = ""
     result_salt: Salt = NO_SALT
     lost_processors_limit: int = 0
+    owner_grant: bytes = b""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from scaler_protocol.addresses import parse_address
-from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer, StorageStatus
 from scaler_protocol.objects import memory_files
@@ -63,15 +63,18 @@ class ObjectClient:
         self._links: dict[int, Link] = {}
         self._finalizer = weakref.finalize(self, _close_own, self._links)
 
-    def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
+    def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer], grant: bytes = b"") -> None:
         """Store the buffers, one after the other, as one value. They are sent as they are, without a copy, and must
         not change until this returns. An object that exists gains an owner."""
-        self.start_put(object_id, owner, buffers).finish()  # which asks, unless it was asked before
+        self.start_put(object_id, owner, buffers, grant).finish()  # which asks, unless it was asked before
 
-    def start_put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> PendingPut:
+    def start_put(
+        self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer], grant: bytes = b""
+    ) -> PendingPut:
         """The same in two steps, so that others can be begun before this one is answered: several small ones are asked
         for together, at the latest when a caller waits. Where memory is not shared it waits here: then it is the bytes
         that take the time, and not the answer."""
+        named = Owner(owner, grant)
         total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
         if total_bytes >= SHARED_BYTES and self._shares_memory():
             try:
@@ -79,24 +82,24 @@ class ObjectClient:
             except OSError:
                 pass  # no memory or descriptors left: what is sent in chunks needs neither
             else:
-                shared = PutSharedOperation(object_id, owner, total_bytes, file)
+                shared = PutSharedOperation(object_id, named, total_bytes, file)
                 link = self._link()
                 link.start(shared, is_urgent=self._is_full(total_bytes))
-                return PendingPut(link, shared, lambda: PutOperation(object_id, owner, buffers), file)
+                return PendingPut(link, shared, lambda: PutOperation(object_id, named, buffers), file)
         link = self._link()
-        operation = PutOperation(object_id, owner, buffers)
+        operation = PutOperation(object_id, named, buffers)
         link.run(operation)
         return PendingPut(link, operation)
 
-    def get(self, object_id: ObjectId, wait_seconds: float = 0.0) -> Buffer:
+    def get(self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER) -> Buffer:
         """The value, in memory that may be written to and is not shared. Waits for an object that does not exist
-        yet; ObjectNotFound if none comes in that time."""
+        yet, or not for this owner; ObjectNotFound if none comes in that time."""
         link = self._link()
         directory = link.directory
         file = None if directory is None else directory.open(object_id)
         if file is not None:
             return file.content()
-        operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory))
+        operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory), owner)
         link.run(operation)
         if operation.shared is not None:
             try:
@@ -108,25 +111,30 @@ class ObjectClient:
         assert operation.value is not None
         return operation.value
 
-    def release(self, owner: PeerId, ids: Sequence[ObjectId], *, wait: bool = True) -> None:
+    def release(self, owner: PeerId, ids: Sequence[ObjectId], *, grant: bytes = b"", wait: bool = True) -> None:
         """This owner needs these objects no longer. With `wait=False` it is done in the background, still in order
         with what this process asks later."""
         if not ids:
             return
-        operation = ReleaseOperation(owner, ids)
+        operation = ReleaseOperation(Owner(owner, grant), ids)
         if wait:
             self._run(operation)
         else:
             self._link().start(operation)
 
-    def duplicate(self, source: ObjectId, target: ObjectId, owner: PeerId, wait_seconds: float = 0.0) -> None:
+    def duplicate(
+        self, source: ObjectId, target: ObjectId, owner: PeerId, wait_seconds: float = 0.0, grant: bytes = b""
+    ) -> None:
         """Make `target` another name of the value of `source`; no bytes move."""
-        self._run(DuplicateOperation(source, target, owner, wait_seconds))
+        self._run(DuplicateOperation(source, target, Owner(owner, grant), wait_seconds))
 
-    def start_duplicate(self, source: ObjectId, target: ObjectId, owner: PeerId) -> PendingPut:
-        """The same in two steps, for many at once; ObjectNotFound comes from `finish`."""
+    def start_duplicate(
+        self, source: ObjectId, target: ObjectId, owner: Owner, source_owner: Owner = NO_OWNER
+    ) -> PendingPut:
+        """The same in two steps, for many at once; ObjectNotFound comes from `finish`. `source_owner`: for whom the
+        source is read, if not for `owner`."""
         link = self._link()
-        operation = DuplicateOperation(source, target, owner, 0.0)
+        operation = DuplicateOperation(source, target, owner, 0.0, source_owner)
         link.start(operation, is_urgent=False)
         return PendingPut(link, operation)
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from scaler_protocol import codes
 from scaler_protocol.columns import join_ids
 from scaler_protocol.errors import ScalerError, StorageError, readable, storage_error
-from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner
 from scaler_protocol.messages import (
     Buffer,
     Duplicate,
@@ -109,7 +109,7 @@ class MeetOperation(Operation):
 
 
 class PutOperation(Operation):
-    def __init__(self, object_id: ObjectId, owner: PeerId, buffers: Iterable[Buffer]) -> None:
+    def __init__(self, object_id: ObjectId, owner: Owner, buffers: Iterable[Buffer]) -> None:
         super().__init__()
         self._object_id = object_id
         self._owner = owner
@@ -124,7 +124,8 @@ class PutOperation(Operation):
             return None
         offset, chunk = self._chunks[self._next_index]
         self._next_index += 1
-        return Put(request_id, self._object_id, self._owner, self._total_bytes, offset, chunk)
+        owner, grant = self._owner
+        return Put(request_id, self._object_id, owner, self._total_bytes, offset, chunk, grant)
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         if isinstance(reply, ObjectReply) and reply.code == codes.BAD_CHUNK and not self._has_begun_anew:
@@ -157,7 +158,7 @@ class OfferedFile(Protocol):
 class PutSharedOperation(Operation):
     """The whole value is in a memory file, which is held open until this is done."""
 
-    def __init__(self, object_id: ObjectId, owner: PeerId, total_bytes: int, file: OfferedFile) -> None:
+    def __init__(self, object_id: ObjectId, owner: Owner, total_bytes: int, file: OfferedFile) -> None:
         super().__init__()
         self._object_id = object_id
         self._owner = owner
@@ -169,7 +170,8 @@ class PutSharedOperation(Operation):
         if self._is_asked or self._file is None:
             return None
         self._is_asked = True
-        return PutShared(request_id, self._object_id, self._owner, self._total_bytes, self._file.reference())
+        owner, grant = self._owner
+        return PutShared(request_id, self._object_id, owner, self._total_bytes, self._file.reference(), grant)
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         if isinstance(reply, ObjectReply) and reply.code == codes.UNREADABLE_FILE:
@@ -188,13 +190,18 @@ class GetOperation(Operation):
     shared, the name of a file, and then it is for the caller to open it."""
 
     def __init__(
-        self, object_id: ObjectId, wait_seconds: float, accepts_shared: Callable[[], bool] = lambda: False
+        self,
+        object_id: ObjectId,
+        wait_seconds: float,
+        accepts_shared: Callable[[], bool] = lambda: False,
+        owner: Owner = NO_OWNER,
     ) -> None:
         """`accepts_shared` tells of the session in which is asked; the next one may be without the feature."""
         super().__init__()
         self._object_id = object_id
         self._wait_seconds = wait_seconds
         self._accepts_shared = accepts_shared
+        self._owner = owner
         self.value: bytearray | None = None
         self.shared: SharedValue | None = None
         self._missing_bytes = 0
@@ -206,7 +213,7 @@ class GetOperation(Operation):
         self._waits_until = 0.0
 
     def without_sharing(self) -> GetOperation:
-        return GetOperation(self._object_id, self._wait_seconds)
+        return GetOperation(self._object_id, self._wait_seconds, owner=self._owner)
 
     @property
     def _deadline(self) -> float:
@@ -222,12 +229,16 @@ class GetOperation(Operation):
             self._waits_until = self._deadline
             wait_seconds = max(self._deadline - now, SHORTEST_WAIT_SECONDS)
             chunk_bytes = min(end - begin, WAITING_CHUNK_BYTES)
-            return Get(request_id, self._object_id, begin, chunk_bytes, wait_seconds, self._is_file_welcome)
+            return self._get(request_id, begin, chunk_bytes, wait_seconds)
         if not has_room or not self._wanted:
             return None
         begin, end = self._wanted.popleft()
         self._asked[begin] = end
-        return Get(request_id, self._object_id, begin, end - begin, accepts_shared=self._is_file_welcome)
+        return self._get(request_id, begin, end - begin, 0.0)
+
+    def _get(self, request_id: int, begin: int, chunk_bytes: int, wait_seconds: float) -> Get:
+        owner, grant = self._owner
+        return Get(request_id, self._object_id, begin, chunk_bytes, wait_seconds, self._is_file_welcome, owner, grant)
 
     @property
     def _is_file_welcome(self) -> bool:
@@ -303,9 +314,11 @@ class GetOperation(Operation):
 
 
 class DuplicateOperation(Operation):
-    def __init__(self, source: ObjectId, target: ObjectId, owner: PeerId, wait_seconds: float) -> None:
+    def __init__(
+        self, source: ObjectId, target: ObjectId, owner: Owner, wait_seconds: float, source_owner: Owner = NO_OWNER
+    ) -> None:
         super().__init__()
-        self._source, self._target, self._owner = source, target, owner
+        self._source, self._target, self._owner, self._source_owner = source, target, owner, source_owner
         self._wait_seconds = wait_seconds
         self._is_asked = False
 
@@ -317,7 +330,8 @@ class DuplicateOperation(Operation):
             return None
         self._is_asked = True
         wait_seconds = max(0.0, self.waits_until() - now)
-        return Duplicate(request_id, self._source, self._target, self._owner, wait_seconds)
+        owner, grant = self._owner
+        return Duplicate(request_id, self._source, self._target, owner, wait_seconds, grant, *self._source_owner)
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         if not self._refused(reply):
@@ -329,7 +343,7 @@ class DuplicateOperation(Operation):
 
 
 class ReleaseOperation(Operation):
-    def __init__(self, owner: PeerId, ids: Sequence[ObjectId]) -> None:
+    def __init__(self, owner: Owner, ids: Sequence[ObjectId]) -> None:
         super().__init__()
         self._owner = owner
         begins = range(0, max(1, len(ids)), RELEASED_IDS)
@@ -340,7 +354,8 @@ class ReleaseOperation(Operation):
         if self._asked_count == len(self._columns):
             return None
         self._asked_count += 1
-        return Release(request_id, self._owner, self._columns[self._asked_count - 1])
+        owner, grant = self._owner
+        return Release(request_id, owner, self._columns[self._asked_count - 1], grant)
 
     def handle(self, request: Request, reply: Reply, now: float) -> None:
         if self._refused(reply):

@@ -24,7 +24,7 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
 )
 from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, content_id, result_object_id
+from scaler_protocol.ids import ObjectId, Owner, PeerId, Salt, TaskId, content_id, family_in, result_object_id
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
@@ -67,10 +67,20 @@ class Context:
     priority: int
     flags: int
     result_salt: Salt
+    owner_grant: bytes
     is_plain: bool = field(init=False)  #: PACKED, and pickled by the default serializer: nearly every task
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_plain", self.call_format == CALL_PACKED and not self.serializer)
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.client, self.owner_grant)
+
+    @property
+    def family(self) -> bytes:
+        """Those for whom the client's objects may be read, as its grant says; empty where there are no keys."""
+        return family_in(self.owner_grant, self.client)
 
 
 class Objects:
@@ -134,20 +144,21 @@ class Objects:
             return None
         return max(0.0, self._renewed_at + self.retention_seconds - now)
 
-    def load_function(self, object_id: ObjectId) -> Callable[..., Any]:
-        function: Callable[..., Any] = self._load(object_id, "function")
+    def load_function(self, object_id: ObjectId, owner: Owner) -> Callable[..., Any]:
+        """`owner`: for whom it is fetched, if it is not here."""
+        function: Callable[..., Any] = self._load(object_id, owner, "function")
         return function
 
-    def serializer(self, object_id: ObjectId) -> Any:
+    def serializer(self, object_id: ObjectId, owner: Owner) -> Any:
         serializer = self.loaded.get(object_id)
-        return self._load(object_id, "serializer") if serializer is None else serializer
+        return self._load(object_id, owner, "serializer") if serializer is None else serializer
 
-    def _load(self, object_id: ObjectId, what: str) -> Any:
+    def _load(self, object_id: ObjectId, owner: Owner, what: str) -> Any:
         try:
             if object_id in self._older:
                 loaded = self._older.pop(object_id)
             else:
-                content = self._code(object_id, what)
+                content = self._code(object_id, owner, what)
                 loaded = self._read(content)
                 self._sizes[object_id] = len(content)
         except (TaskFailed, MemoryError):
@@ -162,13 +173,13 @@ class Objects:
             self._loaded_bytes -= self._sizes.pop(forgotten)
         return loaded
 
-    def _code(self, object_id: ObjectId, what: str) -> bytes:
+    def _code(self, object_id: ObjectId, owner: Owner, what: str) -> bytes:
         """The bytes of a function or serializer, compared with its id. Every peer can compute such an id, so another
         peer can have stored other bytes under it first, or sent them along. (STO-29)"""
         content = self.brought.pop(object_id, None)
         if content is not None and content_id(content) == object_id:
             return content
-        content = bytes(self.fetch(object_id, f"the task's {what}"))
+        content = bytes(self.fetch(object_id, owner, f"the task's {what}"))
         if content_id(content) != object_id:
             raise other_content(f"the task's {what}", object_id)
         self._fetched(object_id, content)
@@ -177,19 +188,19 @@ class Objects:
     def _read(self, content: bytes) -> Any:
         return self._named.find(content) if content.startswith(PREFIX) else values.loads(content)
 
-    def fetch(self, object_id: ObjectId, what: str) -> Buffer:
+    def fetch(self, object_id: ObjectId, owner: Owner, what: str) -> Buffer:
         try:
-            return self._ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS))
+            return self._ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS, owner))
         except ObjectNotFound as error:
             text = f"{what} (object {object_id.hex()}) is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             raise TaskFailed(NO_SUCH_OBJECT, text) from error
         except StorageError as error:
             raise TaskFailed(STORAGE_UNREACHABLE, f"{what} cannot be fetched on this worker: {error}") from error
 
-    def store(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer]) -> None:
+    def store(self, object_id: ObjectId, owner: Owner, buffers: Sequence[Buffer]) -> None:
         """The return value of a task that has run."""
         try:
-            self._ask(lambda storage: storage.put(object_id, owner, buffers))
+            self._ask(lambda storage: storage.put(object_id, owner.peer_id, buffers, owner.grant))
         except StorageError as error:
             code = error.code if error.code in (OWNER_GONE, STORAGE_FULL, EXISTS) else STORAGE_UNREACHABLE
             text = f"the task has run, and its return value cannot be stored: {error}"
@@ -222,16 +233,16 @@ def arguments_of(parts: Parts, context: Context, objects: Objects) -> tuple[Sequ
     """What the function is called with (BAT-6)."""
     pieces: Pieces = ((KIND_INLINE, parts),) if isinstance(parts, bytes) else parts
     if context.call_format == CALL_RAW:
-        return _by_place_and_name([bytes(_bytes_of(piece, objects)) for piece in pieces], context)
+        return _by_place_and_name([bytes(_bytes_of(piece, context, objects)) for piece in pieces], context)
     load = _loader(context, objects)
     if context.call_format == CALL_SEPARATE:
-        return _by_place_and_name([load(_bytes_of(piece, objects)) for piece in pieces], context)
+        return _by_place_and_name([load(_bytes_of(piece, context, objects)) for piece in pieces], context)
     if context.call_format != CALL_PACKED:
         raise TaskFailed(BAD_BATCH, f"this worker does not know call format {context.call_format}: upgrade it")
-    arguments, keywords = load(_bytes_of(pieces[0], objects))
+    arguments, keywords = load(_bytes_of(pieces[0], context, objects))
     if len(pieces) > 1:
-        arguments = [_resolved(argument, pieces, load, objects) for argument in arguments]
-        keywords = {name: _resolved(argument, pieces, load, objects) for name, argument in keywords.items()}
+        arguments = [_resolved(argument, pieces, load, context, objects) for argument in arguments]
+        keywords = {name: _resolved(argument, pieces, load, context, objects) for name, argument in keywords.items()}
     return arguments, keywords
 
 
@@ -240,30 +251,32 @@ def _by_place_and_name(arguments: list[Any], context: Context) -> tuple[list[Any
     return arguments[:split], dict(zip(context.keywords, arguments[split:], strict=True))
 
 
-def _resolved(argument: Any, pieces: Pieces, load: Callable[[Buffer], Any], objects: Objects) -> Any:
+def _resolved(argument: Any, pieces: Pieces, load: Callable[[Buffer], Any], context: Context, objects: Objects) -> Any:
     if type(argument) is not values.PartReference:
         return argument
     kind, data = pieces[argument.index]
     if kind != KIND_OBJECT:
         return load(data)
     object_id = ObjectId(data)
-    value = objects.kept.get(object_id)
+    # What one family has fetched is not for the tasks of another, which may only know its id. (STO-33)
+    key = ObjectId(context.family + object_id)
+    value = objects.kept.get(key)
     if value is None:
-        fetched = _bytes_of((kind, data), objects)
+        fetched = _bytes_of((kind, data), context, objects)
         value = load(fetched)
-        objects.kept.offer(object_id, value, len(fetched))
+        objects.kept.offer(key, value, len(fetched))
     return value
 
 
-def _bytes_of(piece: tuple[int, bytes], objects: Objects) -> Buffer:
+def _bytes_of(piece: tuple[int, bytes], context: Context, objects: Objects) -> Buffer:
     kind, data = piece
-    return objects.fetch(ObjectId(data), "an argument of the task") if kind == KIND_OBJECT else data
+    return objects.fetch(ObjectId(data), context.owner, "an argument of the task") if kind == KIND_OBJECT else data
 
 
 def _loader(context: Context, objects: Objects) -> Callable[[Buffer], Any]:
     if not context.serializer:
         return _load_argument
-    serializer = objects.serializer(context.serializer)
+    serializer = objects.serializer(context.serializer, context.owner)
     return lambda data: _load_argument(data, lambda data: serializer.deserialize(bytes(data)))
 
 
@@ -284,7 +297,7 @@ def result_of(
     if values.size_of(pieces) <= inline_bytes:
         return KIND_INLINE, b"".join(pieces)
     object_id = result_object_id(task_id, attempt, context.result_salt, context.client)
-    objects.store(object_id, context.client, pieces)
+    objects.store(object_id, context.owner, pieces)
     return KIND_OBJECT, object_id
 
 
@@ -295,7 +308,7 @@ def _serialized(value: Any, context: Context, objects: Objects) -> list[Buffer]:
                 raise TypeError(f"a raw call must return bytes, not {type(value).__name__}")
             return [value]
         if context.serializer:
-            return [objects.serializer(context.serializer).serialize(value)]
+            return [objects.serializer(context.serializer, context.owner).serialize(value)]
         return values.dumps(value)
     except (TaskFailed, MemoryError):
         raise

@@ -49,9 +49,10 @@ class Admission:
         self,
         keyring: Keyring | None = None,
         wall_clock: Callable[[], float] = lambda: 0.0,
-        speaks_for_worker: Callable[[Hello], bool] = lambda hello: bool(hello.parent_task),
+        speaks_for_worker: Callable[[Hello, Identity], bool] = lambda hello, identity: bool(hello.parent_task),
     ) -> None:
-        """`speaks_for_worker`: whether a client with this Hello is part of a worker, so that a worker's ticket does."""
+        """`speaks_for_worker`: whether a client with this Hello is part of a worker of that identity, so that the
+        worker's ticket is enough."""
         self.keyring = keyring
         self._speaks_for_worker = speaks_for_worker
         self._wall_clock = wall_clock
@@ -98,9 +99,10 @@ class Admission:
             return self._account
         holder = _holder_of(hello.credential) if proof.is_same_user else proof.holder
         found = self.keyring.admit(hello.credential, holder, hello.role, self._wall_clock())
-        if isinstance(found, Refusal) and hello.role == codes.ROLE_CLIENT and self._speaks_for_worker(hello):
+        if isinstance(found, Refusal) and hello.role == codes.ROLE_CLIENT:
             as_worker = self.keyring.admit(hello.credential, holder, codes.ROLE_WORKER, self._wall_clock())
-            return as_worker if isinstance(as_worker, Identity) else found
+            if isinstance(as_worker, Identity) and self._speaks_for_worker(hello, as_worker):
+                return as_worker
         return found
 
     def use(self, keyring: Keyring) -> None:

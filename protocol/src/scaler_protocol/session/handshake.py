@@ -10,6 +10,7 @@ from enum import Enum
 from scaler_protocol import codes
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import ID_BYTES, PeerId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, Limits, MemoryFile, Reject, Resume, Software, Timers, Welcome
 from scaler_protocol.session.channel import Channel
 
@@ -44,6 +45,11 @@ class WelcomeFields:
     #: features that this dialer names and has no right to (HSK-25)
     withheld_features: frozenset[str] = frozenset()
     directory: MemoryFile = field(default_factory=MemoryFile)
+    owner_grant: bytes = b""
+
+
+WelcomeOf = Callable[[Hello, Identity | None], WelcomeFields]
+"""Of a Hello, and whose it is where there are keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class ServerTerms:
     role_name: str
     allowed_roles: Collection[int]
     allowed_messages: Mapping[int, frozenset[type]] | None = None
-    welcome_fields: Callable[[Hello], WelcomeFields] = field(default=lambda hello: WelcomeFields())
+    welcome_fields: WelcomeOf = field(default=lambda hello, identity: WelcomeFields())
     software: Software = field(default_factory=Software)
     incarnation: int = 1
     timers: Timers = field(default_factory=Timers)
@@ -115,9 +121,9 @@ def refuse_for_now(terms: ServerTerms, *, is_shut_down: bool, is_of_another: boo
     return None
 
 
-def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
+def welcome(terms: ServerTerms, hello: Hello, identity: Identity | None, session_id: int) -> Welcome:
     """The Welcome of a new session."""
-    own = terms.welcome_fields(hello)
+    own = terms.welcome_fields(hello, identity)
     return Welcome(
         version=min(hello.version_max, terms.version_max),
         server_id=terms.server_id,
@@ -132,6 +138,7 @@ def welcome(terms: ServerTerms, hello: Hello, session_id: int) -> Welcome:
         is_protected=own.is_protected,
         object_retention_seconds=own.object_retention_seconds,
         directory=own.directory,
+        owner_grant=own.owner_grant,
     )
 
 

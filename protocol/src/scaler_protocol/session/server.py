@@ -44,7 +44,7 @@ from scaler_protocol.session.bounds import Bounds
 from scaler_protocol.session.channel import GAP, IN_ORDER, Counts, Encode
 from scaler_protocol.session.events import Opened, Received, SessionEvent, complained, text_of
 from scaler_protocol.session.gate import Gate
-from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields
+from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields, WelcomeOf
 from scaler_protocol.session.parting import Parting
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
 
@@ -57,7 +57,7 @@ class SessionServer(Parting):
         role_name: str,  # "scheduler": for people
         allowed_roles: Collection[int],  # who may dial
         allowed_messages: Mapping[int, frozenset[type]] | None = None,  # role -> what it may send; None: anything
-        welcome: Callable[[Hello], WelcomeFields] = lambda hello: WelcomeFields(),
+        welcome: WelcomeOf = lambda hello, identity: WelcomeFields(),
         software: Software = Software(),  # noqa: B008 (frozen)
         incarnation: int = 1,
         timers: Timers = Timers(),  # noqa: B008 (frozen)
@@ -348,7 +348,7 @@ class SessionServer(Parting):
 
     def _open(self, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float) -> None:
         self._last_session_id += 1
-        welcome = handshake.welcome(self.terms, hello, self._last_session_id)
+        welcome = handshake.welcome(self.terms, hello, identity, self._last_session_id)
         allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
         if self.terms.allowed_messages is not None and allowed is None:
             allowed = frozenset()

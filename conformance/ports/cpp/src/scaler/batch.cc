@@ -117,6 +117,7 @@ std::shared_ptr<const Header> headerOf(TaskHeader::Reader from) {
     header->flags = from.getFlags();
     header->timeoutSeconds = from.getTimeoutSeconds();
     header->resultSalt = toBytes(from.getResultSalt());
+    header->ownerGrant = toBytes(from.getOwnerGrant());
     return header;
 }
 

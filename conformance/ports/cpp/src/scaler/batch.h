@@ -23,6 +23,7 @@ struct Header {
     uint32_t flags = 0;
     double timeoutSeconds = 0;
     Bytes resultSalt;
+    Bytes ownerGrant;  // of the client
 };
 
 // A value that a TASK part refers to.

@@ -29,9 +29,9 @@ Client::Client(zmq::context_t& context, Options options)
 }
 
 void Client::connect(const std::string& schedulerAddress) {
-    peerId_ = randomId();
+    self_.id = randomId();
     withoutSessionSince_ = steadyNow();
-    link_.dial(schedulerAddress, peerId_);
+    link_.dial(schedulerAddress, self_.id);
 }
 
 Id Client::submit(Call call) {
@@ -103,11 +103,12 @@ void Client::onOpened() {
     if (mustBeginAnew_) {  // a session under the old name: of no use, for all is to go on under a new one (CLI-8)
         mustBeginAnew_ = false;
         link_.leave(OK, "begins again");
-        link_.dial(link_.address(), peerId_);
+        link_.dial(link_.address(), self_.id);
         return;
     }
     withoutSessionSince_ = 0;
     const Terms& terms = link_.session().terms();
+    self_.grant = terms.ownerGrant;
     store_.use(terms.storageAddress.empty() ? storageBeside(link_.address()) : terms.storageAddress);
     happenings_.push_back(Connected{terms.serverId});
 }
@@ -119,8 +120,7 @@ void Client::onLost(const Lost& lost) {
     happenings_.push_back(Disconnected{lost.code, lost.text, isFinal});
     if (isFinal) return failAll(lost.code, lost.text);
     if (withoutSessionSince_ == 0) withoutSessionSince_ = steadyNow();
-    Id formerPeerId = peerId_;
-    peerId_ = randomId();
+    Owner former = std::exchange(self_, Owner{randomId(), {}});
     std::vector<Id> owned;
     for (const std::string& name : functions_) owned.push_back(contentId(functionBytes(name)));
     functions_.clear();
@@ -137,9 +137,9 @@ void Client::onLost(const Lost& lost) {
     std::sort(unsent_.begin(), unsent_.end(), [this](const Id& one, const Id& other) {
         return tasks_.at(one).number < tasks_.at(other).number;
     });
-    store_.release(formerPeerId, owned);
+    store_.release(former, owned);
     if (lost.isOver) {
-        link_.dialAgain(peerId_);
+        link_.dialAgain(self_.id);
     } else {
         mustBeginAnew_ = true;
     }
@@ -191,14 +191,14 @@ void Client::onResults(const Message& message) {
 
 void Client::fetch(Result result) {
     Id task = result.id, object = result.value;
-    Id owner = peerId_;
+    Owner owner = self_;
     tasks_.at(task).result = std::move(result);
-    store_.get(object, fetchWait, [=](uint16_t code, const std::string& text, Bytes value) {
+    store_.get(object, owner, fetchWait, [=](uint16_t code, const std::string& text, Bytes value) {
         store_.release(owner, {object});  // OWN-10
         auto found = tasks_.find(task);
         if (found == tasks_.end()) return;
         if (code == OK) return end(task, Outcome{task, STATUS_SUCCESS, std::move(value), {}});
-        if (owner == peerId_) return fail(task, code, "the return value is lost: " + text);
+        if (owner.id == self_.id) return fail(task, code, "the return value is lost: " + text);
         found->second.result.reset();  // it went with the session, so the task is unfinished after all (CLI-8)
         found->second.submitSeq = 0;
         unsent_.push_back(task);
@@ -212,7 +212,7 @@ void Client::end(const Id& task, Outcome outcome) {
     for (const Id& object : found->second.objects) {
         if (!object.empty()) owned.push_back(object);  // OWN-2
     }
-    store_.release(peerId_, owned);
+    store_.release(self_, owned);
     tasks_.erase(found);
     happenings_.push_back(std::move(outcome));
 }
@@ -310,7 +310,7 @@ std::vector<Argument> Client::argumentsOf(const Id& id, Task& task) {
 }
 
 void Client::putArgument(const Id& task, const Id& object, const Bytes& value) {
-    store_.put(object, peerId_, std::make_shared<Bytes>(value), [=](uint16_t code, const std::string& text) {
+    store_.put(object, self_, std::make_shared<Bytes>(value), [=](uint16_t code, const std::string& text) {
         auto found = tasks_.find(task);
         bool isMeant = found != tasks_.end() &&
                        std::count(found->second.objects.begin(), found->second.objects.end(), object) > 0;
@@ -323,7 +323,7 @@ void Client::putArgument(const Id& task, const Id& object, const Bytes& value) {
 void Client::putFunction(const std::string& name) {
     if (!functions_.insert(name).second) return;
     std::string bytes = functionBytes(name);
-    store_.put(contentId(bytes), peerId_, std::make_shared<Bytes>(bytes), nullptr);
+    store_.put(contentId(bytes), self_, std::make_shared<Bytes>(bytes), nullptr);
 }
 
 // The storage has forgotten everything: what unfinished tasks need goes there again (CLI-13).

@@ -99,7 +99,7 @@ private:
     Options options_;
     Link link_;
     ObjectStore store_;
-    Id peerId_;
+    Owner self_;  // the name of our session, and its grant
     std::map<Id, Task> tasks_;  // the unfinished ones
     uint64_t lastNumber_ = 0;
     std::vector<Id> unsent_;    // in the order of submitting; some may have ended since

@@ -43,7 +43,8 @@ Terms termsOf(Welcome::Reader welcome) {
                         orDefault(limits.getEnvelopeBytes(), usual.envelopeBytes)},
                  std::max(timers.getHeartbeatSeconds(), heartbeatMin),
                  std::max(timers.getLeaseSeconds(), 3 * heartbeatMin),
-                 toString(welcome.getStorageAddress())};
+                 toString(welcome.getStorageAddress()),
+                 toBytes(welcome.getOwnerGrant())};
 }
 
 bool isOutsideSequence(Body::Reader body) {

@@ -21,6 +21,7 @@ struct Terms {
     Seconds heartbeat = 2;
     Seconds lease = 60;
     std::string storageAddress;
+    Bytes ownerGrant;
 };
 
 // There is a session, and nothing has been said in it yet.

@@ -26,22 +26,22 @@ void ObjectStore::use(const std::string& address) {
     link_.dial(address, peerId_ = randomId());
 }
 
-void ObjectStore::put(const Id& object, const Id& owner, std::shared_ptr<const Bytes> value, Stored stored) {
+void ObjectStore::put(const Id& object, const Owner& owner, std::shared_ptr<const Bytes> value, Stored stored) {
     uploads_.emplace(++lastNumber_, Upload{object, owner, std::move(value), std::move(stored)});
     advance();
 }
 
-void ObjectStore::get(const Id& object, Seconds wait, Fetched fetched) {
-    downloads_.emplace(++lastNumber_, Download{object, steadyNow() + wait, std::move(fetched), {}, std::nullopt});
+void ObjectStore::get(const Id& object, const Owner& reader, Seconds wait, Fetched fetched) {
+    downloads_.emplace(++lastNumber_, Download{object, reader, steadyNow() + wait, std::move(fetched), {}, std::nullopt});
     advance();
 }
 
-void ObjectStore::release(const Id& owner, const std::vector<Id>& objects) {
+void ObjectStore::release(const Owner& owner, const std::vector<Id>& objects) {
     if (!objects.empty()) releases_.emplace(++lastNumber_, Letting{owner, objects});
     advance();
 }
 
-void ObjectStore::abandon(const Id& owner, const Id& object) {
+void ObjectStore::abandon(const Owner& owner, const Id& object) {
     for (auto at = uploads_.begin(); at != uploads_.end();) {
         at = at->second.object == object ? uploads_.erase(at) : std::next(at);
     }
@@ -89,7 +89,8 @@ bool ObjectStore::sendChunk(uint64_t transfer, Upload& upload) {
         auto put = body.initPut();
         put.setRequestId(request);
         put.setObjectId(asData(upload.object));
-        put.setOwner(asData(upload.owner));
+        put.setOwner(asData(upload.owner.id));
+        put.setGrant(asData(upload.owner.grant));
         put.setTotalBytes(total);
         put.setOffset(offset);
     };
@@ -106,6 +107,8 @@ void ObjectStore::sendGet(uint64_t transfer, Download& download) {
         auto get = body.initGet();
         get.setRequestId(request);
         get.setObjectId(asData(download.object));
+        if (!download.reader.grant.empty()) get.setOwner(asData(download.reader.id));
+        get.setGrant(asData(download.reader.grant));
         get.setOffset(download.value.size());
         get.setChunkBytes(isFirst ? firstChunkBytes : static_cast<uint32_t>(chunkBytes));
         get.setWaitSeconds(isFirst ? std::max(0.0, download.waitUntil - steadyNow()) : 0);
@@ -119,7 +122,8 @@ void ObjectStore::sendRelease(uint64_t transfer, Letting& letting) {
     ask(Kind::release, transfer, [&](Body::Builder body, uint64_t request) {
         auto release = body.initRelease();
         release.setRequestId(request);
-        release.setOwner(asData(letting.owner));
+        release.setOwner(asData(letting.owner.id));
+        release.setGrant(asData(letting.owner.grant));
         release.setIds(asData(ids));
     });
 }

@@ -9,6 +9,12 @@
 
 namespace scaler {
 
+// In whose name something is stored or read, and what proves that we may name it: empty in an insecure cluster (STO-32).
+struct Owner {
+    Id id;
+    Bytes grant;
+};
+
 // Asks for objects and stores them, over one session. A lost session or a restarted storage costs nothing but time: what
 // is unfinished is asked again (STO-17).
 class ObjectStore : public Pollable {
@@ -23,11 +29,11 @@ public:
     void use(const std::string& address);
     bool isIdle() const { return uploads_.empty() && downloads_.empty() && releases_.empty(); }
     bool isInUse() const { return !link_.address().empty(); }
-    void put(const Id& object, const Id& owner, std::shared_ptr<const Bytes> value, Stored stored);
-    void get(const Id& object, Seconds wait, Fetched fetched);
-    void release(const Id& owner, const std::vector<Id>& objects);
+    void put(const Id& object, const Owner& owner, std::shared_ptr<const Bytes> value, Stored stored);
+    void get(const Id& object, const Owner& reader, Seconds wait, Fetched fetched);
+    void release(const Owner& owner, const std::vector<Id>& objects);
     // As `release`, and whatever of them is still on its way there is not sent to its end; nobody is told.
-    void abandon(const Id& owner, const Id& object);
+    void abandon(const Owner& owner, const Id& object);
     void leave();
     // Called when another life of the storage answers: all objects are gone (CLI-13).
     void whenRestarted(std::function<void()> restarted) { restarted_ = std::move(restarted); }
@@ -38,7 +44,8 @@ public:
 
 private:
     struct Upload {
-        Id object, owner;
+        Id object;
+        Owner owner;
         std::shared_ptr<const Bytes> value;
         Stored stored;
         uint64_t sentBytes = 0;
@@ -47,6 +54,7 @@ private:
     };
     struct Download {
         Id object;
+        Owner reader;
         Seconds waitUntil;
         Fetched fetched;
         Bytes value;
@@ -54,7 +62,7 @@ private:
         bool isAsked = false;
     };
     struct Letting {
-        Id owner;
+        Owner owner;
         std::vector<Id> objects;
         bool isAsked = false;
     };

@@ -121,7 +121,7 @@ void Agent::forgetAll() {
         if (held.state == State::storing) {
             const auto& header = *held.task.header;
             Id value = resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client);
-            store_.abandon(header.client, value);
+            store_.abandon(held.owner(), value);
         }
     }
     held_.clear();

@@ -34,6 +34,7 @@ private:
     enum class State { fetching, ready, running, blocked, returning, storing };
     struct Held {
         explicit Held(Task arrived) : task(std::move(arrived)) {}
+        Owner owner() const { return Owner{task.header->client, task.header->ownerGrant}; }
 
         Task task;
         State state = State::fetching;

@@ -51,7 +51,7 @@ void Agent::fetchFunction(Number number) {
         return;
     }
     ++held.missing;
-    store_.get(id, objectWait, [this, number, id](uint16_t code, const std::string& text, Bytes value) {
+    store_.get(id, held.owner(), objectWait, [this, number, id](uint16_t code, const std::string& text, Bytes value) {
         auto still = held_.find(number);
         if (still == held_.end()) return;
         if (code != OK) return refuse(number, code, "the function (object " + toHex(id) + ") is not there: " + text);
@@ -64,7 +64,7 @@ void Agent::fetchPart(Number number, size_t index) {
     Held& held = held_.at(number);
     ++held.missing;
     Id id = held.task.parts[index].bytes;
-    store_.get(id, objectWait, [=](uint16_t code, const std::string& text, Bytes value) {
+    store_.get(id, held.owner(), objectWait, [=](uint16_t code, const std::string& text, Bytes value) {
         auto still = held_.find(number);
         if (still == held_.end()) return;
         if (code != OK) return refuse(number, code, "an argument (object " + toHex(id) + ") is not there: " + text);
@@ -211,9 +211,8 @@ void Agent::store(Number number, Held& held, Result result, Bytes value) {
     result.kind = KIND_OBJECT;
     const auto& header = *held.task.header;
     result.value = resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client);
-    Id owner = held.task.header->client;
     auto shared = std::make_shared<const Bytes>(std::move(value));
-    store_.put(result.value, owner, shared, [this, number, result](uint16_t code, const std::string& text) {
+    store_.put(result.value, held.owner(), shared, [this, number, result](uint16_t code, const std::string& text) {
         if (code == OK) return report(number, result);
         reportFailure(number, STATUS_FAILED, failureOf(code, "the return value could not be stored: " + text));
     });

@@ -16,6 +16,10 @@ struct Put @0xefe96fc6c869a255 {
   # Putting an object that exists is answered OK when it comes from an owner (STO-4). Another owner is added when all
   # bytes have come and are the same, and otherwise told EXISTS (STO-30). OK to a chunk that does not complete the object
   # may mean either, so a writer sends its chunks to the end.
+
+  grant @5 :Data;
+  # Proves that the sender may name this owner: Welcome.ownerGrant of a client, TaskHeader.ownerGrant for a worker. Not
+  # looked at by a storage without keys; one with keys answers NOT_ALLOWED where it is not the owner's. (STO-32)
 }
 
 struct Get @0xace6c0e939a95918 {
@@ -31,6 +35,9 @@ struct Get @0xace6c0e939a95918 {
 
   acceptsShared @5 :Bool = false;
   # SharedValue would do instead of the first Value. Only where the feature `memfd` is in force. (STO-22)
+
+  owner @6 :Data;  # for whom it is read: 16 bytes, or empty where there are no keys (STO-33)
+  grant @7 :Data;  # of this owner, as in Put
 }
 
 struct Value @0xa4d3554ce3081e75 {
@@ -44,6 +51,7 @@ struct Release @0xede3f34d673de22c {
   requestId @0 :UInt64;  # zero: no reply wanted
   owner @1 :Data;
   ids @2 :Data;          # 16·n; an id that stands there twice counts once
+  grant @3 :Data;        # of this owner, as in Put
 }
 
 struct ReleaseOwner @0xa7ed63227cebe03e {
@@ -77,6 +85,10 @@ struct Duplicate @0x8b0a90f48bd66f62 {
   target @2 :Data;
   owner @3 :Data;
   waitSeconds @4 :Float64 = 0;
+  grant @5 :Data;        # of this owner, as in Put
+  sourceOwner @6 :Data;  # for whom the source is read, where that is another than `owner`: the name of a client's
+                         # session before this one. Empty: `owner` (STO-33)
+  sourceGrant @7 :Data;  # of this owner
 }
 
 struct ObjectReply @0xb411aee48cf0cf70 {
@@ -122,6 +134,7 @@ struct PutShared @0xb06a6a14bac69272 {
   owner @2 :Data;
   totalBytes @3 :UInt64;  # the size of the file
   file @4 :MemoryFile;
+  grant @5 :Data;         # of this owner, as in Put
 }
 
 struct SharedValue @0x9595989dba3427a7 {

@@ -138,6 +138,11 @@ struct Welcome @0xb49f331d91d049ac {
   directory @14 :import "objects.capnp".MemoryFile;
   # Storage only, where the feature `memfd` is in force: in which memory files its objects lie, so that who reads one
   # need not ask. Empty name: it has none. (STO-25)
+
+  ownerGrant @15 :Data;
+  # Scheduler only, for clients, where there are keys: proves to the storage that the dialer may name its own peerId as
+  # owner. 16 bytes, or 32 for a client inside a task; opaque to clients, which put it into what they send to the
+  # storage. Empty: the cluster has no keys, or its storage asks for none. (OWN-16)
 }
 
 struct Reject @0x888fcc8c4c4e1536 {

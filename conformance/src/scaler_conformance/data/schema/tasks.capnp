@@ -45,6 +45,10 @@ struct TaskHeader @0xe02cfde95cc5066e {
   # How many attempts of a task may end with the death of their processor: the last of them ends the task
   # PROCESSOR_DIED. Chosen by the client; 1 means that no death is followed by another attempt. Zero, the default: what
   # the deployment allows, 3 unless its operator says otherwise. (SCH-75)
+
+  ownerGrant @15 :Data;
+  # Dispatch only: the grant of `client`, with which the worker fetches and stores objects for its tasks. Chosen by the
+  # scheduler; what a Submit has here is not looked at. (OWN-16)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {

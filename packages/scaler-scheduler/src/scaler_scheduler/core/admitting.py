@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
-from scaler_scheduler.core import endings, forgetting
+from scaler_scheduler.core import endings, forgetting, rights
 from scaler_scheduler.core.backlog import SHARE_STEPS, STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk, contiguous
 from scaler_scheduler.core.dependencies import admission_of, previous_life
@@ -79,10 +79,12 @@ class Admission:
 
     def _look_at_ids(self) -> Job:
         for ids in _slices(self._chunk.ids, self._most):
+            self.refusal = rights.foreign_task(self._tables, self._client, ids)
             for task_id in ids:
-                if task_id in self._tables.where and self._is_older(task_id):
+                if self.refusal is None and task_id in self._tables.where and self._is_older(task_id):
                     self.refusal = duplicate(task_id)
-                    return
+            if self.refusal is not None:
+                return
             yield 1 + len(ids)
 
     def _is_older(self, task_id: TaskId) -> bool:
@@ -191,7 +193,9 @@ class Admission:
     def _make_room(self, task_id: TaskId) -> Job:
         """A task of a client that came back under a new id before its former self was given up ends there (SCH-8)."""
         tables = self._tables
-        if task_id in tables.where and not self._is_older(task_id):
+        if task_id not in tables.where or rights.foreign_task(tables, self._client, (task_id,)) is not None:
+            return
+        if not self._is_older(task_id):
             endings.abandon_all(tables, (task_id,))
             yield 2 * STEPS_PER_TASK
             while task_id in tables.failing:

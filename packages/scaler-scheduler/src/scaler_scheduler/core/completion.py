@@ -10,9 +10,9 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
-from scaler_protocol.codes import STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
+from scaler_protocol.codes import KIND_OBJECT, STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core import cut_off, endings, retrying, successes
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
@@ -194,11 +194,12 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
 
 
 def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:
-    """A result of an attempt that is not current, or of a task this worker does not hold (SCH-6)."""
-    if chunk is None:
-        chunk = tables.chunk_of(row.task_id) if row.task_id in tables.where else None
-    if chunk is not None:
-        tables.release_unused(chunk, row)
+    """A result of an attempt that is not current, or of a task this worker does not hold (SCH-6). A worker may name any
+    object here: only that of this attempt is released, and not that which the task's present worker stores (OWN-7)."""
+    if chunk is None and row.task_id in tables.where and row.attempt != tables.attempt(row.task_id):
+        chunk = tables.chunk_of(row.task_id)
+    if chunk is not None and row.kind == KIND_OBJECT and row.value == chunk.value_id(row.task_id, row.attempt):
+        tables.release([(chunk, ObjectId(bytes(row.value)))])
 
 
 def _move_of(row: Row) -> Move:

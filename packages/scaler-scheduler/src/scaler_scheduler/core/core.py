@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -22,6 +23,7 @@ from scaler_protocol.messages import (
     Explain,
     Explanation,
     GraphShapes,
+    Hello,
     KeptResults,
     ManagerStatus,
     Message,
@@ -209,6 +211,17 @@ class SchedulerCore:
         """Which peers send more than is worked off. (SES-33)"""
         return self.tables.backlog.pressure
 
+    def family_of(self, hello: Hello, identity: Identity) -> bytes:
+        """Of a client that is about to join: that of the client in whose task it is; empty for its own. (OWN-16)"""
+        is_nested = self.is_in_task_of(hello, identity)
+        return self.tables.chunk_of(hello.parent_task).client.family if is_nested else b""
+
+    def is_in_task_of(self, hello: Hello, identity: Identity) -> bool:
+        """Whether this client is inside the task that it names: a worker of the same user has that task at present.
+        Task ids are no secrets. (SCH-55)"""
+        place = self.tables.where.get(hello.parent_task)
+        return isinstance(place, Worker) and place.user == identity.user
+
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
 
@@ -246,6 +259,7 @@ class SchedulerCore:
         if event.hello.role == ROLE_CLIENT:
             client = membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
             client.identity = event.identity
+            client.grant = event.welcome.owner_grant
             if FEATURE_RESULT_WINDOW in event.welcome.features:
                 client.window = Window(window_of(event.hello.result_window_bytes))
             client.is_told_of_kept = FEATURE_KEPT_RESULTS in event.welcome.features

@@ -21,6 +21,7 @@ from scaler_protocol.codes import BAD_GRAPH, STATUS_SUCCESS, TASK_UNWANTED, TOO_
 from scaler_protocol.columns import join_u32, offsets, split_ids, split_u32
 from scaler_protocol.ids import ID_BYTES, GraphId, TaskId
 from scaler_protocol.messages import Error, KeptResults, Submit, TaskHeader
+from scaler_scheduler.core import rights
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.states import State
@@ -171,6 +172,9 @@ def _refusal(tables: Tables, client: Client, message: KeptResults) -> tuple[int,
     ids: tuple[TaskId, ...] = split_ids(message.ids)  # type: ignore[assignment]
     if not message.graph_id:
         return BAD_GRAPH, "the graph of these results is not named: nothing would tell when they are needed no more"
+    foreign = rights.foreign_task(tables, client, ids)
+    if foreign is not None:
+        return BAD_GRAPH, foreign[1]
     unfinished = tables.where.keys() & ids
     if unfinished:
         text = f"task {min(unfinished).hex()} is unfinished here, and a result of it was given: submit it or give it"

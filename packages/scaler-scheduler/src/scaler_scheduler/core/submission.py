@@ -8,7 +8,7 @@ from itertools import repeat
 from scaler_protocol.codes import BAD_BATCH, OVERLOADED
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Error, Submit
-from scaler_scheduler.core import endings
+from scaler_scheduler.core import endings, rights
 from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, unknown
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk, contiguous
@@ -20,7 +20,8 @@ from scaler_scheduler.core.workers import Worker
 
 
 def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | None:
-    chunk = Chunk(client, client.own(batch.header), batch)
+    header = rights.own_header(tables, client, batch.header) if batch.header.parent_task else client.own(batch.header)
+    chunk = Chunk(client, header, batch)
     if _is_much(tables, chunk):
         return _submit_in_slices(tables, client, seq, chunk, batch)
     error = _refusal(tables, chunk)
@@ -93,7 +94,12 @@ def _refusal(tables: Tables, chunk: Chunk) -> Refusal | None:
         return wrong_client
     if len(tables.ready.classes) >= CLASSES_MAX and (refusal := _too_many_classes(tables, chunk)) is not None:
         return refusal
-    for task_id in _known(tables, chunk):
+    known = _known(tables, chunk)
+    if known or tables.dependencies.kept:
+        refusal = rights.foreign_task(tables, chunk.client, chunk.ids)
+        if refusal is not None:
+            return refusal
+    for task_id in known:
         # A session that was opened later may have taken the task over already; this batch was on its way. (SCH-48)
         if tables.chunk_of(task_id).client.number >= chunk.client.number:
             return duplicate(task_id)

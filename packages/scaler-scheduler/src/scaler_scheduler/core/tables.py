@@ -17,7 +17,7 @@ from itertools import count, repeat
 
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16, most_results
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId, family_in
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
@@ -64,6 +64,7 @@ class Client:
         "_own_header",
         "chunks",
         "given_bytes",
+        "grant",
         "graphs",
         "holds",
         "identity",
@@ -84,6 +85,8 @@ class Client:
 
     def __init__(self, peer_id: PeerId, number: int, software: Software, limits: Limits) -> None:
         self.peer_id = peer_id
+        #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
+        self.grant = b""
         #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
         self.number = number
         self.software = software
@@ -119,10 +122,17 @@ class Client:
         return user_of(self.identity)
 
     def own(self, header: TaskHeader) -> TaskHeader:
-        """The header with this client's name in it (SCH-3). Programs use one header again and again."""
+        """The header with this client's name and grant in it (SCH-3, OWN-16). Programs use one header again and
+        again."""
         if header is not self._last_header:
-            self._last_header, self._own_header = header, replace(header, client=self.peer_id)
+            own_header = replace(header, client=self.peer_id, owner_grant=self.grant)
+            self._last_header, self._own_header = header, own_header
         return self._own_header
+
+    @property
+    def family(self) -> bytes:
+        """For whom its objects may be read: itself, or the program in whose task it is. (STO-33)"""
+        return family_in(self.grant, self.peer_id) or self.peer_id
 
 
 Place = Chunk | Worker

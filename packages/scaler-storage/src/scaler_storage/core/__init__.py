@@ -5,7 +5,7 @@ from scaler_storage.core.core import StorageCore
 from scaler_storage.core.events import Event, FileOffered, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import FEATURE as FEATURE_LIVE_OWNERS
-from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES
+from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES, FamilyOf
 
 __all__ = [
     "ALLOWED_MESSAGES",
@@ -14,6 +14,7 @@ __all__ = [
     "Action",
     "CoreLimits",
     "Enter",
+    "FamilyOf",
     "Event",
     "FileOffered",
     "Send",

@@ -23,7 +23,6 @@ from scaler_protocol.messages import (
     Duplicate,
     Get,
     LiveOwners,
-    ObjectReply,
     Put,
     PutShared,
     Release,
@@ -43,7 +42,8 @@ from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.refusals import Refusal
-from scaler_storage.core.rights import ALLOWED_MESSAGES
+from scaler_storage.core.replies import Replies
+from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.status import status_of
 from scaler_storage.core.uploads import UploadTable
@@ -52,20 +52,26 @@ from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 from scaler_storage.core.work import Job, Work, weight
 
 IDS_IN_A_SLICE = 256
+Available = tuple[ObjectId, list[Waiter]]
+"""An object, and those that have waited for it and no longer do."""
 
 
-class StorageCore:
+class StorageCore(Replies):
     def __init__(
         self,
         limits: CoreLimits | None = None,
         unread: Callable[[PeerId], int] = lambda peer_id: 0,
         all_unread: Callable[[], int] = lambda: 0,
+        family_of: FamilyOf | None = None,
     ) -> None:
-        """`unread`, `all_unread`: bytes that the session keeps for a peer, or for all, because they are not read."""
+        """`unread`, `all_unread`: bytes that the session keeps for a peer, or for all, because they are not read.
+        `family_of`: what a grant says of an owner. None: there are no keys, and any peer may name any owner."""
+        super().__init__()
         self.limits = limits or CoreLimits()
         self.pacing = Pacing(self.limits, unread, all_unread)
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
+        self.rights = Rights(family_of, self.roles)
         self.objects = ObjectTable()
         self.uploads = UploadTable(self.limits.upload_idle_seconds)
         self.waiters = WaiterTable()
@@ -74,7 +80,6 @@ class StorageCore:
         self.namings = Namings(self.limits)
         self.speakers = Speakers(self.roles, self.limits.owners)
         self.work = Work(self.limits.turn_releases)
-        self._actions: list[Action] = []
         self._now = -math.inf
         self._on_event: dict[type, Callable[[Any], Job | None]] = {
             Opened: self._opened,
@@ -147,13 +152,20 @@ class StorageCore:
             self.namings.begin_session(event.peer_id)
 
     def _received(self, event: Received) -> Job | None:
-        kind = type(event.message)
+        message: Any = event.message
+        kind = type(message)
         assert kind is not PutShared, "the shell opens the file first, and hands over a FileOffered"
         assert kind in ALLOWED_MESSAGES[self.roles[event.peer_id]], "the session layer has refused it (STO-15)"
-        job = self._on_message[kind](event.peer_id, event.message)
-        if isinstance(event.message, (Put, Duplicate)):
-            self.speakers.note(event.peer_id, event.message.owner)
-        return job
+        if (refusal := self.rights.refusal(event.peer_id, message)) is None:
+            job = self._on_message[kind](event.peer_id, message)
+            if isinstance(message, (Put, Duplicate)):
+                self.speakers.note(event.peer_id, message.owner)
+            return job
+        if kind is Put:
+            self._drop_upload(event.peer_id, message.object_id)
+        if message.request_id or kind is not Release:
+            self._refuse(event.peer_id, message.request_id, refusal)
+        return None
 
     def _lost(self, event: Lost) -> Job | None:
         """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-1)"""
@@ -180,11 +192,8 @@ class StorageCore:
         self.uploads.remove_idle(self._now)
         while (waiter := self.waiters.first_due(self._now)) is not None:
             self._end_wait(waiter)
-            self._refuse(
-                waiter.peer_id,
-                waiter.request.request_id,
-                refusals.no_such_object(waiter.object_id, is_waited_for=True),
-            )
+            refusal = refusals.no_such_object(waiter.object_id, is_waited_for=True)
+            self._refuse(waiter.peer_id, waiter.request.request_id, refusal)
 
     # ------------------------------------------------------------ Put
 
@@ -216,13 +225,12 @@ class StorageCore:
             return
         if put.offset == 0:
             self._drop_upload(peer_id, put.object_id)
-            self.uploads.begin(
-                peer_id, put.object_id, put.owner, ComparedValue(stored.number, put.total_bytes), self._now
-            )
+            compared = ComparedValue(stored.number, put.total_bytes)
+            self.uploads.begin(peer_id, put.object_id, put.owner, compared, self._now)
         self.uploads.append(peer_id, put.object_id, put.payload, self._now)
         if self.uploads.uploads[peer_id, put.object_id].value.is_complete:
             self.uploads.remove(peer_id, put.object_id)
-            self._add_owner(put.object_id, put.owner)
+            self._add_owner(put.object_id, put.owner, put.grant)
         self._confirm(peer_id, put.request_id)
 
     def _check_put(self, peer_id: PeerId, put: Put) -> Refusal | None:
@@ -266,7 +274,7 @@ class StorageCore:
                 # Most objects are one chunk: they never become an upload.
                 value = StoredValue(put.total_bytes)
                 value.append(put.payload)
-                self._complete(put.object_id, value, put.owner)
+                self._complete(put.object_id, value, put.owner, put.grant)
                 return
             self.uploads.begin(peer_id, put.object_id, put.owner, StoredValue(put.total_bytes), self._now)
         self.uploads.append(peer_id, put.object_id, put.payload, self._now)
@@ -274,7 +282,7 @@ class StorageCore:
         if upload.value.is_complete:
             self.uploads.remove(peer_id, put.object_id)
             assert isinstance(upload.value, StoredValue), "what is compared is an upload of an object that exists"
-            self._complete(put.object_id, upload.value, put.owner)
+            self._complete(put.object_id, upload.value, put.owner, put.grant)
 
     def _drop_upload(self, peer_id: PeerId, object_id: ObjectId) -> None:
         if self.uploads.get(peer_id, object_id) is not None:
@@ -284,6 +292,9 @@ class StorageCore:
         """A whole object in a file. What it is refused for does not end an upload of the same id: nothing was sent
         out of order. A file that is not kept is closed with the event, when nothing refers to it any more."""
         peer_id, put, file = event.peer_id, event.put, event.file
+        if (no_right := self.rights.refusal(peer_id, put)) is not None:
+            self._refuse(peer_id, put.request_id, no_right)
+            return
         if put.owner in self.gone_owners:
             self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
         elif (stored := self.objects.get(put.object_id)) is not None and stored.is_again(put):
@@ -299,7 +310,7 @@ class StorageCore:
         else:
             self._drop_upload(peer_id, put.object_id)
             self._confirm(peer_id, put.request_id)
-            self._complete(put.object_id, FileValue(file), put.owner)
+            self._complete(put.object_id, FileValue(file), put.owner, put.grant)
         self.speakers.note(peer_id, put.owner)
 
     # ------------------------------------------------------------ Get and Duplicate
@@ -314,7 +325,7 @@ class StorageCore:
 
     def _answer_get(self, peer_id: PeerId, get: Get) -> None:
         stored = self.objects.get(get.object_id)
-        if stored is None:
+        if stored is None or not self.rights.may_read(peer_id, get, stored):
             self._wait(peer_id, get, get.object_id)
         elif get.offset > stored.value.total_bytes:
             self._refuse(peer_id, get.request_id, refusals.bad_range(get, stored.value.total_bytes))
@@ -337,7 +348,7 @@ class StorageCore:
         elif target is not None and duplicate.owner in target.owners:
             # As with Put: asked again after a lost session, when the source may be gone already. (STO-9)
             self._confirm(peer_id, duplicate.request_id)
-        elif source is None:
+        elif source is None or not self.rights.may_read(peer_id, duplicate, source):
             self._wait(peer_id, duplicate, duplicate.source)
         elif (refusal := self._check_owner(duplicate.owner)) is not None:
             self._refuse(peer_id, duplicate.request_id, refusal)
@@ -345,7 +356,7 @@ class StorageCore:
             self._name_again(peer_id, duplicate, source.value)
         else:
             self._confirm(peer_id, duplicate.request_id)
-            self._complete(duplicate.target, source.value, duplicate.owner)
+            self._complete(duplicate.target, source.value, duplicate.owner, duplicate.grant)
 
     def _name_again(self, peer_id: PeerId, duplicate: Duplicate, value: AnyValue) -> None:
         """The target exists already: as another name of this value, or it is another object. (STO-31)"""
@@ -353,7 +364,7 @@ class StorageCore:
         if duplicate.owner in target.owners:
             self._confirm(peer_id, duplicate.request_id)  # it became one while the Duplicate waited (STO-9)
         elif target.value is value:
-            self._add_owner(duplicate.target, duplicate.owner)
+            self._add_owner(duplicate.target, duplicate.owner, duplicate.grant)
             self._confirm(peer_id, duplicate.request_id)
         else:
             self._refuse(peer_id, duplicate.request_id, refusals.exists(duplicate.target))
@@ -378,40 +389,45 @@ class StorageCore:
 
     # ------------------------------------------------------------ objects come and go
 
-    def _complete(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> None:
+    def _complete(self, object_id: ObjectId, value: AnyValue, owner: PeerId, grant: bytes) -> None:
         """The object exists from here on: serve who waited for it, in the order they came.
 
         A Duplicate that is served creates an object others may wait for, and so on; hence a list of ids that have
         become available instead of recursion, whose depth a peer could choose.
         """
-        available = [self._create(object_id, value, owner)]
+        self._serve([self._create(object_id, value, owner, grant)])
+
+    def _serve(self, available: list[Available]) -> None:
         for created_id, waiters in available:
             for waiter in waiters:
                 if isinstance(waiter.request, Get):
                     self._get(waiter.peer_id, waiter.request)
                     continue
-                shared = self.objects.objects[created_id].value
-                if waiter.request.target in self.objects.objects:
-                    self._name_again(waiter.peer_id, waiter.request, shared)
-                elif (refusal := self._check_owner(waiter.request.owner)) is not None:
-                    self._refuse(waiter.peer_id, waiter.request.request_id, refusal)
+                request, shared = waiter.request, self.objects.objects[created_id].value
+                if request.target in self.objects.objects:
+                    self._name_again(waiter.peer_id, request, shared)
+                elif (refusal := self._check_owner(request.owner)) is not None:
+                    self._refuse(waiter.peer_id, request.request_id, refusal)
                 else:
-                    self._confirm(waiter.peer_id, waiter.request.request_id)
-                    available.append(self._create(waiter.request.target, shared, waiter.request.owner))
+                    self._confirm(waiter.peer_id, request.request_id)
+                    available.append(self._create(request.target, shared, request.owner, request.grant))
 
-    def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> tuple[ObjectId, list[Waiter]]:
+    def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId, grant: bytes) -> Available:
         next_state(self.state_of(object_id), Change.COMPLETED)
-        waiters = self.waiters.of_object(object_id)
-        for waiter in waiters:
-            self.waiters.remove(waiter)
-        self.objects.add(object_id, value, owner)
+        self.objects.add(object_id, value, owner, self.rights.family(owner, grant))
         if isinstance(value, FileValue):
             self._actions.append(Enter(object_id, value.file))
-        return object_id, waiters
+        return object_id, self._admitted(object_id)
 
-    def _add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
+    def _add_owner(self, object_id: ObjectId, owner: PeerId, grant: bytes) -> None:
         next_state(self.state_of(object_id), Change.OWNER_ADDED)
-        self.objects.add_owner(object_id, owner)
+        self.objects.add_owner(object_id, owner, self.rights.family(owner, grant))
+        if object_id in self.waiters.by_object:
+            self._serve([(object_id, self._admitted(object_id))])
+
+    def _admitted(self, object_id: ObjectId) -> list[Waiter]:
+        stored = self.objects.objects[object_id]
+        return self.waiters.take(object_id, lambda one: self.rights.may_read(one.peer_id, one.request, stored))
 
     def _let_go(self, object_id: ObjectId, owner: PeerId) -> None:
         is_last = len(self.objects.objects[object_id].owners) == 1
@@ -482,13 +498,3 @@ class StorageCore:
     def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
         status = status_of(request, self.roles[peer_id], self.objects, self.memory_bytes, len(self.waiters))
         self._actions.append(Send(peer_id, status))
-
-    def _confirm(self, peer_id: PeerId, request_id: int) -> None:
-        self._actions.append(Send(peer_id, ObjectReply(request_id)))
-
-    def _confirm_release(self, peer_id: PeerId, request_id: int) -> None:
-        if request_id != 0:
-            self._confirm(peer_id, request_id)
-
-    def _refuse(self, peer_id: PeerId, request_id: int, refusal: Refusal) -> None:
-        self._actions.append(Send(peer_id, ObjectReply(request_id, refusal.code, refusal.text)))

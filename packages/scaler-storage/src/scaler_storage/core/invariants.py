@@ -80,7 +80,9 @@ def _check_waiters(core: StorageCore) -> None:
     for number, waiter in sorted(core.waiters.waiters.items()):
         assert waiter.number == number, "a waiter is found by its number"
         assert waiter.peer_id in core.roles, "a wait ends with its session (STO-17)"
-        assert waiter.object_id not in core.objects.objects, "no request waits for an object that exists (STO-7)"
+        stored = core.objects.get(waiter.object_id)
+        is_readable = stored is not None and core.rights.may_read(waiter.peer_id, waiter.request, stored)
+        assert not is_readable, "no request waits for an object that exists and may be read (STO-7)"
         by_object[waiter.object_id].append(number)
         by_peer[waiter.peer_id].add(number)
     derived = {object_id: list(waiters) for object_id, waiters in core.waiters.by_object.items()}

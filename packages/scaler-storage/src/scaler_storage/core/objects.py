@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from scaler_protocol.ids import ObjectId, PeerId
@@ -16,6 +17,8 @@ class StoredObject:
     number: int
     #: never empty: an object without owners is deleted (OWN-1)
     owners: set[PeerId] = field(default_factory=set)
+    #: how many of its owners each family has (STO-33)
+    families: Counter[bytes] = field(default_factory=Counter)
 
     def is_again(self, put: Put | PutShared) -> bool:
         """One of its owners stores it once more, as after a lost session. (STO-4)"""
@@ -29,6 +32,8 @@ class ObjectTable:
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
         #: for each of these owners, the bytes of their values; a value that has two names of one owner counts twice
         self.owned_bytes: dict[PeerId, int] = {}
+        #: the family of each of these owners that is part of another's: a client inside a task
+        self.families: dict[PeerId, bytes] = {}
         #: bytes of the values of all objects; a value with several names counts once
         self.value_bytes = 0
         #: pairs of an object and an owner of it
@@ -38,7 +43,7 @@ class ObjectTable:
     def get(self, object_id: ObjectId) -> StoredObject | None:
         return self.objects.get(object_id)
 
-    def add(self, object_id: ObjectId, value: AnyValue, owner: PeerId) -> None:
+    def add(self, object_id: ObjectId, value: AnyValue, owner: PeerId, family: bytes) -> None:
         assert object_id not in self.objects, "an object that exists only gains owners (STO-4)"
         assert value.is_complete, "an object exists once all its bytes are there (STO-3)"
         if value.names == 0:
@@ -46,27 +51,35 @@ class ObjectTable:
         value.names += 1
         self._last_number += 1
         self.objects[object_id] = StoredObject(value, self._last_number)
-        self.add_owner(object_id, owner)
+        self.add_owner(object_id, owner, family)
 
-    def add_owner(self, object_id: ObjectId, owner: PeerId) -> None:
-        owned = self.owned.setdefault(owner, {})
+    def add_owner(self, object_id: ObjectId, owner: PeerId, family: bytes) -> None:
         stored = self.objects[object_id]
-        if object_id not in owned:
-            self.entries += 1
-            self.owned_bytes[owner] = self.owned_bytes.get(owner, 0) + stored.value.total_bytes
+        if owner in stored.owners:
+            return
+        if owner not in self.owned and family != owner:
+            self.families[owner] = family
         stored.owners.add(owner)
-        owned[object_id] = None
+        stored.families[self.families.get(owner, owner)] += 1
+        self.owned.setdefault(owner, {})[object_id] = None
+        self.owned_bytes[owner] = self.owned_bytes.get(owner, 0) + stored.value.total_bytes
+        self.entries += 1
 
     def release(self, object_id: ObjectId, owner: PeerId) -> None:
         """The owner lets go; the last one takes the object with it, and the last name takes the value."""
         stored = self.objects[object_id]
         stored.owners.remove(owner)
+        family = self.families.get(owner, owner)
+        stored.families[family] -= 1
+        if not stored.families[family]:
+            del stored.families[family]
         owned = self.owned[owner]
         del owned[object_id]
         self.entries -= 1
         self.owned_bytes[owner] -= stored.value.total_bytes
         if not owned:
             del self.owned[owner], self.owned_bytes[owner]
+            self.families.pop(owner, None)
         if not stored.owners:
             self._delete(object_id, stored.value)
 

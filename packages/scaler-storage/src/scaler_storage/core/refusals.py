@@ -27,6 +27,15 @@ def owner_gone(owner: PeerId) -> Refusal:
     return Refusal(codes.OWNER_GONE, f"client {owner.hex()} has left the cluster: nothing more is stored for it")
 
 
+def not_allowed(owner: PeerId) -> Refusal:
+    who = f"owner {owner.hex()}" if owner else "no owner"
+    return Refusal(
+        codes.NOT_ALLOWED,
+        f"the request names {who}, and has not its grant: this storage asks for keys. A client sends what its Welcome "
+        "says, and a worker what the Dispatch of the task says; a storage and its scheduler have one key file",
+    )
+
+
 def check_room(wanted_bytes: int, held_bytes: int, limits: CoreLimits) -> Refusal | None:
     limit = limits.memory_bytes
     if limit is None or held_bytes + wanted_bytes <= limit:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from scaler_protocol import codes
+from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     Duplicate,
     Get,
     LiveOwners,
+    Message,
     Put,
     PutShared,
     Release,
     ReleaseOwner,
     StorageStatusRequest,
 )
+from scaler_storage.core.objects import StoredObject
+from scaler_storage.core.refusals import Refusal, not_allowed
 
 _WATCH: frozenset[type] = frozenset({StorageStatusRequest})
 _USE: frozenset[type] = _WATCH | {Put, PutShared, Get, Duplicate, Release}
@@ -29,4 +33,52 @@ ALLOWED_MESSAGES: Mapping[int, frozenset[type]] = MappingProxyType(
         codes.ROLE_MONITOR: _WATCH,
     }
 )
+FamilyOf = Callable[[bytes, bytes], bytes | None]
+"""Of an owner and its grant: whose family it belongs to; None if this is not its grant. (SEC-11)"""
+
+
+def named_owners(message: Message) -> tuple[tuple[PeerId, bytes], ...]:
+    """In whose name this is asked, with the grant of each. (STO-32)"""
+    if isinstance(message, Duplicate):
+        return (message.owner, message.grant), reader_of(message)
+    if isinstance(message, (Put, PutShared, Get, Release)):
+        return ((message.owner, message.grant),)
+    return ()
+
+
+def reader_of(request: Get | Duplicate) -> tuple[PeerId, bytes]:
+    """For whom the object is read."""
+    if isinstance(request, Duplicate) and request.source_owner:
+        return request.source_owner, request.source_grant
+    return request.owner, request.grant
+
+
 ALLOWED_ROLES: frozenset[int] = frozenset(ALLOWED_MESSAGES)
+
+
+class Rights:
+    """Which owners a peer may name, and which objects it may read. Without keys any."""
+
+    def __init__(self, family_of: FamilyOf | None, roles: Mapping[PeerId, int]) -> None:
+        self._family_of = family_of
+        self._roles = roles
+
+    def refusal(self, peer_id: PeerId, message: Message) -> Refusal | None:
+        """Why this peer may not name the owners that it names. The scheduler may name each. (STO-32)"""
+        if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
+            return None
+        for owner, grant in named_owners(message):
+            if self._family_of(owner, grant) is None:
+                return not_allowed(owner)
+        return None
+
+    def family(self, owner: PeerId, grant: bytes) -> bytes:
+        """Of an owner that may be named."""
+        found = None if self._family_of is None else self._family_of(owner, grant)
+        return owner if found is None else found
+
+    def may_read(self, peer_id: PeerId, request: Get | Duplicate, stored: StoredObject) -> bool:
+        """Objects are read by the family of their owners: a client and the clients in its tasks. (STO-33)"""
+        if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
+            return True
+        return self.family(*reader_of(request)) in stored.families

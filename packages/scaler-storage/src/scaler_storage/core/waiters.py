@@ -5,6 +5,7 @@ Each ends with the object, its deadline, its session, or the owner it would have
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_protocol.ids import ObjectId, PeerId
@@ -55,6 +56,13 @@ class WaiterTable:
 
     def of_object(self, object_id: ObjectId) -> list[Waiter]:
         return list(self.by_object.get(object_id, {}).values())
+
+    def take(self, object_id: ObjectId, is_served: Callable[[Waiter], bool]) -> list[Waiter]:
+        """Those of this object that are served now; they wait no longer."""
+        served = [waiter for waiter in self.of_object(object_id) if is_served(waiter)]
+        for waiter in served:
+            self.remove(waiter)
+        return served
 
     def of_peer(self, peer_id: PeerId) -> list[Waiter]:
         return [self.waiters[number] for number in sorted(self.by_peer.get(peer_id, ()))]

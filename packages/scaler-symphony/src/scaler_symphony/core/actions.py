@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, Owner
 from scaler_protocol.messages import Message
 
 
@@ -42,6 +42,7 @@ class Fetch:
     """A function or serializer, from the storage."""
 
     object_id: ObjectId
+    owner: Owner
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED
 from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, Owner
 from scaler_protocol.messages import Credit, TaskError
 from scaler_symphony.core.actions import Fetch, SendTask
 from scaler_symphony.core.tables import Run, Tables
@@ -83,7 +83,7 @@ def _is_complete(tables: Tables, task: Task) -> bool:
     for object_id in missing:
         if object_id not in tables.fetching:
             tables.fetching.add(object_id)
-            tables.actions.append(Fetch(object_id))
+            tables.actions.append(Fetch(object_id, Owner(task.header.client, task.header.owner_grant)))
     return not missing
 
 

@@ -221,7 +221,7 @@ class ProcessorLoop:
                 return
             function = self._functions.get(function_id)
             if function is None:
-                function = self._objects.load_function(function_id)
+                function = self._objects.load_function(function_id, context.owner)
                 started_ns = perf_counter_ns()  # fetching it says nothing about the next call
             self._task.begin(task_id, function_id, context)
             if context.is_plain and type(parts) is bytes:

@@ -361,7 +361,7 @@ class Connection:
         elif type(event) is Opened:
             self.welcome = event.welcome
             self._storage.use(event.welcome.storage_address or default_storage_address(self.address))  # HSK-18
-            self._storage.take_over(then=self._note_taken_over)
+            self._storage.take_over(event.welcome.owner_grant, then=self._note_taken_over)
             self._life = after(self._life, Move.WELCOME)
             self._settled.set()
         elif type(event) is Rejected:

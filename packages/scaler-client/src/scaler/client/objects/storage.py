@@ -22,7 +22,7 @@ from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, Stor
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
-from scaler_protocol.objects import ObjectClient, PendingPut
+from scaler_protocol.objects import NO_OWNER, ObjectClient, Owner, PendingPut
 from scaler_protocol.waits import Event
 
 AT_ONCE = 64
@@ -33,6 +33,9 @@ OWNER_SLICE_SECONDS = 0.5
 
 TAKE_OVER_PAUSES = (0.1, 0.5, 2.0, 5.0)
 """Before a take-over is tried again, which has failed because the storage could not be reached."""
+
+KEPT_NAMES = 4
+"""So many of our names are known with their grants: under earlier ones nothing is left."""
 
 RELEASE_SECONDS = 0.02
 """What is released within so short a time is released together."""
@@ -78,6 +81,8 @@ class Storage:
         self._shown = shown
         #: the last name of ours that the scheduler has welcomed
         self._welcomed_owner: PeerId | None = None
+        #: what the scheduler has given us with our names, the latest first; none where there are no keys (OWN-16)
+        self._grants: dict[PeerId, bytes] = {}
         #: of the owner and the ones before; no Condition, which an interrupt can leave locked
         self._owner_lock = threading.Lock()
         self._owner_changed = Event()
@@ -129,7 +134,21 @@ class Storage:
         return self.holdings.is_lost(ObjectId(bytes(object_id)))
 
     def get(self, object_id: ObjectId) -> Buffer:
-        return _translated(lambda: self._connected().get(object_id))
+        """By our present name, or by one before: what we had then may not have passed to us yet."""
+        names = [owner for owner in self._names() if owner.grant] or [NO_OWNER]
+        for owner in names[:-1]:
+            try:
+                return _translated(lambda owner=owner: self._connected().get(object_id, owner=owner))  # type: ignore[misc]
+            except MissingObjects:
+                continue
+        return _translated(lambda: self._connected().get(object_id, owner=names[-1]))
+
+    def _names(self) -> list[Owner]:
+        """Ours, the latest first, with their grants."""
+        return [Owner(name, grant) for name, grant in reversed(list(self._grants.items()))]
+
+    def _grant(self, owner: PeerId) -> bytes:
+        return self._grants.get(owner, b"")
 
     def release(self, ids: Iterable[ObjectId]) -> None:
         """Never waits. An object that cannot be released now goes when this client leaves."""
@@ -162,12 +181,15 @@ class Storage:
             self._owner = owner
         self._retry_now.set()
 
-    def take_over(self, then: Callable[[PeerId, bool], None]) -> None:
+    def take_over(self, grant: bytes, then: Callable[[PeerId, bool], None]) -> None:
         """The scheduler has welcomed our name. Own, under it, all that we had under earlier ones; then give up those.
         Never waits; `then` is told of it, and before that, perhaps, that it takes long. (CLI-11)"""
         with self._owner_lock:
             previous, self._previous = self._previous, []
             owner = self._welcomed_owner = self._owner
+            if grant:
+                names = [*self._grants.items(), (owner, grant)]
+                self._grants = dict(names[-KEPT_NAMES:])
         self._owner_changed.set()
         if previous:
             self._background.run(partial(self._take_over, previous, owner, then))
@@ -197,7 +219,8 @@ class Storage:
         try:
             self._adopt(held, owner, is_session_lost=True)
             for old in previous:
-                self._connected().release(old, [object_id for object_id, _ in held], wait=False)
+                ids = [object_id for object_id, _ in held]
+                self._connected().release(old, ids, grant=self._grant(old), wait=False)
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not take over what the old session owned: %s", error)
             return False
@@ -232,13 +255,16 @@ class Storage:
 
     def _adopt_some(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId) -> list[ObjectId]:
         """Side by side. Most of it is still there, so first it is only given another owner."""
-        client = self._connected()
-        started = [(one, kept, client.start_duplicate(one, one, owner)) for one, kept in held]
-        gone = [(one, kept) for one, kept, pending in started if not _is_found(pending)]
+        client, grant = self._connected(), self._grant(owner)
+        gone = list(held)
+        for source in [name for name in self._names() if name.peer_id != owner] or [NO_OWNER]:
+            named = Owner(owner, grant)
+            started = [(one, kept, client.start_duplicate(one, one, named, source)) for one, kept in gone]
+            gone = [(one, kept) for one, kept, pending in started if not _is_found(pending)]
         puts = []
         for object_id, kept in gone:
             pieces = kept.bytes_again()
-            puts.append((object_id, None if pieces is None else client.start_put(object_id, owner, pieces)))
+            puts.append((object_id, None if pieces is None else client.start_put(object_id, owner, pieces, grant)))
         return [object_id for object_id, pending in puts if pending is None or not _is_found(pending)]
 
     def look_for(self, ids: Sequence[ObjectId]) -> None:
@@ -272,16 +298,16 @@ class Storage:
         self._start_put(object_id, pieces, is_essential=is_essential).finish()
 
     def _start_put(self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False) -> StartedPut:
-        owner = self._owner
+        owner = self._owner if not self._grants else self._granted_owner()
         client = _translated(self._connected)
         # Held before it is there: a session that is lost in the middle moves it too.
         self.holdings.add(object_id, pieces, is_essential=is_essential)
         try:
             try:
-                pending = client.start_put(object_id, owner, pieces)
+                pending = client.start_put(object_id, owner, pieces, self._grant(owner))
             except OwnerGone as gone:
                 owner = self._next_owner(owner, gone)
-                pending = client.start_put(object_id, owner, pieces)
+                pending = client.start_put(object_id, owner, pieces, self._grant(owner))
         except BaseException as error:
             self.holdings.remove((object_id,))
             if isinstance(error, StorageError):
@@ -296,7 +322,7 @@ class Storage:
                 pending.finish()
             except OwnerGone as gone:
                 owner = self._next_owner(owner, gone)
-                self._connected().put(put.object_id, owner, put.pieces)
+                self._connected().put(put.object_id, owner, put.pieces, self._grant(owner))
         except StorageError as error:
             self.holdings.remove((put.object_id,))
             raise ObjectStorageException(str(error)) from error
@@ -307,6 +333,18 @@ class Storage:
     def _move(self, object_id: ObjectId, old: PeerId) -> None:
         kept = [(one, keepsake) for one, keepsake in self.holdings.all() if one == object_id]
         self._take_over_some(kept, [old], self._owner)
+
+    def _granted_owner(self) -> PeerId:
+        """Our name, when the scheduler has welcomed it: before, there is no grant for it."""
+        owner = self._owner
+        if owner not in self._grants:
+            before = next(reversed(self._grants))
+            text = f"the scheduler has not welcomed this client again for {self._timeout_seconds:g} s"
+            try:
+                return self._next_owner(before, OwnerGone(text))
+            except OwnerGone as error:
+                raise ObjectStorageException(str(error)) from error
+        return owner
 
     def _next_owner(self, gone_owner: PeerId, error: OwnerGone) -> PeerId:
         """Our name after this one, with which the cluster is done: this process was stopped, or cut off, for longer
@@ -325,7 +363,7 @@ class Storage:
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
         try:
-            self._connected().release(self._owner, ids, wait=False)
+            self._connected().release(self._owner, ids, grant=self._grant(self._owner), wait=False)
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not release %d objects: %s", len(ids), error)
 

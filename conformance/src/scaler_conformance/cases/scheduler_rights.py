@@ -1,0 +1,182 @@
+"""A scheduler keeps users apart, and hands out the grants with which a storage does (OWN-7, OWN-16, SCH-55, SCH-56)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.cases.scheduler_endings import begin
+from scaler_conformance.cases.scheduler_graphs import after
+from scaler_conformance.cases.scheduler_objects import released
+from scaler_conformance.cases.storage_rights import key_of
+from scaler_conformance.play.ids import new_id, result_id
+from scaler_conformance.play.roles import ClientPeer
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES, ROLES, KeptResult, Result, Task, write_results
+from scaler_conformance.wire.keys import KEY_BYTES
+
+case = cases_for("scheduler")
+
+
+def _client(scene: Scene, user: str, role: str = "client", *, is_open: bool = True, **hello: Any) -> ClientPeer:
+    """With a ticket of that user for that role."""
+    client = scene.client(is_open=False)
+    secret = secrets.token_bytes(KEY_BYTES)
+    client.shown = key_of(scene).pass_for(secret, [ROLES[role]], user=user, is_operator=False)
+    if is_open:
+        client.open(**hello)
+    else:
+        client.dial(**hello)
+    return client
+
+
+def _is_queued(scene: Scene, client: ClientPeer, task: Task) -> None:
+    """The task has not ended, and is this client's: its Cancel finds it."""
+    client.cancel(task)
+    client.fence()
+    outcomes = [(task.id, CODES.CANCEL_CANCELED)]
+    scene.equal(client.cancel_outcomes(), outcomes, "the answer to its client's Cancel")
+
+
+# ------------------------------------------------------------ grants
+
+
+@case("OWN-16")
+def a_client_has_its_grant_and_its_tasks_have_it(scene: Scene) -> None:
+    key = key_of(scene)
+    worker, client = scene.worker(credit=5), _client(scene, "ana")
+    scene.equal(client.welcome["ownerGrant"], key.grant(client.peer_id), "ownerGrant of the Welcome")
+    scene.equal(worker.welcome["ownerGrant"], b"", "ownerGrant of a worker's Welcome")
+    client.submit(1, ownerGrant=key.grant(new_id()))
+    client.submit(1)
+    scene.settle(client, worker)
+    for task in worker.expect_dispatch(2):
+        scene.equal(task.header["ownerGrant"], key.grant(client.peer_id), "ownerGrant of the Dispatch")
+
+
+@case("OWN-16", "SCH-55")
+def a_client_in_a_task_is_in_the_family_of_its_program(scene: Scene) -> None:
+    key = key_of(scene)
+    _, worker, (task,) = begin(scene)
+    program = task.header["client"]
+    child = _client(scene, "conformance", "worker", parentTask=task.id)
+    scene.equal(child.welcome["ownerGrant"], key.grant(child.peer_id, program), "ownerGrant of its Welcome")
+    child.submit(1, parentTask=task.id, depth=1)
+    worker.credit(5, 5)
+    scene.settle(child, worker)
+    (own,) = worker.expect_dispatch(1)
+    scene.equal(own.header["ownerGrant"], key.grant(child.peer_id, program), "ownerGrant of the Dispatch")
+    grandchild = _client(scene, "conformance", "worker", parentTask=own.id)
+    expected = key.grant(grandchild.peer_id, program)
+    scene.equal(grandchild.welcome["ownerGrant"], expected, "ownerGrant of a client in a task of a client in a task")
+
+
+@case("SCH-55")
+def a_workers_ticket_opens_no_client_outside_its_tasks(scene: Scene) -> None:
+    key_of(scene)
+    client, worker, (task,) = begin(scene)
+    (queued,) = client.submit(1)
+    scene.settle(client, worker)
+    for user, parent in (("joe", task.id), ("conformance", queued.id), ("conformance", new_id()), ("joe", b"")):
+        stranger = _client(scene, user, "worker", is_open=False, parentTask=parent)
+        stranger.expect_reject(CODES.UNAUTHORIZED)
+        stranger.close()
+    worker.finish(task)
+    worker.credit(0)
+    scene.settle(worker, client)
+    late = _client(scene, "conformance", "worker", is_open=False, parentTask=task.id)
+    late.expect_reject(CODES.UNAUTHORIZED)
+
+
+# ------------------------------------------------------------ tasks
+
+
+@case("SCH-56", "SCH-8")
+def a_task_is_taken_over_by_its_user_alone(scene: Scene) -> None:
+    key_of(scene)
+    owner, thief = _client(scene, "ana"), _client(scene, "joe")
+    (task,) = owner.submit(1)
+    owner.fence()
+    mine = thief.new_tasks(1)
+    seq = thief.submit_batch([*mine, task])
+    thief.fence()
+    thief.expect_error(CODES.DUPLICATE_TASK, ref_seq=seq, fatal=False)
+    _is_queued(scene, owner, task)
+    thief.cancel(*mine)
+    thief.fence()
+    outcomes = [(mine[0].id, CODES.CANCEL_UNKNOWN)]
+    scene.equal(thief.cancel_outcomes(), outcomes, "the outcome of a task of the batch that was refused")
+    (task,) = owner.submit(1)
+    owner.fence()
+    again = _client(scene, "ana")
+    again.submit([task])
+    again.fence()
+    _is_queued(scene, again, task)
+
+
+@case("SCH-56")
+def a_kept_result_is_not_replaced_by_another_user(scene: Scene) -> None:
+    key_of(scene)
+    worker, owner = scene.worker(credit=1), _client(scene, "ana")
+    (one,) = owner.new_tasks(1)
+    owner.submit([one, after(owner, one)], graphId=new_id())
+    scene.settle(owner, worker)
+    worker.expect_dispatch(1)
+    worker.credit(0)
+    worker.finish(one, value=b"of ana")
+    scene.settle(worker, owner)
+    thief = _client(scene, "joe")
+    seq = thief.submit_batch([one])
+    thief.fence()
+    thief.expect_error(CODES.DUPLICATE_TASK, ref_seq=seq, fatal=False)
+    given = thief.give(new_id(), KeptResult(one.id, CODES.KIND_INLINE, b"forged"))
+    thief.fence()
+    thief.expect_error(CODES.BAD_GRAPH, ref_seq=given, fatal=False)
+    worker.credit(1)
+    scene.settle(worker, owner)
+    (last,) = worker.expect_dispatch(1)
+    scene.equal(last.inputs.get(one.id), (CODES.KIND_INLINE, b"of ana"), "the input of the task that depends on it")
+
+
+@case("CAN-1", "SCH-34", "SCH-16")
+def a_foreign_task_is_an_unknown_one(scene: Scene) -> None:
+    key_of(scene)
+    owner, thief = _client(scene, "ana"), _client(scene, "joe")
+    (task,) = owner.submit(1)
+    owner.fence()
+    thief.cancel(task)
+    thief.fence()
+    scene.equal(thief.cancel_outcomes(), [(task.id, CODES.CANCEL_UNKNOWN)], "the outcome of the Cancel", "CAN-1")
+    thief.send("explain", requestId=7, taskId=task.id)
+    thief.fence()
+    scene.equal(thief.expect("explanation")["state"], "", "the state that the Explanation tells", "SCH-34")
+    seq = thief.submit_batch([after(thief, task)])
+    thief.fence()
+    thief.expect_error(CODES.BAD_GRAPH, ref_seq=seq, fatal=False)
+    _is_queued(scene, owner, task)
+
+
+@case("OWN-7", "SCH-6")
+def a_worker_has_no_other_object_released(scene: Scene) -> None:
+    """It names objects that are not those of the attempt, or does not hold the task."""
+    storage = scene.storage_session()
+    client, worker, (task,) = begin(scene)
+    liar = scene.worker()
+    present, other = result_id(task.id, task.attempt), new_id()
+    for peer, attempt, value in (
+        (liar, task.attempt, present),
+        (liar, task.attempt, other),
+        (liar, task.attempt + 1, other),
+        (liar, task.attempt + 1, present),
+        (worker, task.attempt + 1, other),
+        (worker, task.attempt + 1, present),
+    ):
+        rows = [Result(task.id, attempt, kind=CODES.KIND_OBJECT, value=value)]
+        peer.send_batch("results", write_results(rows))
+        scene.settle(peer, storage)
+        what = "the owners in whose name an object was released that is not the attempt's"
+        scene.equal(released(scene, value), [], what, "OWN-7")
+    worker.finish(task)
+    scene.settle(worker, client)
+    client.expect_status(task, CODES.STATUS_SUCCESS, clause="SCH-6")

@@ -1,0 +1,144 @@
+"""A storage with keys keeps the objects of clients apart (STO-32, STO-33)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_conformance.case import cases_for
+from scaler_conformance.play.asking import StoragePeer
+from scaler_conformance.play.ids import new_id
+from scaler_conformance.scene import Scene
+from scaler_conformance.wire import CODES
+from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey
+
+case = cases_for("storage")
+OK, NOT_ALLOWED, NO_SUCH = CODES.OK, CODES.NOT_ALLOWED, CODES.NO_SUCH_OBJECT
+
+
+def key_of(scene: Scene) -> ClusterKey:
+    key = scene.pump.key
+    scene.needs(key is not None, "keys are optional, and the manifest does not say `keys = true`")
+    assert key is not None
+    return key
+
+
+def requester(scene: Scene, family: bytes = b"") -> StoragePeer:
+    """A client in the family of its own, as the clients of programs are, or in that of another."""
+    peer = scene.requester()
+    peer.family = family
+    return peer
+
+
+def _wrong_grants(scene: Scene, owner: StoragePeer, other: StoragePeer) -> list[bytes]:
+    """What does not allow to name this owner."""
+    key = key_of(scene)
+    right, others = key.grant(owner.peer_id), key.grant(other.peer_id)
+    foreign = ClusterKey(bytes(KEY_BYTES)).grant(owner.peer_id)
+    changed = bytes([right[0] ^ 1]) + right[1:]
+    claimed = [other.peer_id + right, other.peer_id + others, owner.peer_id + right]
+    return [b"", bytes(16), others, foreign, changed, right[:-1], right + b"\0", *claimed]
+
+
+@case("STO-32")
+def no_owner_is_named_without_its_grant(scene: Scene) -> None:
+    key_of(scene)
+    owner, thief = requester(scene), requester(scene)
+    identifier, target = owner.new_object(), owner.new_object()
+    owner.store(identifier, b"value")
+    for grant in _wrong_grants(scene, owner, thief):
+        named: dict[str, Any] = {"owner": owner.peer_id, "grant": grant}
+        for asked in (
+            thief.put(target, b"forged", **named),
+            thief.put(identifier, b"value", **named),
+            thief.get(identifier, **named),
+            thief.get(identifier, wait=5.0, **named),
+            thief.duplicate(identifier, target, **named),
+            thief.duplicate(identifier, target, sourceOwner=owner.peer_id, sourceGrant=grant),
+            thief.release(identifier, **named),
+        ):
+            thief.expect_code(asked, NOT_ALLOWED)
+        thief.release(identifier, is_answered=False, **named)
+    thief.fence()
+    scene.check(owner.fetch(identifier) == b"value", "the object is changed")
+    scene.check(not owner.is_there(target), "what was not allowed was done")
+    owner.expect_done(owner.release(identifier))
+    scene.check(not owner.is_there(identifier), "a name that was not allowed is an owner")
+
+
+@case("STO-32")
+def a_chunk_without_the_grant_ends_no_upload(scene: Scene) -> None:
+    key_of(scene)
+    owner, thief = requester(scene), requester(scene)
+    identifier = owner.new_object()
+    owner.expect_done(owner.put(identifier, b"1" * 10, total=20))
+    named: dict[str, Any] = {"owner": owner.peer_id, "grant": key_of(scene).grant(thief.peer_id)}
+    thief.expect_code(thief.put(identifier, b"x" * 10, offset=10, total=20, **named), NOT_ALLOWED)
+    owner.expect_done(owner.put(identifier, b"2" * 10, offset=10, total=20))
+    scene.check(owner.fetch(identifier) == b"1" * 10 + b"2" * 10, "the upload was mixed up")
+
+
+@case("STO-32")
+def the_scheduler_names_every_owner(scene: Scene) -> None:
+    key_of(scene)
+    owner, scheduler = requester(scene), scene.requester("scheduler")
+    identifier = owner.new_object()
+    owner.store(identifier, b"value")
+    scheduler.expect_done(scheduler.release(identifier, owner=owner.peer_id, grant=b""))
+    scene.check(not owner.is_there(identifier), "the scheduler has released it, and it is there")
+
+
+@case("STO-33")
+def an_object_of_another_family_does_not_exist(scene: Scene) -> None:
+    key_of(scene)
+    owner, other = requester(scene), requester(scene)
+    identifier, target = owner.new_object(), owner.new_object()
+    owner.store(identifier, b"value")
+    other.expect_code(other.get(identifier), NO_SUCH)
+    other.expect_code(other.duplicate(identifier, target), NO_SUCH)
+    other.expect_done(other.release(identifier))
+    scene.check(owner.fetch(identifier) == b"value", "another family released it")
+    third = requester(scene)
+    third.duplicate(identifier, third.new_object(), wait=20.0)
+    waiting = other.get(identifier, wait=20.0)
+    named = other.duplicate(identifier, target, wait=20.0)
+    other.fence()
+    other.expect_nothing("it is another family's")
+    other.expect_done(other.put(identifier, b"value"))
+    scene.equal(other.reply(waiting, "STO-33").kind, "value", "the answer to the Get that waited")
+    other.expect_done(named, clause="STO-33")
+    scene.settle(third)
+    third.expect_nothing("it is another family's", "STO-33")
+    other.expect_done(other.release(identifier))
+    other.expect_code(other.get(identifier), NO_SUCH, clause="STO-33")
+
+
+@case("STO-33", "STO-32")
+def a_family_reads_what_one_of_it_owns(scene: Scene) -> None:
+    """The client of a program, and a client in one of its tasks."""
+    key_of(scene)
+    program = requester(scene)
+    child, stranger = requester(scene, program.peer_id), requester(scene, new_id())
+    first, second = program.new_object(), child.new_object()
+    program.store(first, b"of the program")
+    child.store(second, b"of the child")
+    scene.check(child.fetch(first, "STO-33") == b"of the program", "the child does not read it")
+    scene.check(program.fetch(second, "STO-33") == b"of the child", "the program does not read it")
+    for identifier in (first, second):
+        stranger.expect_code(stranger.get(identifier), NO_SUCH)
+    program.expect_done(program.release(first))
+    child.expect_code(child.get(first), NO_SUCH)
+
+
+@case("STO-32", "STO-33")
+def a_name_passes_what_it_had_to_the_next(scene: Scene) -> None:
+    """A client whose session was lost: by a Duplicate that shows the grants of both names."""
+    key = key_of(scene)
+    peer, former = requester(scene), new_id()
+    scene.owners.add(former)
+    identifier = peer.new_object()
+    peer.expect_done(peer.put(identifier, b"value", owner=former))
+    peer.expect_code(peer.duplicate(identifier, identifier), NO_SUCH)
+    source: dict[str, Any] = {"sourceOwner": former, "sourceGrant": key.grant(former)}
+    peer.expect_done(peer.duplicate(identifier, identifier, **source))
+    peer.expect_done(peer.release(identifier, owner=former))
+    scene.check(peer.fetch(identifier) == b"value", "it went with the former name")

@@ -1,0 +1,57 @@
+"""What a client may do to the tasks of others: with keys, nothing to those of another user. (SCH-56, SCH-57)
+
+A client that comes back under another `peerId` takes over what it had by the ids of its tasks. Watchers see these ids,
+so they prove nothing: the user of the ticket does. Without keys clients have no users, and any client may do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scaler_protocol.codes import DUPLICATE_TASK
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import NO_TASK, TaskHeader
+from scaler_scheduler.core.tables import Client, Tables
+
+
+def foreign_task(tables: Tables, client: Client, ids: Iterable[TaskId]) -> tuple[int, str, str] | None:
+    """Why the batch is refused: one of these is a task of another user that is unfinished, or whose result is kept."""
+    if client.identity is None:
+        return None
+    for task_id in _present(tables, ids):
+        holder = _client_of(tables, task_id)
+        if holder is not None and not _are_of_one_user(holder, client):
+            text = f"task {task_id.hex()} is another user's: nothing of this batch was accepted"
+            return DUPLICATE_TASK, text, "SCH-56"
+    return None
+
+
+def own_header(tables: Tables, client: Client, header: TaskHeader) -> TaskHeader:
+    """The header with the client in it; and without a parent that is no task of the client's user or program, to which
+    that task would lend its amounts. (SCH-57)"""
+    own = client.own(header)
+    if client.identity is None or not own.parent_task:
+        return own
+    parent = _client_of(tables, own.parent_task) if own.parent_task in tables.where else None
+    is_own = parent is not None and (parent.family == client.family or _are_of_one_user(parent, client))
+    return own if is_own else replace(own, parent_task=NO_TASK)
+
+
+def _present(tables: Tables, ids: Iterable[TaskId]) -> list[TaskId]:
+    """Which of these are here. Most batches have new ids only."""
+    kept = tables.dependencies.kept
+    if tables.where.keys().isdisjoint(ids) and (not kept or kept.keys().isdisjoint(ids)):
+        return []
+    return [task_id for task_id in ids if task_id in tables.where or task_id in kept]
+
+
+def _client_of(tables: Tables, task_id: TaskId) -> Client | None:
+    if task_id in tables.where:
+        return tables.chunk_of(task_id).client
+    kept = tables.dependencies.kept.get(task_id)
+    return None if kept is None else kept.chunk.client
+
+
+def _are_of_one_user(one: Client, other: Client) -> bool:
+    return one.identity is None or other.identity is None or one.identity.user == other.identity.user

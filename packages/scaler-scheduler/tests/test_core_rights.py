@@ -1,0 +1,172 @@
+"""What one user's client may do to the tasks of another's: nothing. (SCH-55 to SCH-57, OWN-7, OWN-16)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.scheduler_story import Story, peer, task
+
+from scaler_protocol.codes import KIND_OBJECT, ROLE_CLIENT
+from scaler_protocol.keys import Identity
+from scaler_protocol.messages import Capability, Dispatch, Hello, ProcessorStatus, WorkerStatus
+from scaler_scheduler.core import Settled
+from scaler_scheduler.core.actions import Send
+
+
+def identity(user: str) -> Identity:
+    return Identity(user, frozenset({ROLE_CLIENT}), is_operator=False, holder=user.encode().ljust(32), expires=0.0)
+
+
+def users(story: Story, **names: str) -> None:
+    for name, user in names.items():
+        if peer(name) not in story.core.tables.clients:
+            story.client(name)
+        story.core.tables.clients[peer(name)].identity = identity(user)
+        story.core.tables.clients[peer(name)].grant = f"grant of {user}".encode().ljust(16)
+
+
+def nested(parent: str) -> Hello:
+    return replace(Hello(1, 1, ROLE_CLIENT, peer("n")), parent_task=task(parent))
+
+
+def test_tasks_are_taken_over_by_their_user_alone(story: Story) -> None:
+    users(story, c="ana", other="joe", again="ana")
+    story.submit("c", ["t"])
+    story.settle()
+    story.submit("other", ["t"])
+    assert story.settle() == ["other <- Error 301 (SCH-56)"]
+    story.submit("again", ["t"])
+    assert "again <- Error" not in " ".join(story.settle())
+    assert story.core.tables.chunk_of(task("t")).client.peer_id == peer("again")
+
+
+def test_a_cancel_of_anothers_task_is_of_an_unknown_one(story: Story) -> None:
+    users(story, c="ana", other="joe")
+    story.submit("c", ["t"])
+    story.settle()
+    story.cancel("other", ["t"])
+    assert story.settle() == ["other <- CancelReply t unknown"]
+    assert task("t") in story.core.tables.where
+
+
+def test_a_dispatch_has_the_grant_of_its_client_whatever_the_submit_says(story: Story) -> None:
+    users(story, c="ana")
+    story.worker("w")
+    story.submit("c", ["t"], owner_grant=b"forged")
+    sent = [action.message for action in story.actions() if isinstance(action, Send)]
+    (dispatch,) = [message for message in sent if isinstance(message, Dispatch)]
+    assert dispatch.header.owner_grant == b"grant of ana".ljust(16)
+
+
+def test_a_client_is_in_a_task_only_of_its_own_users_worker(story: Story) -> None:
+    users(story, c="ana")
+    story.submit("c", ["t"])
+    story.settle()
+    pool, other = identity("pool"), identity("joe")
+    assert not story.core.is_in_task_of(nested("t"), pool), "it waits"
+    assert story.core.family_of(nested("t"), pool) == b""
+    story.worker("w")
+    story.core.tables.workers[peer("w")].user = pool.user
+    story.settle()
+    assert story.core.is_in_task_of(nested("t"), pool) and story.core.family_of(nested("t"), pool) == peer("c")
+    assert not story.core.is_in_task_of(nested("t"), other) and story.core.family_of(nested("t"), other) == b""
+    assert not story.core.is_in_task_of(nested("unknown"), pool)
+    story.results("w", ["t"])
+    story.settle()
+    assert not story.core.is_in_task_of(nested("t"), pool)
+
+
+# ------------------------------------------------------------ results that are kept for a graph
+
+
+def graphs(story: Story) -> None:
+    """Of ana's graph one task has ended, and its result is kept for the other, which no worker can take yet."""
+    users(story, c="ana", other="joe")
+    story.worker("w", credit=1)
+    story.submit_graph("c", {"a": [], "b": ["a"]})
+    assert story.settle() == ["w <- Dispatch a"]
+    story.results("w", ["a"])
+    story.receive("w", WorkerStatus())
+    story.settle()
+    assert task("a") in story.core.tables.dependencies.kept
+
+
+def test_a_kept_result_is_not_replaced_by_another_users_task(story: Story) -> None:
+    graphs(story)
+    story.submit("other", ["a"])
+    assert story.settle() == ["other <- Error 301 (SCH-56)"]
+    story.submit_graph("other", {"x": [], "a": ["x"]})
+    assert story.settle() == ["other <- Error 301 (SCH-56)"], "in slices as well"
+    assert task("a") not in story.core.tables.where
+
+
+def test_a_kept_result_is_not_replaced_by_what_another_user_gives(story: Story) -> None:
+    graphs(story)
+    before = story.core.tables.dependencies.kept[task("a")]
+    story.give("other", {"a": b"forged"})
+    assert story.settle() == ["other <- Error 305 (SCH-54)"]
+    assert story.core.tables.dependencies.kept[task("a")] is before
+
+
+def test_no_task_depends_on_another_users(story: Story) -> None:
+    graphs(story)
+    story.submit_graph("other", {"mine": ["a"]})
+    story.submit_graph("other", {"mine": ["b"]})
+    assert story.settle() == ["other <- Error 305 (SCH-16)"] * 2
+
+
+def test_a_task_that_was_submitted_while_a_batch_was_looked_at_is_not_taken_over() -> None:
+    story = Story()
+    backlog = story.core.tables.backlog
+    backlog.turn_steps = backlog.slice_tasks = backlog.units_at_once = 1
+    users(story, c="ana", other="joe")
+    story.settle()
+    many = {str(number): [] for number in range(40)} | {"late": ["0"]}
+    story.submit_graph("other", many)
+    while not story.core.tables.where:
+        story.handle(Settled())
+    story.submit("c", ["late"])
+    story.work_off()
+    assert len(story.core.tables.where) == 41
+    assert story.core.tables.chunk_of(task("late")).client.peer_id == peer("c")
+
+
+# ------------------------------------------------------------ parents
+
+
+def test_a_blocked_task_lends_nothing_to_another_users(story: Story) -> None:
+    users(story, c="ana", other="joe", again="ana")
+    story.worker("w", capabilities={"gpu": 1})
+    gpu = (Capability("gpu", 1),)
+    story.submit("other", ["early"], parent_task=task("parent"), capabilities=gpu, depth=1)
+    story.cancel("other", ["early"])
+    story.submit("c", ["parent"], capabilities=gpu)
+    story.settle()
+    story.receive("w", WorkerStatus(blocked_count=1, processors=(ProcessorStatus(state=3, task_id=task("parent")),)))
+    story.submit("other", ["thief"], parent_task=task("parent"), capabilities=gpu, depth=1)
+    assert story.settle() == []
+    story.submit("again", ["child"], parent_task=task("parent"), capabilities=gpu, depth=1)
+    assert story.settle() == ["w <- Dispatch child"]
+
+
+# ------------------------------------------------------------ what a worker says of tasks that it does not hold
+
+
+def test_a_worker_has_no_object_released_that_is_not_of_its_attempt(story: Story) -> None:
+    users(story, c="ana")
+    story.worker("w")
+    story.worker("liar")
+    story.submit("c", ["t"], result_salt=b"salt".ljust(16))
+    assert story.settle() == ["w <- Dispatch t"]
+    chunk = story.core.tables.chunk_of(task("t"))
+    present, other = chunk.value_id(task("t"), 1), chunk.value_id(task("t"), 2)
+    for worker in ("liar", "w"):
+        for attempt, value in ((2, present), (3, other), (2, b"another object of c".ljust(16)[:16])):
+            story.results(worker, ["t"], kind=KIND_OBJECT, value=value, attempt=attempt)
+    story.results("liar", ["t"], kind=KIND_OBJECT, value=present)
+    story.results("liar", ["t"], value=b"forged")
+    assert story.settle() == []
+    story.results("liar", ["t"], kind=KIND_OBJECT, value=other, attempt=2)
+    assert story.settle() == ["storage <- Release of c 1 objects"], "of a stale attempt"
+    story.results("w", ["t"])
+    assert story.settle() == ["c <- Results t"]

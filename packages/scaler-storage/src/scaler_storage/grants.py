@@ -1,0 +1,52 @@
+"""Whose family an owner belongs to, by its grant and the keys of this moment (STO-32, STO-34).
+
+A scheduler and its storage read one key file, each at its own heartbeats. So a grant may be by a key that this storage
+has not read yet: before a grant is refused, the file is looked at again. And a grant may be by a key that was taken out
+a moment ago: such a grant is good for a while longer. The sessions of its client end as well, and with it the client
+passes what it owned to its next name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from scaler_protocol.keys import Keyring, KeyWatch
+
+GRACE_SECONDS = 60.0
+"""So long a grant is good after its key was taken out. A grant opens no session, so a stolen key is of no use here."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the file while all grants are good."""
+_FORMER = 4
+
+
+class Grants:
+    def __init__(self, keyring: Keyring, clock: Callable[[], float] = time.monotonic) -> None:
+        self._watch = KeyWatch(keyring)
+        self._clock = clock
+        self._look_at = clock() + LOOK_SECONDS
+        #: keys of before, and until when their grants are good, the latest first
+        self._former: deque[tuple[float, Keyring]] = deque(maxlen=_FORMER)
+
+    def family_of(self, owner: bytes, grant: bytes) -> bytes | None:
+        """None if this is not the grant of that owner."""
+        now = self._clock()
+        if now >= self._look_at:
+            self._look(now)
+        family = self._watch.keyring.family_of(owner, grant)
+        if family is None and self._look(now):
+            family = self._watch.keyring.family_of(owner, grant)
+        if family is None:
+            families = (keyring.family_of(owner, grant) for until, keyring in self._former if now < until)
+            family = next((found for found in families if found is not None), None)
+        return family
+
+    def _look(self, now: float) -> bool:
+        """Whether the file has other keys than before."""
+        self._look_at = now + LOOK_SECONDS
+        before = self._watch.keyring
+        if self._watch.look() is None:
+            return False
+        self._former.appendleft((now + GRACE_SECONDS, before))
+        return True

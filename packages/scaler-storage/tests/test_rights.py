@@ -1,0 +1,215 @@
+"""With keys, nobody reads, replaces, owns or releases what is another family's. (STO-32, STO-33)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from scaler_protocol import codes
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.keys import Keyring
+from scaler_protocol.messages import (
+    Duplicate,
+    Get,
+    Hello,
+    MemoryFile,
+    Put,
+    PutShared,
+    Release,
+    ReleaseOwner,
+    Value,
+    Welcome,
+)
+from scaler_protocol.session import Opened, Received
+from scaler_storage.core import CoreLimits, FileOffered, Send, StorageCore, Tick, invariants
+
+KEYRING = Keyring([b"k" * 32])
+SERVER = PeerId(b"s" * 16)
+ANA, JOE = PeerId(b"a" * 16), PeerId(b"j" * 16)
+CHILD, OTHER_CHILD = PeerId(b"c" * 16), PeerId(b"d" * 16)
+#: of two programs, and of a client in a task of each
+FAMILIES = {ANA: ANA, JOE: JOE, CHILD: ANA, OTHER_CHILD: JOE}
+GRANTS = {owner: KEYRING.grant(owner, b"" if owner == family else family) for owner, family in FAMILIES.items()}
+OBJECTS = [ObjectId(bytes((48 + number,)) * 16) for number in range(3)]
+VALUES = {ANA: b"of ana", JOE: b"of joe"}
+
+owners, objects = st.sampled_from(sorted(FAMILIES)), st.sampled_from(OBJECTS)
+
+
+def opened(role: int = codes.ROLE_CLIENT, peer_id: PeerId = ANA) -> Opened:
+    return Opened(peer_id, Hello(1, 1, role, peer_id), Welcome(1, SERVER, 1, 1))
+
+
+class Told:
+    def __init__(self) -> None:
+        self.core = StorageCore(CoreLimits(), family_of=KEYRING.family_of)
+        self.now = 0.0
+        self.number = 0
+        for peer_id in FAMILIES:
+            self.core.handle(opened(peer_id=peer_id), 0.0)
+        self.core.handle(opened(codes.ROLE_SCHEDULER, SERVER), 0.0)
+
+    def ask(self, kind: type, *fields: Any, peer_id: PeerId = ANA, **named: Any) -> list[Any]:
+        """All that is sent."""
+        self.number += 1
+        message = kind(self.number, *fields, **named)
+        event: Any = FileOffered(peer_id, message, "not opened") if kind is PutShared else Received(peer_id, 1, message)
+        actions = self.core.handle(event, self.now)
+        invariants.check(self.core)
+        return [action.message for action in actions if isinstance(action, Send)]
+
+    def put(self, object_id: ObjectId, value: bytes, owner: PeerId = ANA, grant: bytes | None = None) -> int:
+        shown = GRANTS[owner] if grant is None else grant
+        answers = self.ask(Put, object_id, owner, len(value), 0, value, shown)
+        (reply,) = [message for message in answers if message.request_id == self.number]
+        code: int = reply.code
+        return code
+
+    def get(self, object_id: ObjectId, owner: PeerId, grant: bytes | None = None, wait: float = 0.0) -> Any:
+        shown = GRANTS[owner] if grant is None else grant
+        answers = self.ask(Get, object_id, wait_seconds=wait, owner=owner, grant=shown)
+        return bytes(answers[0].payload) if answers and isinstance(answers[0], Value) else [m.code for m in answers]
+
+
+WRONG = [
+    b"",
+    bytes(16),
+    GRANTS[JOE],
+    GRANTS[ANA] + b"\0",
+    JOE + GRANTS[ANA],
+    GRANTS[CHILD],
+    Keyring([b"x" * 32]).grant(ANA),
+]
+
+
+def test_without_its_grant_no_request_names_an_owner() -> None:
+    told = Told()
+    assert told.put(OBJECTS[0], b"value") == codes.OK
+    for wrong in WRONG:
+        assert told.put(OBJECTS[1], b"x", grant=wrong) == codes.NOT_ALLOWED
+        assert told.get(OBJECTS[0], ANA, wrong) == [codes.NOT_ALLOWED]
+        for kind, fields in (
+            (Release, (ANA, OBJECTS[0], wrong)),
+            (Duplicate, (OBJECTS[0], OBJECTS[1], ANA, 0.0, wrong)),
+            (Duplicate, (OBJECTS[0], OBJECTS[1], JOE, 0.0, GRANTS[JOE], ANA, wrong)),
+            (PutShared, (OBJECTS[1], ANA, 5, MemoryFile(), wrong)),
+        ):
+            (reply,) = told.ask(kind, *fields)
+            assert reply.code == codes.NOT_ALLOWED and "has not its grant" in reply.text
+    assert told.get(OBJECTS[0], ANA) == b"value" and len(told.core.objects.objects) == 1
+
+
+def test_a_release_without_a_number_and_without_a_right_is_not_answered() -> None:
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    event = Received(JOE, 1, Release(0, ANA, OBJECTS[0], GRANTS[JOE]))
+    assert told.core.handle(event, 0.0) == [] and told.get(OBJECTS[0], ANA) == b"value"
+
+
+def test_a_family_reads_what_one_of_it_owns_and_no_other_does() -> None:
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    assert told.get(OBJECTS[0], CHILD) == told.get(OBJECTS[0], ANA) == b"value"
+    assert told.get(OBJECTS[0], JOE) == told.get(OBJECTS[0], OTHER_CHILD) == [codes.NO_SUCH_OBJECT]
+
+
+def test_who_waits_for_what_another_owns_is_served_when_its_own_family_owns_it() -> None:
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    assert told.get(OBJECTS[0], JOE, wait=30.0) == []
+    number = told.number
+    answers = told.ask(Put, OBJECTS[0], OTHER_CHILD, 5, 0, b"value", GRANTS[OTHER_CHILD])
+    assert [bytes(m.payload) for m in answers if isinstance(m, Value) and m.request_id == number] == [b"value"]
+
+
+def test_a_name_before_hands_on_what_it_had() -> None:
+    """A client comes back under another peer id, which is another family. (CLI-11)"""
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    given = (OBJECTS[0], OBJECTS[0], JOE, 0.0, GRANTS[JOE])
+    assert told.ask(Duplicate, *given)[0].code == codes.NO_SUCH_OBJECT
+    assert told.ask(Duplicate, *given, ANA, GRANTS[ANA])[0].code == codes.OK
+    assert told.get(OBJECTS[0], JOE) == b"value"
+
+
+def test_the_scheduler_needs_no_grant() -> None:
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    assert told.ask(Release, ANA, OBJECTS[0], peer_id=SERVER)[0].code == codes.OK
+    assert not told.core.objects.objects
+
+
+class TwoFamilies(RuleBasedStateMachine):
+    """Whatever is asked, a family only ever reads what it has itself put there, or has had put."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = Told()
+        self.readers: dict[int, PeerId] = {}
+
+    def _ask(self, asker: PeerId, kind: type, *fields: Any, **named: Any) -> list[Any]:
+        number = self.told.number + 1
+        self.readers[number] = FAMILIES[asker]
+        answers = self.told.ask(kind, *fields, peer_id=asker, **named)
+        for message in answers:
+            if isinstance(message, Value):
+                family = self.readers[message.request_id]
+                assert bytes(message.payload) == VALUES[family], "another family's value"
+        return answers
+
+    @rule(owner=owners, object_id=objects, shown=owners)
+    def put(self, owner: PeerId, object_id: ObjectId, shown: PeerId) -> None:
+        """`shown`: whose grant it has."""
+        value = VALUES[FAMILIES[shown]]
+        before = self.told.core.objects.owned.get(owner, {}).copy()
+        self._ask(shown, Put, object_id, owner, len(value), 0, value, GRANTS[shown])
+        if owner != shown:
+            assert self.told.core.objects.owned.get(owner, {}) == before
+
+    @rule(asker=owners, owner=owners, object_id=objects, wait=st.sampled_from([0.0, 5.0]))
+    def get(self, asker: PeerId, owner: PeerId, object_id: ObjectId, wait: float) -> None:
+        self._ask(asker, Get, object_id, wait_seconds=wait, owner=owner, grant=GRANTS[asker])
+
+    @rule(asker=owners, owner=owners, source=objects, name=objects, of=owners, wait=st.sampled_from([0.0, 5.0]))
+    def duplicate(
+        self, asker: PeerId, owner: PeerId, source: ObjectId, name: ObjectId, of: PeerId, wait: float
+    ) -> None:
+        """It has only its own grant, and shows it wherever one is wanted."""
+        self._ask(asker, Duplicate, source, name, owner, wait, GRANTS[asker], of, GRANTS[asker])
+
+    @rule(asker=owners, owner=owners, object_id=objects)
+    def release(self, asker: PeerId, owner: PeerId, object_id: ObjectId) -> None:
+        before = {name: ids.copy() for name, ids in self.told.core.objects.owned.items() if name != asker}
+        self._ask(asker, Release, owner, object_id, GRANTS[asker])
+        after = {name: ids for name, ids in self.told.core.objects.owned.items() if name != asker}
+        assert before == after, "what others own"
+
+    @rule(owner=owners)
+    def leave(self, owner: PeerId) -> None:
+        for object_id in list(self.told.core.objects.owned.get(owner, ())):
+            self._ask(owner, Release, owner, object_id, GRANTS[owner])
+
+    @rule()
+    def wait(self) -> None:
+        self.told.now += 3.0
+        self.told.core.handle(Tick(), self.told.now)
+
+    @invariant()
+    def holds(self) -> None:
+        invariants.check(self.told.core)
+        for stored in self.told.core.objects.objects.values():
+            assert set(stored.families) == {FAMILIES[owner] for owner in stored.owners}  # type: ignore[index]
+
+
+TestTwoFamilies = TwoFamilies.TestCase
+TestTwoFamilies.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_release_owner_is_still_the_schedulers() -> None:
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    assert told.ask(ReleaseOwner, ANA, peer_id=SERVER)[0].code == codes.OK
+    assert told.put(OBJECTS[0], b"value") == codes.OWNER_GONE
