@@ -20,9 +20,8 @@ from tests.support.processes import Stage
 OPEN_WHEN_INSECURE = frozenset({"endless-messages"})
 """What only keys can stop: libzmq keeps the frames of a message until its last one is there (SECURITY.md)."""
 
-NOT_HELD_YET = frozenset({"unread-cancels", "resume-storms"})
-"""They run when they are named. Results of tasks that a client cancels and never acknowledges wait in the scheduler
-without a bound (chapter 18). And what libzmq has received, up to 32 messages of each connection, has no total bound:
+NOT_HELD_YET = frozenset({"resume-storms"})
+"""They run when they are named. What libzmq has received, up to 32 messages of each connection, has no total bound:
 peers that dial again and again, each time with large messages, made the scheduler grow by 12 to 149 MiB."""
 
 

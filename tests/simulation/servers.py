@@ -94,7 +94,10 @@ class SchedulerNode(ServerNode):
         backlog.units_at_once = min(backlog.units_at_once, 16 * backlog.slice_tasks - 15)
         # What a peer may have waiting: the first are the real ones; with the others many a message is one too many.
         pressures = ((backlog.pressure.peer_bytes, backlog.pressure.total_bytes), (2_000, 6_000), (1, 1))
-        backlog.pressure.peer_bytes, backlog.pressure.total_bytes = self.world.limits_rng.choice(pressures)
+        pressure = backlog.pressure
+        pressure.peer_bytes, pressure.total_bytes = self.world.limits_rng.choice(pressures)
+        if pressure.peer_bytes <= 2_000:  # then clients are held back for answers that they have not read, too
+            pressure.answers_bytes, pressure.all_answers_bytes = pressure.peer_bytes, pressure.total_bytes
         server_id = self.new_id()
         self.server = SessionServer(
             server_id=server_id,

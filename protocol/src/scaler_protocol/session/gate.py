@@ -61,7 +61,7 @@ class Pressure(Gate):
     def hold(self, peer_id: PeerId, size: int) -> None:
         self._held[peer_id] = self._held.get(peer_id, 0) + size
         self.total += size
-        self.is_strained = self.total > self.peer_bytes
+        self._set_strained()
 
     def drop(self, peer_id: PeerId, size: int) -> None:
         left = self._held[peer_id] - size
@@ -70,7 +70,7 @@ class Pressure(Gate):
         else:
             del self._held[peer_id]
         self.total -= size
-        self.is_strained = self.total > self.peer_bytes
+        self._set_strained()
 
     def admits(self, peer_id: PeerId, size: int) -> bool:
         own = self._held.get(peer_id, 0)
@@ -86,4 +86,10 @@ class Pressure(Gate):
         """`held`: the bytes of each peer, counted again."""
         assert self._held == held, "each peer is charged with what it has here"
         assert self.total == sum(held.values()), "total is the sum"
-        assert self.is_strained == (self.total > self.peer_bytes)
+        assert self.is_strained == self._is_strained()
+
+    def _is_strained(self) -> bool:
+        return self.total > self.peer_bytes
+
+    def _set_strained(self) -> None:
+        self.is_strained = self._is_strained()

@@ -11,7 +11,7 @@ work of the same owner goes before the rest of that work, but after its present 
 task is told before the next thing, and nothing here calls itself, however deep parents and children are nested.
 
 Messages whose work is not over are bounded: of a peer that has sent too much of them, or of all when there is too much
-in total, the session takes no more until enough is worked off (`Pressure`).
+in total, the session takes no more until enough is worked off (`Intake`).
 
 As long as work for a client is left, the queued tasks of that client are held: none is given to a worker, because it
 may be among those that are to end. (CAN-11)
@@ -20,11 +20,11 @@ may be among those that are to end. (CAN-11)
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.session.gate import Pressure
+from scaler_scheduler.core.intake import Intake
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.workers import Worker
 
@@ -57,14 +57,14 @@ class Entry(NamedTuple):
 
 
 class Backlog:
-    def __init__(self, ready: ReadyQueue) -> None:
+    def __init__(self, ready: ReadyQueue, unread: Callable[[PeerId], int]) -> None:
         self._ready = ready
         #: no empty queues. Public, because looking into it must not cost a call for each message
         self.jobs: dict[Client | Worker, deque[Entry]] = {}
         #: clients whose queued tasks are held: all and only those with jobs, but while jobs are being done
         self._held: dict[Client, None] = {}
-        #: bytes of the messages that are not worked off
-        self.pressure = Pressure()
+        #: bytes of the messages that are not worked off, and of answers that are not read
+        self.pressure = Intake(unread)
         #: simulations and tests take smaller ones
         self.turn_steps = TURN_STEPS
         self.slice_tasks = SLICE_TASKS

@@ -143,7 +143,7 @@ class _Canceling:
 
     def _tell(self, reply: CancelReply) -> None:
         if not self._client.is_gone:
-            self._tables.tell(self._client.peer_id, reply)
+            self._tables.answer(self._client, reply, len(reply.ids) // ID_BYTES)
 
 
 def answered(tables: Tables, worker: Worker, message: CancelReply) -> Job | None:

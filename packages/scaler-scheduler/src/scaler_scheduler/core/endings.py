@@ -34,7 +34,7 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
     _end(tables, chunk, row)
     outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
     for _ in range(0 if chunk.client.is_gone else replies or 0):
-        tables.tell(chunk.client.peer_id, CancelReply(ids=task_id, outcomes=bytes([outcome])))
+        tables.answer(chunk.client, CancelReply(ids=task_id, outcomes=bytes([outcome])))
 
 
 def refuse_queued(tables: Tables, task_id: TaskId, chunk: Chunk, error: TaskError) -> None:

@@ -31,7 +31,7 @@ class Explainer:
         questions, self._questions = self._questions, []
         for client, question in questions:
             if not client.is_gone:
-                self._tables.tell(client.peer_id, explanation(self._tables, self._scaler, client, question, now))
+                self._tables.answer(client, explanation(self._tables, self._scaler, client, question, now))
 
 
 def explanation(tables: Tables, scaler: Scaler, client: Client | None, question: Explain, now: float) -> Explanation:

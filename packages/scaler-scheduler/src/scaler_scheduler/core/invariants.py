@@ -160,6 +160,6 @@ def is_empty(core: SchedulerCore) -> bool:
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
         dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow, tables.failing,
-        tables.admitting,
+        tables.admitting, tables.backlog.pressure.answers_total,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready) and not tables.backlog

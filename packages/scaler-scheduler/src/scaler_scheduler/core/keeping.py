@@ -156,7 +156,7 @@ def restore(tables: Tables, client: Client, seq: int, message: KeptResults) -> N
     if error is not None:
         code, text = error
         tables.refused_count += 1
-        tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause="SCH-54"))
+        tables.answer(client, Error(code=code, ref_seq=seq, fatal=False, text=text, clause="SCH-54"))
         return
     client.given_bytes += _size_of(message)
     chunk = _stand_in(client, message)

@@ -29,6 +29,7 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     del tables.clients[client.peer_id]
     tables.forget_peer(client.peer_id)
     tables.delivery.forget(client)
+    tables.backlog.pressure.forget(client.peer_id)
     tables.backlog.start(client, forgetting.forget_client(tables, client))
     if not is_replaced:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))

@@ -31,7 +31,7 @@ def cancel_queued(tables: Tables, chunk: Chunk, ids: Sequence[TaskId]) -> None:
     if len(ids) == 1:
         tables.deliver(chunk.client, canceled_row(ids[0], tables.attempt(ids[0])))
     elif not chunk.client.is_gone:
-        tables.tell(chunk.client.peer_id, canceled_results(tables, ids))
+        tables.answer(chunk.client, canceled_results(tables, ids), len(ids))
     end_queued(tables, chunk, [chunk.index_of[task_id] for task_id in ids], ids)
 
 

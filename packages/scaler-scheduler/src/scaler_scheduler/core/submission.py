@@ -69,7 +69,7 @@ def _refuse(tables: Tables, client: Client, seq: int, refusal: Refusal) -> None:
     code, text, clause = refusal
     tables.refused_count += 1
     if not client.is_gone:
-        tables.tell(client.peer_id, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
+        tables.answer(client, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
 
 
 def _wrong_client(chunk: Chunk) -> Refusal | None:

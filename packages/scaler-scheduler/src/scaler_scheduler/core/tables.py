@@ -42,6 +42,10 @@ LAST_ATTEMPT = 65_535
 #: So many in one Release, Cancel or Recall: an envelope of the default size has room for some more (LIM-1).
 IDS_IN_A_MESSAGE = 65_536
 
+#: What an answer weighs that no worker has worked for, and each of its rows.
+ANSWER_BYTES = 512
+ANSWER_ROW_BYTES = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -141,6 +145,7 @@ Place = Chunk | Worker
 class Tables:
     def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int], display_key: bytes = b"") -> None:
         self.policy = policy
+        self._unacknowledged = unacknowledged
         #: what monitors are shown in place of peers' ids
         self.display = DisplayIds(display_key)
         self.clients: dict[PeerId, Client] = {}
@@ -149,7 +154,7 @@ class Tables:
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
         self.ready = ReadyQueue()
-        self.backlog = Backlog(self.ready)
+        self.backlog = Backlog(self.ready, self._unread)
         self.dependencies = Dependencies()
         #: current attempt, for tasks past their first (SCH-5)
         self.attempts: dict[TaskId, int] = {}
@@ -285,6 +290,11 @@ class Tables:
         self._flush_rows(peer_id)
         self._out.setdefault(peer_id, []).append(message)
 
+    def answer(self, client: Client, message: Message, ids: int = 1) -> None:
+        """As `tell`: what a client causes without any work of a worker is charged to it. (LIM-16)"""
+        self.tell(client.peer_id, message)
+        self.backlog.pressure.answered(client.peer_id, ANSWER_BYTES + ANSWER_ROW_BYTES * ids)
+
     def deliver(self, client: Client, row: Row) -> None:
         if not client.is_gone:
             self._out_rows.setdefault(client.peer_id, []).append(row)
@@ -311,6 +321,12 @@ class Tables:
         """A result that no client will be told of: a large value would stay in storage (OWN-6)."""
         if row.kind == KIND_OBJECT:
             self.release([(chunk, ObjectId(bytes(row.value)))])
+
+    def _unread(self, peer_id: PeerId) -> int:
+        """Bytes that are kept for this client, by its session and outside of it."""
+        client = self.clients.get(peer_id)
+        waiting = 0 if client is None or client.window is None else client.window.waiting_bytes
+        return self._unacknowledged(peer_id) + waiting
 
     def forget_peer(self, peer_id: PeerId) -> None:
         self._out.pop(peer_id, None)
@@ -343,6 +359,9 @@ class Tables:
         rows = self._out_rows.pop(peer_id, None)
         if rows:
             self._out.setdefault(peer_id, []).append(pack(rows))
+            if any(row.status for row in rows):
+                size = ANSWER_BYTES + sum(ANSWER_ROW_BYTES + len(row.value) for row in rows)
+                self.backlog.pressure.answered(peer_id, size)
 
     # ------------------------------------------------------------ placement index
 
