@@ -116,6 +116,24 @@ def test_what_the_storage_lost_runs_again(cluster: RealCluster, tmp_path: Path) 
     cluster.wait_until_empty()
 
 
+def test_a_graph_goes_on_when_only_the_storage_dies(cluster: RealCluster, tmp_path: Path) -> None:
+    """Its scheduler lives, and would have the lost values looked for until 30 s are over. (CLI-23)"""
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    with Client(cluster.address) as client:
+        future = client.get(layered(log, gate), ["all"], block=False)["all"]
+        until(lambda: known_count(client) == LEAVES, "the client knows of all leaves")
+        cluster.storage.end(signal.SIGKILL)
+        cluster.start_storage()
+        until(lambda: begins(log)["gate"] == 2, "the graph begins again")
+        gate.touch()
+        assert future.result(WAIT) == TOTAL
+    counts = begins(log)
+    small = {counts[f"leaf{number}"] for number in range(0, LEAVES, 2)}
+    large = {counts[f"leaf{number}"] for number in range(1, LEAVES, 2)}
+    assert (small, large) == ({1}, {2})
+    cluster.wait_until_empty()
+
+
 def test_calls_that_take_futures_begin_once(cluster: RealCluster, tmp_path: Path) -> None:
     """Outside of a graph the client passes the values on itself."""
     log, gate = tmp_path / "log", tmp_path / "gate"

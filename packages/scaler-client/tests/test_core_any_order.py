@@ -17,12 +17,15 @@ from scaler.client.core.events import (
     CancelRequested,
     Event,
     Left,
+    StorageRestarted,
     Submitted,
 )
-from scaler_protocol import codes, columns
+from scaler_protocol import codec, codes, columns
 from scaler_protocol.ids import GraphId, TaskId
 from scaler_protocol.messages import (
+    Cancel,
     Submit,
+    TaskError,
     TaskHeader,
 )
 
@@ -38,6 +41,9 @@ class AnyOrder(RuleBasedStateMachine):
         self.count = 0
         self.unfinished: set[TaskId] = set()
         self.at_scheduler: list[TaskId] = []
+        #: of these, those whose Cancel was sent, and those whose Cancel was answered since they were submitted
+        self.asked: set[TaskId] = set()
+        self.answered: set[TaskId] = set()
         self.is_open = True
 
     def _apply(self, event: Event) -> None:
@@ -47,9 +53,18 @@ class AnyOrder(RuleBasedStateMachine):
             self.unfinished.remove(task_id)
         for action in actions:
             if isinstance(action, Send) and isinstance(action.message, Submit):
-                for task_id in columns.split_ids(action.message.ids):
-                    assert task_id not in self.at_scheduler, "sent once in each session"
-                    self.at_scheduler.append(TaskId(task_id))
+                self._note_sent([TaskId(task_id) for task_id in columns.split_ids(action.message.ids)])
+            elif isinstance(action, Send) and isinstance(action.message, Cancel):
+                self.asked.update(map(TaskId, columns.split_ids(action.message.ids)))
+
+    def _note_sent(self, ids: list[TaskId]) -> None:
+        for task_id in ids:
+            if task_id in self.at_scheduler:
+                assert task_id in self.answered, "sent again in one session only when it has ended there"
+            else:
+                self.at_scheduler.append(task_id)
+        self.answered.difference_update(ids)
+        self.asked.difference_update(ids)
 
     @rule(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), is_other=st.booleans())
     def submit(self, sizes: list[int], is_other: bool) -> None:
@@ -91,7 +106,29 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: self.is_open and self.at_scheduler)
     @rule(data=st.data(), outcome=st.integers(0, 2))
     def answer(self, data: st.DataObject, outcome: int) -> None:
-        self._apply(answered(outcome, data.draw(st.sampled_from(self.at_scheduler)).rstrip(b".").decode()))
+        task_id = data.draw(st.sampled_from(self.at_scheduler))
+        if task_id in self.asked:
+            self.answered.add(task_id)
+        self._apply(answered(outcome, task_id.rstrip(b".").decode()))
+
+    @precondition(lambda self: self.is_open and self.asked)
+    @rule(outcome=st.integers(0, 2))
+    def answer_all(self, outcome: int) -> None:
+        """What was asked for, as a scheduler does it."""
+        ids, self.asked = sorted(self.asked), set()
+        self.answered.update(ids)
+        self._apply(answered(outcome, *[task_id.rstrip(b".").decode() for task_id in ids]))
+
+    @rule()
+    def restart_storage(self) -> None:
+        self._apply(StorageRestarted())
+
+    @precondition(lambda self: self.is_open and self.at_scheduler)
+    @rule(data=st.data())
+    def miss_a_value(self, data: st.DataObject) -> None:
+        error = codec.encode_task_error(TaskError(code=codes.NO_SUCH_OBJECT))
+        name = data.draw(st.sampled_from(self.at_scheduler)).rstrip(b".").decode()
+        self._apply(ended(name, codes.STATUS_REFUSED, codes.KIND_INLINE, error))
 
     @precondition(lambda self: self.is_open)
     @rule(
@@ -101,6 +138,7 @@ class AnyOrder(RuleBasedStateMachine):
     def lose(self, code: int, silent_seconds: float) -> None:
         self.is_open = False
         self.at_scheduler = []
+        self.asked, self.answered = set(), set()
         self._apply(lost(code, silent_seconds=silent_seconds))
 
     @precondition(lambda self: not self.is_open)

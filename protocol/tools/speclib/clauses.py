@@ -51,7 +51,7 @@ ALLOTTED = frozenset(
     f"{prefix}-{number}"
     for prefix, first, last in (
         ("CAN", 12, 13),
-        ("CLI", 17, 22),
+        ("CLI", 17, 23),
         ("ERR", 10, 11),
         ("FRM", 14, 20),
         ("HSK", 29, 38),

@@ -33,6 +33,7 @@ from scaler.client.core.knowledge import Knowledge, claims_of
 from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, sent_ids
 from scaler.client.core.output import prefixed
 from scaler.client.core.records import Collector, Entry, Graph, Outcomes, cut
+from scaler.client.core.reruns import Reruns
 from scaler.client.core.states import State
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
@@ -69,6 +70,8 @@ class ClientCore:
         self._cancels = Cancels()
         self._bounds = bounds_of(Limits())
         self._is_open = False
+        #: when the latest message came
+        self._now = 0.0
         #: somebody tries to reach the scheduler; false after a Rejected, until something is submitted
         self._is_dialing = True
         #: when what is pending fails; None while the session is open or nothing is pending
@@ -77,7 +80,8 @@ class ClientCore:
         #: seq -> ids of the latest batches of this session
         self._numbered: dict[int, bytes] = {}
         self._knowledge = Knowledge()
-        self._endings = Endings(self._table, self._cancels, self._knowledge)
+        self._reruns = Reruns(self._table, self._knowledge, self._outbox)
+        self._endings = Endings(self._table, self._cancels, self._knowledge, self._reruns)
         #: our name in the present session, or in the last one
         self._peer_id: PeerId | None = None
         self._handlers: dict[type, Callable[[Any, float], list[Action]]] = {
@@ -92,6 +96,7 @@ class ClientCore:
             events.Numbered: self._on_numbered,
             events.Unneeded: self._on_unneeded,
             events.ObjectsLost: self._on_objects_lost,
+            events.StorageRestarted: self._on_storage_restarted,
             events.TakenOver: self._on_taken_over,
             events.Flush: self._on_flush,
             events.Ticked: self._on_ticked,
@@ -121,10 +126,8 @@ class ClientCore:
         self._table.forget_taken()
 
     def next_deadline(self) -> float | None:
-        cancel_at = self._cancels.next_deadline()
-        if cancel_at is None or self._give_up_at is None:
-            return self._give_up_at if cancel_at is None else cancel_at
-        return min(cancel_at, self._give_up_at)
+        every = self._cancels.next_deadline(), self._give_up_at, self._reruns.next_deadline()
+        return min([at for at in every if at is not None], default=None)
 
     # ------------------------------------------------------------ questions
 
@@ -265,6 +268,7 @@ class ClientCore:
     def _on_objects_lost(self, event: events.ObjectsLost, now: float) -> list[Action]:
         """What needs them would only wait at a worker, in vain (WRK-3). Nodes that have made some are made again."""
         self._knowledge.lose(self._table.graphs.values(), event.ids)
+        losses.note_doomed(self._table, frozenset(event.ids))
         calls, graphs = losses.doomed(self._table, event)
         sent = [task_id for task_id in calls if self._table.pending[task_id].state is State.SENT]
         if sent:
@@ -273,6 +277,9 @@ class ClientCore:
         for graph in graphs:
             self._endings.fail_graph(graph, losses.OUTCOMES, actions)
         return actions
+
+    def _on_storage_restarted(self, event: events.StorageRestarted, now: float) -> list[Action]:
+        return self._reruns.storage_restarted(self._bounds, now) if self._is_open else []
 
     def _on_taken_over(self, event: events.TakenOver, now: float) -> list[Action]:
         """Graphs that waited for this are sent with the next Flush."""
@@ -307,6 +314,8 @@ class ClientCore:
         if self._give_up_at is not None and now >= self._give_up_at:
             return self._give_up(f"the scheduler has not come back within {self._timeout_seconds:g} s")
         actions = self._send_cancels() if self._cancels.is_due(now) else []
+        for graph in self._reruns.expired(now):
+            self._endings.fail_graph(graph, losses.OUTCOMES, actions)
         return actions + self._complete_all(self._cancels.expired(now), codes.STATUS_CANCELED)
 
     # ------------------------------------------------------------ the session
@@ -326,6 +335,7 @@ class ClientCore:
         self._is_open, self._endings.bounds = False, None
         self._numbered.clear()
         self._names.forget_session()
+        self._reruns.clear()
         actions: list[Action] = [Redial()]
         self._is_dialing = True
         if self._awaits_shutdown:
@@ -371,8 +381,13 @@ class ClientCore:
     # ------------------------------------------------------------ what the scheduler says
 
     def _on_received(self, event: Received, now: float) -> list[Action]:
+        self._now = now
         handler = self._message_handlers.get(type(event.message))
-        return handler(event.message) if handler is not None else self._on_unknown(event.message)
+        actions = handler(event.message) if handler is not None else self._on_unknown(event.message)
+        if self._reruns:
+            for graph in self._reruns.begin_again():
+                self._endings.fail_graph(graph, losses.OUTCOMES, actions)
+        return actions
 
     def _on_unknown(self, message: Message) -> list[Action]:
         self._endings.dropped_count += 1
@@ -409,9 +424,14 @@ class ClientCore:
         return actions
 
     def _take_outcomes(self, entry: Entry | None, outcomes: Outcomes, actions: list[Action]) -> None:
+        graph = None if entry is None else entry.graph
+        if any(outcomes.statuses) and self._table.graphs and (entry is None or graph is not None):
+            actions += self._reruns.refused(graph, outcomes, self._bounds, self._now)
         if entry is None:
             self._endings.drop(outcomes, actions)
             self._endings.fail_graphs_of(outcomes, actions)
+        elif graph is not None and self._reruns.heard(graph, outcomes):
+            self._table.put_back(outcomes.ids[0], entry)
         else:
             self._endings.end(entry, outcomes, actions)
 
@@ -423,6 +443,8 @@ class ClientCore:
 
     def _on_cancel_reply(self, reply: CancelReply) -> list[Action]:
         """TOO_LATE: its result is here or on its way. All else, also what we do not know: nothing more will come."""
+        if self._reruns:
+            self._reruns.answered(reply)
         ids = columns.split_ids(reply.ids)
         outcomes = reply.outcomes or bytes((codes.CANCEL_CANCELED,)) * len(ids)
         canceled = []

@@ -11,6 +11,7 @@ from scaler.client.core.canceling import Cancels
 from scaler.client.core.knowledge import Knowledge
 from scaler.client.core.outbox import cancels_of, sent_ids
 from scaler.client.core.records import Definition, Entry, Graph, Outcomes, Submission, stored_results
+from scaler.client.core.reruns import Reruns
 from scaler.client.core.states import Move, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes
@@ -19,10 +20,11 @@ from scaler_protocol.messages import TaskError
 
 
 class Endings:
-    def __init__(self, table: Table, cancels: Cancels, knowledge: Knowledge) -> None:
+    def __init__(self, table: Table, cancels: Cancels, knowledge: Knowledge, reruns: Reruns) -> None:
         self._table = table
         self._cancels = cancels
         self._knowledge = knowledge
+        self._reruns = reruns
         #: of messages in this session; None while there is none
         self.bounds: Bounds | None = None
         #: results of tasks that this client does not wait for
@@ -102,7 +104,9 @@ class Endings:
 
     def _end_graph(self, graph: Graph, actions: list[Action]) -> None:
         self._table.remove_graph(graph)
-        if graph.failure is not None and not graph.is_canceling and self.bounds is not None:
+        is_canceled = graph.is_canceling
+        self._reruns.forget(graph)
+        if graph.failure is not None and not is_canceled and self.bounds is not None:
             # The outbox cancels what is still to leave.
             actions += [Send(message) for message in cancels_of(sent_ids(graph), graph, self.bounds)]
         graph.is_canceling = True  # what of it has not been sent

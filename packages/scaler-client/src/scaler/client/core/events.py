@@ -100,6 +100,11 @@ class ObjectsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageRestarted:
+    """It has nothing any more. What was kept is on its way there; values between the nodes of graphs are lost."""
+
+
+@dataclass(frozen=True, slots=True)
 class TakenOver:
     """What we own in the storage is ours under this name now, and what is lost has been said. (CLI-11)"""
 
@@ -120,7 +125,7 @@ class Ticked(NamedTuple):
 
 
 Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
-ProgramEvent = Wish | ObjectsLost | TakenOver | Numbered | Flush | Ticked
+ProgramEvent = Wish | ObjectsLost | StorageRestarted | TakenOver | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
 

@@ -25,6 +25,12 @@ OUTCOMES = Outcomes((), bytes((codes.STATUS_FAILED,)), bytes((codes.KIND_NONE,))
 """Of one task."""
 
 
+def note_doomed(table: Table, lost: frozenset[ObjectId]) -> None:
+    """Graphs that have been sent may have these arguments where they need them, but could not begin again."""
+    for graph in table.graphs.values():
+        graph.is_doomed = graph.is_doomed or bool(graph.sent_count and _names_any(graph, lost))
+
+
 def doomed(table: Table, event: ObjectsLost) -> tuple[list[TaskId], list[Graph]]:
     """Calls and graphs. When only the storage has lost them, tasks that were sent may have their arguments already."""
     lost = frozenset(event.ids)

@@ -77,11 +77,14 @@ class Outbox:
             entry.state = after(entry.state, Move.LOSE_SESSION)
             self.add(entry)
         for graph in table.graphs.values():
-            graph.sent_count = 0
-            graph.outgoing = None
-            for entry in graph.entries:
-                entry.state = after(entry.state, Move.LOSE_SESSION)
+            _rewind(graph, Move.LOSE_SESSION)
+            graph.may_miss_values, graph.rerun_count = False, 0
             (self._awaiting if graph.has_objects else self._graphs).append(graph)
+
+    def add_again(self, graph: Graph) -> None:
+        """All that was sent of it has ended at the scheduler. (CLI-23)"""
+        _rewind(graph, Move.BEGIN_AGAIN)
+        self._graphs.append(graph)
 
     def let_go(self) -> list[Graph]:
         """The graphs that waited."""
@@ -190,6 +193,14 @@ class Outbox:
             _due(batch, graph, pending),
             *(cancels_of(batch.message.ids, graph, bounds) if graph.is_canceling else ()),
         ]
+
+
+def _rewind(graph: Graph, move: Move) -> None:
+    """As if nothing of it had been sent."""
+    graph.sent_count = 0
+    graph.outgoing = None
+    for entry in graph.entries:
+        entry.state = after(entry.state, move)
 
 
 def sent_ids(graph: Graph) -> bytes:

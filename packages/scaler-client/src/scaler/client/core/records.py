@@ -167,6 +167,12 @@ class Graph:
     is_canceling: bool = False
     grace_seconds: float = 1.0
     is_ended: bool = False
+    #: values between its nodes may be lost: the storage was restarted since it was sent (CLI-23)
+    may_miss_values: bool = False
+    #: how often it has begun again in this session for that
+    rerun_count: int = 0
+    #: an argument is lost that was not kept: if it began again, it would fail for that
+    is_doomed: bool = False
 
     @property
     def has_objects(self) -> bool:

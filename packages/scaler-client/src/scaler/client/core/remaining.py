@@ -35,10 +35,19 @@ def remaining(graph: Graph, *, may_give: bool, bounds: Bounds) -> list[GraphBatc
 
 def needed_results(graph: Graph) -> Container[TaskId]:
     """Of all that is known of this graph, what unfinished nodes depend on, as far as can be told from here."""
+    return _needed(graph)
+
+
+def _needed(graph: Graph) -> dict[TaskId, Known]:
     given: dict[TaskId, Known] = {}
     for _ in _rows_left(graph.batches, _unfinished(graph), graph.known, given):
         pass
     return given
+
+
+def needs_objects(graph: Graph) -> bool:
+    """Some unfinished node depends on a known result that is in the storage."""
+    return graph.has_objects and any(known.kind == codes.KIND_OBJECT for known in _needed(graph).values())
 
 
 def nodes_again(

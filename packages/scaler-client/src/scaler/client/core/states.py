@@ -23,6 +23,7 @@ class Move(enum.IntEnum):
     SEND = 0
     END = 1  # the last of its tasks has ended: by a result, a cancellation, or because we gave up
     LOSE_SESSION = 2
+    BEGIN_AGAIN = 3  # with its graph, all of which has ended at the scheduler (CLI-23)
 
 
 TRANSITIONS: dict[tuple[State, Move], State] = {
@@ -32,6 +33,8 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.SENT, Move.END): State.ENDED,
     (State.SENT, Move.LOSE_SESSION): State.QUEUED,  # the successor knows nothing of it (CLI-8)
     (State.ENDED, Move.LOSE_SESSION): State.QUEUED,  # a finished node of a graph that others still depend on
+    (State.SENT, Move.BEGIN_AGAIN): State.QUEUED,
+    (State.ENDED, Move.BEGIN_AGAIN): State.QUEUED,
 }
 
 

@@ -43,6 +43,10 @@ class Table:
         self.taken.extend(map(self.pending.pop, ids, repeat(None)))
         return self.taken[begin:]
 
+    def put_back(self, task_id: TaskId, entry: Entry) -> None:
+        """It was taken out, and has not ended after all: it runs again."""
+        self.pending[task_id] = entry
+
     def forget_taken(self) -> None:
         self.taken_ids.clear()
         self.taken.clear()

@@ -98,6 +98,7 @@ class Connection:
         self.garbage = Garbage()
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage, shown)
         self._storage.on_lost = self._note_lost
+        self._storage.on_restarted = self._note_restarted
         self._remaking = Remaking(self)
         self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
         self._dialer = dialer_of(self._hello, self.address)
@@ -415,6 +416,9 @@ class Connection:
 
     def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
         self.post(events.ObjectsLost(tuple(ids), is_session_lost), is_batch=True)
+
+    def _note_restarted(self) -> None:
+        self.post(events.StorageRestarted(), is_batch=True)
 
     def _note_taken_over(self, owner: PeerId, is_complete: bool) -> None:
         self.post(events.TakenOver(owner, is_complete), is_batch=True)

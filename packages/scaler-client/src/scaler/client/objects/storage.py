@@ -88,6 +88,8 @@ class Storage:
         self._owner_changed = Event()
         #: told of objects that are lost, and whether with our session; in a thread of ours
         self.on_lost: Callable[[Sequence[ObjectId], bool], None] = lambda ids, is_session_lost: None
+        #: told of a restart of the storage, before anything is put there again; in a thread of ours
+        self.on_restarted: Callable[[], None] = lambda: None
         self._timeout_seconds = timeout_seconds
         self._fixed_address = fixed_address
         self._address = fixed_address or ""
@@ -232,6 +234,7 @@ class Storage:
     def _restore(self) -> None:
         """The storage was restarted and has nothing any more. Tasks wait for their functions and arguments for a
         while, so what was kept comes in time. (CLI-13)"""
+        self.on_restarted()
         held = self.holdings.all()
         try:
             lost_count = self._adopt(held, self._owner, is_session_lost=False)
