@@ -29,6 +29,15 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who has never had a key: servers of earlier tests have made one, which the run shares."""
+    for name in _VARIABLES:
+        folder = tmp_path / name.lower()
+        folder.mkdir(mode=0o700)
+        monkeypatch.setenv(name, str(folder))
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     for place in _made:
         shutil.rmtree(place, ignore_errors=True)

@@ -97,7 +97,7 @@ def test_no_scheduler_ends_after_the_death_timeout() -> None:
     assert sum("scheduler" in line and "[EROR]" in line for line in done.stdout.splitlines()) == 2
 
 
-def test_no_scheduler_and_no_key_ends_after_the_death_timeout() -> None:
+def test_no_scheduler_and_no_key_ends_after_the_death_timeout(no_key: None) -> None:
     """The scheduler would make the key, so the key is waited for before there is a worker."""
     done = run_command("-n", "2", "-ds", "0.5", "tcp://127.0.0.1:9")
     assert done.returncode == 1

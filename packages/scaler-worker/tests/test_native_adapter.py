@@ -194,7 +194,7 @@ def test_pages_of_other_sites_start_no_workers(headers: dict[str, str], status: 
     play(scene, hosts=frozenset(LOOPBACK_NAMES))
 
 
-def test_where_the_names_are_known() -> None:
+def test_where_the_names_are_known(no_key: None) -> None:
     def hosts(*options: str) -> frozenset[str]:
         return parse_arguments(["tcp://127.0.0.1:2345", *options]).hosts
 
@@ -220,7 +220,7 @@ def test_its_description() -> None:
         (["--max-workers", "x"], "x"),
     ],
 )
-def test_mistakes(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(options: list[str], text: str, capsys: pytest.CaptureFixture[str], no_key: None) -> None:
     with pytest.raises((SystemExit, Exception)) as caught:
         parse_arguments(["tcp://127.0.0.1:2345", *options])
     assert text in str(caught.value) + capsys.readouterr().err
