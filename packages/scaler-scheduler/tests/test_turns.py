@@ -7,15 +7,13 @@ in the table, `test_every_kind_is_in_the_table` fails: write its worst one down.
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 from unittest import mock
 
 import pytest
 from tests.support.scheduler_story import FUNCTION, WELCOME, peer
+from tests.support.steps import steps_of
 
 from scaler_protocol import codes
 from scaler_protocol.codec.registry import registry
@@ -65,29 +63,6 @@ from scaler_scheduler.core.scaling import controller
 COUNT = 20_000
 MOST_STEPS = 400_000
 """Of one turn. Unsliced, each of these takes 20,000 tasks times some hundreds."""
-
-
-def steps_of(function: Callable[..., Any], *arguments: Any) -> int:
-    """How many instructions this takes."""
-    count = 0
-
-    def note(frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal count
-        if event == "call":
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode":
-            count += 1
-        return note
-
-    before = sys.gettrace()
-    gc.disable()
-    sys.settrace(note)
-    try:
-        function(*arguments)
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    return count
 
 
 class Scene:

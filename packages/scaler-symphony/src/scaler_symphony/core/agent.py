@@ -104,18 +104,19 @@ class SymphonyCore:
 
     def _on_recall(self, recall: Recall, now: float) -> None:
         returned = []
+        runs = stopping.runs_by_task(self.tables)
         for task_id in map(TaskId, split_ids(recall.ids)):
             task = self.tables.tasks.get(task_id)
             # One that has been in a session that was lost may have begun there: it cannot be given back. (WRK-9)
-            if task is not None and task_id not in self.tables.mishaps and stopping.run_of(self.tables, task) is None:
+            if task is not None and task_id not in self.tables.mishaps and task_id not in runs:
                 self.tables.queue.remove(task)
                 self.tables.forget(task)
                 returned.append(task_id)
         self.tables.send(Returned(join_ids(returned)))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
-        for task_id in dict.fromkeys(split_ids(cancel.ids)):  # each is answered once (CAN-1)
-            stopping.cancel(self.tables, TaskId(task_id), cancel.grace_seconds, now)
+        ids = [TaskId(task_id) for task_id in dict.fromkeys(split_ids(cancel.ids))]  # each is answered once (CAN-1)
+        stopping.cancel(self.tables, ids, cancel.grace_seconds, now)
 
     def _on_drain(self, event: events.DrainRequested | Shutdown, now: float) -> None:
         """Hand back what has not begun, finish what has. (WRK-11)"""

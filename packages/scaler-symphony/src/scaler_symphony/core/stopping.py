@@ -7,7 +7,7 @@ and Symphony ends it all. (CAN-1, CAN-4)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from scaler_protocol.codes import (
     CANCEL_CANCELED,
@@ -25,21 +25,24 @@ from scaler_symphony.core.sessions import Move
 from scaler_symphony.core.tables import Run, Tables
 
 
-def cancel(tables: Tables, task_id: TaskId, grace_seconds: float, now: float) -> None:
+def cancel(tables: Tables, ids: Iterable[TaskId], grace_seconds: float, now: float) -> None:
     """Every Cancel of a task is answered exactly once. (CAN-1)"""
-    task = tables.cancel_replies.order(task_id, grace_seconds, tables.tasks, tables.results)
-    if task is None:
-        return
-    run = run_of(tables, task)
-    if run is None:
-        tables.queue.remove(task)
-        end_canceled(tables, task)
-    else:
-        run.stop_at = now + grace_seconds
+    runs = runs_by_task(tables)
+    for task_id in ids:
+        task = tables.cancel_replies.order(task_id, grace_seconds, tables.tasks, tables.results)
+        if task is None:
+            continue
+        run = runs.get(task_id)
+        if run is None:
+            tables.queue.remove(task)
+            end_canceled(tables, task)
+        else:
+            run.stop_at = now + grace_seconds
 
 
-def run_of(tables: Tables, task: Task) -> Run | None:
-    return next((run for run in tables.runs.values() if run.task is task and not run.is_given_up), None)
+def runs_by_task(tables: Tables) -> dict[TaskId, Run]:
+    """Made once for a message: a search for each of its tasks would take as many steps as there are runs."""
+    return {run.task.id: run for run in tables.runs.values() if not run.is_given_up}
 
 
 def enforce(tables: Tables, now: float) -> None:
