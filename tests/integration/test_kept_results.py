@@ -6,6 +6,8 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,19 +60,26 @@ def begins(log: Path) -> Counter[str]:
     return Counter(log.read_text().split()) if log.exists() else Counter()
 
 
-def test_a_successor_runs_only_what_is_left(cluster: RealCluster, tmp_path: Path) -> None:
-    """Twice: what is given to one scheduler is given to the next as well."""
-    log, gate = tmp_path / "log", tmp_path / "gate"
+@contextmanager
+def held_graph(cluster: RealCluster, log: Path, gate: Path) -> Iterator[None]:
+    """While the leaves of a graph are known to its client, and its last node waits for the gate. It ends right."""
     with Client(cluster.address) as client:
         future = client.get(layered(log, gate), ["all"], block=False)["all"]
         until(lambda: known_count(client) == LEAVES, "the client knows of all leaves")
+        yield
+        gate.touch()
+        assert future.result(WAIT) == TOTAL
+
+
+def test_a_successor_runs_only_what_is_left(cluster: RealCluster, tmp_path: Path) -> None:
+    """Twice: what is given to one scheduler is given to the next as well."""
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    with held_graph(cluster, log, gate):
         until(lambda: begins(log)["gate"] == 1, "the gate is waited for")
         for deaths in (1, 2):
             cluster.scheduler.end(signal.SIGKILL)
             cluster.start_scheduler()
             until(lambda deaths=deaths: begins(log)["gate"] > deaths, "the node that ran begins again")
-        gate.touch()
-        assert future.result(WAIT) == TOTAL
     counts = begins(log)
     assert counts.pop("gate") == 3
     assert set(counts.values()) == {1}, "every other node has begun once"
@@ -99,16 +108,12 @@ def test_wanted_nodes_are_not_run_again_either(cluster: RealCluster, tmp_path: P
 
 def test_what_the_storage_lost_runs_again(cluster: RealCluster, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
-    with Client(cluster.address) as client:
-        future = client.get(layered(log, gate), ["all"], block=False)["all"]
-        until(lambda: known_count(client) == LEAVES, "the client knows of all leaves")
+    with held_graph(cluster, log, gate):
         cluster.scheduler.end(signal.SIGKILL)
         cluster.storage.end(signal.SIGKILL)
         cluster.start_storage()
         cluster.start_scheduler()
         cluster.wait_for_workers(2)
-        gate.touch()
-        assert future.result(WAIT) == TOTAL
     counts = begins(log)
     small = {counts[f"leaf{number}"] for number in range(0, LEAVES, 2)}
     large = {counts[f"leaf{number}"] for number in range(1, LEAVES, 2)}
@@ -119,14 +124,10 @@ def test_what_the_storage_lost_runs_again(cluster: RealCluster, tmp_path: Path) 
 def test_a_graph_goes_on_when_only_the_storage_dies(cluster: RealCluster, tmp_path: Path) -> None:
     """Its scheduler lives, and would have the lost values looked for until 30 s are over. (CLI-23)"""
     log, gate = tmp_path / "log", tmp_path / "gate"
-    with Client(cluster.address) as client:
-        future = client.get(layered(log, gate), ["all"], block=False)["all"]
-        until(lambda: known_count(client) == LEAVES, "the client knows of all leaves")
+    with held_graph(cluster, log, gate):
         cluster.storage.end(signal.SIGKILL)
         cluster.start_storage()
         until(lambda: begins(log)["gate"] == 2, "the graph begins again")
-        gate.touch()
-        assert future.result(WAIT) == TOTAL
     counts = begins(log)
     small = {counts[f"leaf{number}"] for number in range(0, LEAVES, 2)}
     large = {counts[f"leaf{number}"] for number in range(1, LEAVES, 2)}
