@@ -276,7 +276,7 @@ def test_an_account_without_a_home_is_told_so(home: Path, monkeypatch: pytest.Mo
 
 
 def test_a_file_system_without_modes_gets_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As some that are shared with other systems: everybody could read the file."""
+    """As some that are shared with other systems: every account could read the file."""
     real_open = os.open
 
     def opened(path: str, flags: int, mode: int = 0o777) -> int:

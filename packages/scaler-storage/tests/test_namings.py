@@ -34,7 +34,7 @@ def owners(story: Story) -> set[bytes]:
 
 @pytest.fixture
 def left_behind(story: Story) -> Story:
-    """Workers have stored results for c1, which lives, and for c2 and c3, of which nobody knows anything."""
+    """Workers have stored results for c1, which lives, and for c2 and c3, which no scheduler names."""
     for owner in ("c1", "c2", "c3"):
         story.put("w1", f"of {owner}", b"ab", owner=owner)
     return story

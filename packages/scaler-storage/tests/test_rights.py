@@ -1,4 +1,4 @@
-"""With keys, nobody reads, replaces, owns or releases what is another family's. (STO-32, STO-33)"""
+"""With keys, no peer reads, replaces, owns or releases an object of another family. (STO-32, STO-33)"""
 
 from __future__ import annotations
 

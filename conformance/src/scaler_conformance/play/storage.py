@@ -66,7 +66,7 @@ class StorageHost(Host):
             self._answer(guest, message)
 
     def _check_grants(self, guest: Guest, message: Message) -> None:
-        """Whose objects a dialer reads is for cases to say: the suite's own functions are read by everybody."""
+        """Whose objects a dialer reads is for cases to say: every dialer reads the suite's own functions."""
         key, clause = self.pump.key, _NAMING.get(guest.hello["role"])
         if key is None or clause is None or message.kind not in _NAMES:
             return

@@ -48,7 +48,7 @@ class Parting(Outlet):
             self.rejected_count += 1
             clause, text = "SES-5", f"message {seq} came after message {received_seq}: dial anew and resume"
         error = Error(codes.SEQUENCE_GAP, seq, True, text, clause)
-        self.transmissions.append((session.carrier, self._encode(error, 0, session.channel.received_seq)))
+        self.transmissions.append((session.carrier, self._encode(error, 0, received_seq)))
         self.unreachable(session.carrier, now)
         del self._by_routing[session.carrier]
         session.carrier = None

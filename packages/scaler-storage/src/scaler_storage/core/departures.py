@@ -13,7 +13,7 @@ from scaler_storage.core.work import Work
 
 
 class Departure(NamedTuple):
-    #: who told us
+    #: the peer that has released the owner
     peer_id: PeerId
     release: ReleaseOwner
     ids: deque[ObjectId]

@@ -28,11 +28,11 @@ def owner_gone(owner: PeerId) -> Refusal:
 
 
 def not_allowed(owner: PeerId) -> Refusal:
-    who = f"owner {owner.hex()}" if owner else "no owner"
+    named = f"owner {owner.hex()}" if owner else "no owner"
     return Refusal(
         codes.NOT_ALLOWED,
-        f"the request names {who}, and has not its grant: this storage asks for keys. A client sends what its Welcome "
-        "says, and a worker what the Dispatch of the task says; a storage and its scheduler have one key file",
+        f"the request names {named}, and has not its grant: this storage asks for keys. A client sends what its "
+        "Welcome says, and a worker what the Dispatch of the task says; a storage and its scheduler have one key file",
     )
 
 

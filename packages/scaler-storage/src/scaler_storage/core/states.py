@@ -41,7 +41,7 @@ TRANSITIONS: Mapping[tuple[ObjectState, Change], ObjectState] = MappingProxyType
         (_AWAITED, Change.LAST_WAIT_ENDED): _ABSENT,
         (_AWAITED, Change.COMPLETED): _STORED,
         (_STORED, Change.OWNER_ADDED): _STORED,
-        # Those who may not read it wait until its owner is one for whom they do. (STO-33)
+        # A Get of a family that may not read it waits until it has an owner of that family. (STO-33)
         (_STORED, Change.WAIT_BEGAN): _STORED,
         (_STORED, Change.WAIT_ENDED): _STORED,
         (_STORED, Change.LAST_WAIT_ENDED): _STORED,
