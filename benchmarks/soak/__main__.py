@@ -82,8 +82,8 @@ def lap(client: Client) -> int:
     expect(sum(client.map(increment, range(mapped))), mapped * (mapped + 1) // 2)
     futures = [client.submit(increment, number) for number in range(single)]
     expect(sum(future.result() for future in futures), single * (single + 1) // 2)
-    for future in [client.submit(fail, number) for number in range(failing)]:
-        expect(type(future.exception()), Expected)
+    for failed in [client.submit(fail, number) for number in range(failing)]:
+        expect(type(failed.exception()), Expected)
     canceled = [client.submit(increment, number) for number in range(failing)]
     for future in canceled:
         future.cancel()
@@ -91,8 +91,8 @@ def lap(client: Client) -> int:
         expect(future.cancelled() or future.result() > 0, True)
     graph: dict[str, Any] = {"0": 0, **{str(n): (increment, str(n - 1)) for n in range(1, deep + 1)}}
     expect(client.get(graph, keys=[str(deep)])[str(deep)], deep)
-    for future in [client.submit(echo, bytes(1 << 20)) for _ in range(large)]:
-        expect(len(future.result()), 1 << 20)
+    for echoed in [client.submit(echo, bytes(1 << 20)) for _ in range(large)]:
+        expect(len(echoed.result()), 1 << 20)
     return mapped + single + 2 * failing + deep + large
 
 

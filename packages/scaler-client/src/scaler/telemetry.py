@@ -32,7 +32,7 @@ class TracedClient(Client):
         super().__init__(*arguments, **options)
         self._tracer: Tracer = trace.get_tracer("scaler", tracer_provider=tracer_provider)
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> ScalerFuture:
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> ScalerFuture[Any]:
         span = self._tracer.start_span(_name(function), kind=SpanKind.PRODUCER)
         try:
             future = super()._submit(function, *arguments, **options)
@@ -60,14 +60,14 @@ class TracedClient(Client):
             span.set_attribute("scaler.task.count", len(results))
             return results
 
-    def get(self, graph: Any, keys: Any, block: bool = True, **options: Any) -> Any:  # type: ignore[override]
+    def get(self, graph: Any, keys: Any, block: bool = True, **options: Any) -> Any:
         """With `block=False` there is nothing that lasts."""
         if not block:
             return super().get(graph, keys, block=False, **options)
         with self._tracer.start_as_current_span("get graph", kind=SpanKind.CLIENT):
             return super().get(graph, keys, **options)
 
-    def _ended(self, span: Span, name: str, future: ScalerFuture) -> None:
+    def _ended(self, span: Span, name: str, future: ScalerFuture[Any]) -> None:
         """The worker says for how long the task ran, not when; it is shown as if it had ended when that was heard."""
         ended_at = time.time_ns()
         profile = future.profiling_info()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
@@ -29,6 +29,8 @@ from scaler_protocol.messages import Buffer
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
+
+T = TypeVar("T")
 
 
 class NotMadeAgain(concurrent.futures.TimeoutError):
@@ -89,7 +91,7 @@ class Source(Protocol):
 
     def cancel(self, ids: Iterable[TaskId]) -> None: ...
 
-    def tell_later(self, future: ScalerFuture, outcomes: Outcomes, *, is_awaited: bool) -> None: ...
+    def tell_later(self, future: ScalerFuture[Any], outcomes: Outcomes, *, is_awaited: bool) -> None: ...
 
     def wait_for_prints(self) -> None: ...
 
@@ -117,7 +119,7 @@ class Audience:
         self.failure: Outcomes | None = None
 
 
-class ScalerFuture(concurrent.futures.Future[Any]):
+class ScalerFuture(concurrent.futures.Future[T]):
     """A real `concurrent.futures.Future` that can also be awaited, and whose running task can be canceled.
 
     It counts as running from the start. The IO thread only keeps the bytes of the result; they are fetched and
@@ -153,9 +155,9 @@ class ScalerFuture(concurrent.futures.Future[Any]):
         self._profile = b""
 
     @classmethod
-    def finished(cls, value: object) -> ScalerFuture:
+    def finished(cls, value: Any) -> ScalerFuture[Any]:
         """The future of something that needs no task, such as a data node of a graph."""
-        future = cls(TaskId(b""), None)
+        future: ScalerFuture[Any] = cls(TaskId(b""), None)
         future._result = value
         future._state = _FINISHED
         return future
@@ -174,26 +176,29 @@ class ScalerFuture(concurrent.futures.Future[Any]):
                 audience = self._audience = self._audience or Audience()
         return audience
 
-    @property
-    def _condition(self) -> Any:  # type: ignore[override]
-        return self._watched().condition
+    if not TYPE_CHECKING:  # for checkers they are the base class's variables: `as_completed` asks for such
 
-    @property
-    def _waiters(self) -> list[Any]:  # type: ignore[override]
-        return self._watched().waiters
+        @property
+        def _condition(self):
+            return self._watched().condition
 
-    @property
-    def _done_callbacks(self) -> list[Any]:
-        return self._watched().callbacks
+        @property
+        def _waiters(self):
+            return self._watched().waiters
+
+        @property
+        def _done_callbacks(self):
+            return self._watched().callbacks
 
     # ------------------------------------------------------------ what the program asks
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> T:
         end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
         self._wait(timeout)
         self._decode(end_at)
         if self._exception is None:
-            return self._result
+            value: T = self._result
+            return value
         try:
             raise self._exception
         finally:
@@ -259,7 +264,7 @@ class ScalerFuture(concurrent.futures.Future[Any]):
             raise ValueError("the task has not finished: wait for its result before asking for its profile")
         return _profile(self._profile) if self._profile else ProfileResult()
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, T]:
         import asyncio  # not needed, and slow to import, for everyone else
 
         return asyncio.wrap_future(self).__await__()
@@ -456,7 +461,7 @@ def _profile(data: bytes) -> ProfileResult:
     return ProfileResult(duration_ns / 1e9, cpu_ns / 1e9, peak_bytes)
 
 
-def _tell(waiter: Any, status: int, future: ScalerFuture) -> None:
+def _tell(waiter: Any, status: int, future: ScalerFuture[Any]) -> None:
     """What concurrent.futures does for `wait` and `as_completed`; failed ones count for FIRST_EXCEPTION."""
     if status == codes.STATUS_SUCCESS:
         waiter.add_result(future)

@@ -12,11 +12,13 @@ task hold the object until that task has ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from scaler_protocol import values
 from scaler_protocol.ids import ObjectId
+
+T_co = TypeVar("T_co", covariant=True)
 
 RELEASED = "it was released"
 CLEARED = "it was cleared: clear() and disconnect() invalidate the references of their client"
@@ -61,7 +63,7 @@ class Handle:
 _handles: WeakValueDictionary[ObjectId, Handle] = WeakValueDictionary()
 
 
-class ObjectReference:
+class ObjectReference(Generic[T_co]):
     """Pass it to `submit` in place of the object, by position or keyword; inside a container it stays a reference.
 
     The object is freed when the program has dropped the reference and all its copies, and the tasks that take it have
@@ -94,13 +96,13 @@ class ObjectReference:
     def __hash__(self) -> int:
         return hash(self.object_id)
 
-    def __copy__(self) -> ObjectReference:
+    def __copy__(self) -> ObjectReference[T_co]:
         return ObjectReference(self.name, self.size, self.object_id, self._handle)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectReference:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectReference[T_co]:
         return self.__copy__()
 
-    def __reduce__(self) -> tuple[type[ObjectReference], tuple[bytes, int, ObjectId]]:
+    def __reduce__(self) -> tuple[type[ObjectReference[Any]], tuple[bytes, int, ObjectId]]:
         if self._handle.stored is not None:
             values.keep(self._handle)
         return ObjectReference, (self.name, self.size, self.object_id)
@@ -109,6 +111,6 @@ class ObjectReference:
         return f"ObjectReference({self.name.decode(errors='replace')!r}, {self.size} bytes)"
 
 
-def new_reference(name: bytes, size: int, stored: StoredObject, owner: object) -> ObjectReference:
+def new_reference(name: bytes, size: int, stored: StoredObject, owner: object) -> ObjectReference[Any]:
     handle = _handles[stored.object_id] = Handle(owner, stored)
     return ObjectReference(name, size, stored.object_id, handle)

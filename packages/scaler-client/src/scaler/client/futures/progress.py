@@ -5,14 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from scaler.client.future import ScalerFuture
 
+F = TypeVar("F", bound=concurrent.futures.Future[Any])
 
-def progress(
-    futures: Iterable[concurrent.futures.Future[Any]], description: str = "tasks", *, file: IO[str] | None = None
-) -> list[concurrent.futures.Future[Any]]:
+
+def progress(futures: Iterable[F], description: str = "tasks", *, file: IO[str] | None = None) -> list[F]:
     """Show a bar until all of these have ended; it tells of failed and canceled ones too. Returns them in their order.
 
         values = [future.result() for future in scaler.progress(futures)]

@@ -51,7 +51,7 @@ class GraphRun:
     def results(self, end_at: float | None) -> Any:
         """Waits. What is unfinished when one fails, or the wait is over, is of no use to anybody."""
 
-        def value_of(future: ScalerFuture) -> Any:
+        def value_of(future: ScalerFuture[Any]) -> Any:
             return future.result(None if end_at is None else max(0.0, end_at - time.monotonic()))
 
         try:
@@ -61,10 +61,10 @@ class GraphRun:
             self._calls.connection.cancel(unfinished)
             raise
 
-    def _start(self, options: CallOptions) -> dict[Hashable, ScalerFuture]:
+    def _start(self, options: CallOptions) -> dict[Hashable, ScalerFuture[Any]]:
         calls, a_plan = self._calls, self._plan
         packed = Packed(calls, a_plan, options) if a_plan.functions else None
-        by_link: dict[int, ScalerFuture] = {}
+        by_link: dict[int, ScalerFuture[Any]] = {}
         for link in a_plan.wanted.values():
             if link in by_link:  # two names of one node
                 continue

@@ -385,7 +385,7 @@ class Connection:
             self._ends.add(action)
             self.driver.watch.wake()
 
-    def tell_later(self, future: ScalerFuture, outcomes: Outcomes, *, is_awaited: bool) -> None:
+    def tell_later(self, future: ScalerFuture[Any], outcomes: Outcomes, *, is_awaited: bool) -> None:
         """The program has ended it, and others wait for it: the IO thread tells them. Waited for if calls take its
         value, because they end with it."""
         self._ends.add(actions.Complete(future, outcomes))

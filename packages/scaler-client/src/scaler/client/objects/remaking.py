@@ -83,7 +83,7 @@ class Remaking:
         except concurrent.futures.TimeoutError as error:
             raise NotMadeAgain(f"the value was lost, and its task runs again: {error}") from None
 
-    def _begin(self, call: FinishedCall, end_at: float) -> ScalerFuture:
+    def _begin(self, call: FinishedCall, end_at: float) -> ScalerFuture[Any]:
         """This one, and others whose loss is known."""
         holdings = self._connection.storage.holdings
         if call.again is None and (shared := _shared(call)):
@@ -104,7 +104,7 @@ class Remaking:
                     self._begun(other)
         return future
 
-    def _begun(self, call: FinishedCall) -> ScalerFuture:
+    def _begun(self, call: FinishedCall) -> ScalerFuture[Any]:
         if call.again is None:
             submission = call.submission
             self._connection.storage.put_again(call.arguments)
@@ -119,7 +119,8 @@ class Remaking:
     def _begin_call(self, call: FinishedCall, submission: Submission) -> None:
         if len(submission.ids) > 1:
             submission = narrowed(submission, (call.task_id,))
-        call.again = future = ScalerFuture(call.task_id, self._connection)
+        future: ScalerFuture[Any] = ScalerFuture(call.task_id, self._connection)
+        call.again = future
         self._connection.post(Submitted(submission._replace(collector=future)), is_batch=True)
 
     def _begin_nodes(self, call: FinishedCall, definition: Definition) -> None:
@@ -130,7 +131,7 @@ class Remaking:
         header = batches[0].message.header
         wanted = []
         for task_id, one in calls.items():
-            future = ScalerFuture(new_id_of[task_id], self._connection)
+            future: ScalerFuture[Any] = ScalerFuture(new_id_of[task_id], self._connection)
             wanted.append(Submission(header, _NO_FUNCTION, (future.task_id,), b"", (), future))
             one.again = future
         objects = definition.objects if definition.is_ended else ()  # else the old graph still needs them

@@ -364,7 +364,7 @@ class Calls:
 
     # ------------------------------------------------------------ objects
 
-    def send_object(self, value: Any, name: str | bytes | None) -> ObjectReference:
+    def send_object(self, value: Any, name: str | bytes | None) -> ObjectReference[Any]:
         if name is None:
             name = f"<object {type(value).__name__}>"
         if not isinstance(name, str | bytes):
@@ -386,7 +386,7 @@ class Calls:
         self.connection.garbage.add((object_id,))
         self.connection.driver.watch.wake()
 
-    def object_part(self, reference: ObjectReference) -> Part:
+    def object_part(self, reference: ObjectReference[Any]) -> Part:
         handle = reference.handle
         stored = handle.stored
         if stored is None or handle.owner is not self.owner:

@@ -125,7 +125,7 @@ class Deferred:
         else:
             future.lend(lambda _: self._read_later(position, future))
 
-    def _take(self, position: int, future: ScalerFuture, outcomes: Outcomes | None) -> None:
+    def _take(self, position: int, future: ScalerFuture[Any], outcomes: Outcomes | None) -> None:
         if outcomes is None:  # somebody has read it before: its bytes are gone
             self._read_later(position, future)
             return

@@ -42,13 +42,15 @@ class NamedCalls:
         #: equal calls share one header object: the outbox compares identities
         self._headers: dict[int, tuple[TaskHeader, TaskHeader]] = {}
 
-    def submit(self, name: Any, arguments: tuple[Any, ...], options: CallOptions, keeper: object) -> ScalerFuture:
+    def submit(
+        self, name: Any, arguments: tuple[Any, ...], options: CallOptions, keeper: object
+    ) -> ScalerFuture[bytes]:
         if not isinstance(name, str) or not name:
             raise TypeError(f"the first argument is the name of a function, not {name!r}")
         parts = [self._part(index, argument) for index, argument in enumerate(arguments, start=1)]
         calls = self.calls
         connection = calls.connection
-        future = ScalerFuture(connection.new_task_ids(1)[0], connection, Raw, keeper)
+        future: ScalerFuture[bytes] = ScalerFuture(connection.new_task_ids(1)[0], connection, Raw, keeper)
         submission = calls.submission(Call(self._header(options), self._function(name), future.task_id, parts, future))
         if not parts:
             submission = submission._replace(part_counts=(0,))

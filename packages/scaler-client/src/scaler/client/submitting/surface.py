@@ -1,0 +1,284 @@
+"""What a program asks of a client: to run calls, maps and graphs, and to store objects.
+
+Theory of the types. A function's own signature checks the call (`ParamSpec`). Where a future or a reference stands for
+an argument, the next overloads take it apart: up to four positions each take the value, or what will bring it. What is
+by keyword is then not checked, because the type system has no words for it; the call is, when it is submitted.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import inspect
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from scaler.client.future import ScalerFuture
+from scaler.client.futures.progress import of_map
+from scaler.client.graph.run import GraphRun
+from scaler.client.object_reference import ObjectReference
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.mapping import MapRun, unpacked
+from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
+from scaler.client.submitting.signatures import check_call
+
+if TYPE_CHECKING:
+    from typing import Concatenate, TypeAlias, TypedDict
+
+    from typing_extensions import Unpack
+
+    from scaler.client.submitting.named import NamedCalls
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+
+class Pending(Protocol[T_co]):
+    """What a future is to the type of a call: its value comes later."""
+
+    def result(self, timeout: float | None = None) -> T_co: ...
+
+    def cancelled(self) -> bool: ...
+
+
+if TYPE_CHECKING:
+    Argument: TypeAlias = A | Pending[A] | ObjectReference[A]
+
+    class GetOptions(TypedDict, total=False):
+        capabilities: dict[str, int] | None
+        priority: int
+        retries: int
+        timeout: float | None
+        reserialize: bool
+
+
+class Submitting(concurrent.futures.Executor):
+    """The calls of a client. Its life is in `scaler.client.client`."""
+
+    _serializer: Any
+    _named: NamedCalls | None
+
+    def _ready(self) -> Calls:
+        """Connected, or ClientQuitException."""
+        raise NotImplementedError
+
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]: ...
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]  # it does: with values to come by keyword
+        self, fn: Callable[..., T], /, **kwargs: Any
+    ) -> ScalerFuture[T]: ...
+    @overload
+    def submit(self, fn: Callable[Concatenate[A, ...], T], a: Argument[A], /, **kwargs: Any) -> ScalerFuture[T]: ...
+    @overload
+    def submit(
+        self, fn: Callable[Concatenate[A, B, ...], T], a: Argument[A], b: Argument[B], /, **kwargs: Any
+    ) -> ScalerFuture[T]: ...
+    @overload
+    def submit(
+        self,
+        fn: Callable[Concatenate[A, B, C, ...], T],
+        a: Argument[A],
+        b: Argument[B],
+        c: Argument[C],
+        /,
+        **kwargs: Any,
+    ) -> ScalerFuture[T]: ...
+    @overload
+    def submit(
+        self,
+        fn: Callable[Concatenate[A, B, C, D, ...], T],
+        a: Argument[A],
+        b: Argument[B],
+        c: Argument[C],
+        d: Argument[D],
+        /,
+        *others: Any,
+        **kwargs: Any,
+    ) -> ScalerFuture[T]: ...
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
+        """Run `fn(*args, **kwargs)` in the cluster.
+
+        `profiling=` is taken off, unless the function has such a parameter: every task is measured.
+        """
+        if "profiling" in kwargs and not _takes_profiling(fn):
+            del kwargs["profiling"]
+        return self._submit(fn, args, kwargs, NO_OPTIONS)
+
+    def submit_verbose(
+        self,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+        reserialize: bool = False,
+        lost_processors_limit: int | None = None,
+    ) -> ScalerFuture[T]:
+        """As `submit`, saying where and how the task shall run. `timeout` bounds its running time, in seconds.
+
+        A task whose process dies runs again until `lost_processors_limit` processes have died, 1 for never; by default
+        the scheduler's `--lost-processors-limit`, which is 3.
+        `reserialize` does not trust that the function is what it was when it was last submitted.
+        """
+        options = options_of(capabilities, priority, retries, timeout, lost_processors_limit)
+        try:
+            if isinstance(args, str | bytes | dict):  # which tuple() would take apart
+                raise TypeError
+            arguments, keywords = tuple(args), dict(kwargs)
+        except (TypeError, ValueError):
+            found = f"{type(args).__name__} and {type(kwargs).__name__}"
+            raise TypeError(f"args must be a tuple and kwargs a dict, got {found}") from None
+        return self._submit(fn, arguments, keywords, options, is_changed=reserialize)
+
+    def submit_named(
+        self,
+        name: str,
+        *args: bytes,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> ScalerFuture[bytes]:
+        """Run a function that workers know by its name, in whatever language they are. Its arguments are bytes, and so
+        is its result. Python's workers are told which functions these are by `scaler_cluster --functions`.
+
+        Ask for a capability that only workers with this function offer, where there are others.
+        """
+        calls = self._ready()
+        if self._named is None or self._named.calls is not calls:
+            from scaler.client.submitting.named import NamedCalls  # few programs call by name
+
+            self._named = NamedCalls(calls)
+        return self._named.submit(name, args, options_of(capabilities, priority, retries, timeout), keeper=self)
+
+    def _submit(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+        *,
+        is_changed: bool = False,
+    ) -> ScalerFuture[Any]:
+        check_call(function, len(args), kwargs)
+        calls = self._ready()
+        connection = calls.connection
+        future: ScalerFuture[Any] = ScalerFuture(connection.new_task_ids(1)[0], connection, self._serializer, self)
+        callee, arguments = calls.callee(function, args, is_changed=is_changed)
+        calls.submit(callee, arguments, kwargs, options, future.task_id, future)
+        return future
+
+    def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+        chunksize: int = 1,
+        reserialize: bool = False,
+        progress: bool | str = False,
+    ) -> list[T]:
+        """The results of `fn` over the iterables, in order, when all are there.
+
+        The first task that fails raises its exception here, and the others are canceled. Iterables are read as the
+        tasks get done. `timeout` bounds the whole; `chunksize` is accepted for Executors' sake and has no meaning.
+        `progress` shows a bar, with this text if it is one (needs tqdm: the extra `progress`).
+        """
+        options = options_of(capabilities, priority, retries, None)
+        end_at = end_of(timeout)
+        run = MapRun(self._ready(), fn, unpacked(fn, iterables), options, is_changed=reserialize)
+        with of_map(progress, iterables) as watch:
+            return run.run(end_at, watch)
+
+    def starmap(
+        self,
+        fn: Callable[..., T],
+        iterable: Iterable[Iterable[Any]],
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+        reserialize: bool = False,
+        progress: bool | str = False,
+    ) -> list[T]:
+        """As `map`, over tuples of arguments."""
+        options = options_of(capabilities, priority, retries, None)
+        end_at = end_of(timeout)
+        run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
+        with of_map(progress, (iterable,)) as watch:
+            return run.run(end_at, watch)
+
+    @overload
+    def get(
+        self, graph: Any, keys: list[str], block: Literal[True] = True, **options: Unpack[GetOptions]
+    ) -> dict[str, Any]: ...
+    @overload
+    def get(
+        self, graph: Any, keys: list[str], block: Literal[False], **options: Unpack[GetOptions]
+    ) -> dict[str, ScalerFuture[Any]]: ...
+    @overload
+    def get(self, graph: Any, keys: Any, block: bool = True, **options: Unpack[GetOptions]) -> Any: ...
+    def get(
+        self,
+        graph: Any,
+        keys: Any,
+        block: bool = True,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+        reserialize: bool = False,
+    ) -> Any:
+        """The values of these nodes of a graph, or their futures when `block` is False.
+
+        Of a dict with strings as keys: a dict, in the order of `keys`. Of Dask's graphs: a list in the shape of `keys`.
+        For a single key, its value. `timeout` bounds the wait for all; the other keywords apply to every node.
+        """
+        options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
+        if timeout is not None and not block:
+            raise ValueError("timeout bounds the wait of get(): with block=False give it to the futures' result()")
+        run = GraphRun(self._ready(), graph, keys, options, is_changed=reserialize, keeper=self)
+        return run.results(end_at) if block else run.futures()
+
+    def send_object(self, obj: T, name: str | bytes | None = None) -> ObjectReference[T]:
+        """Store an object once; pass the reference to any number of tasks in its place."""
+        return self._ready().send_object(obj, name)
+
+    def explain(self, future: ScalerFuture[Any]) -> str:
+        """Why this task has not ended: one sentence, from the scheduler's point of view."""
+        if not isinstance(future, ScalerFuture):
+            raise TypeError(f"explain() takes a future of this client, got {type(future).__name__}")
+        if future.done():
+            return "it was canceled" if future.cancelled() else "it has ended: ask for its result"
+        connection = self._ready().connection
+        if not future.is_of(connection, self._serializer):
+            raise ValueError("this future is of another client: ask that one")
+        deferred = connection.deferred.get(future.task_id)
+        if deferred is not None and deferred.missing_count:
+            return f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended"
+        return connection.questions.sentence_on(future.task_id)
+
+
+def _takes_profiling(function: Callable[..., Any]) -> bool:
+    try:
+        return _declares(function, "profiling")
+    except TypeError:  # not hashable
+        return _declares.__wrapped__(function, "profiling")
+
+
+@lru_cache(maxsize=256)
+def _declares(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # builtins without a signature
+        return False

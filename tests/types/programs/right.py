@@ -1,0 +1,117 @@
+"""What type checkers must accept, and what they must take the results for."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from typing import Any
+
+from typing_extensions import assert_type
+
+from scaler import Client, ObjectReference, ScalerFuture, SchedulerClusterCombo, progress
+
+
+def add(a: int, b: int = 2) -> int:
+    return a + b
+
+
+def parent(client: Client, count: int) -> float:
+    return sum(client.map(math.sqrt, range(count)))
+
+
+def scaled(values: list[int], *, factor: float = 1.0) -> list[float]:
+    return [value * factor for value in values]
+
+
+def total(*numbers: int) -> int:
+    return sum(numbers)
+
+
+def six(a: int, b: int, c: int, d: str, e: str, f: str) -> str:
+    return d * (a + b + c) + e + f
+
+
+def nothing() -> None: ...
+
+
+class Model:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def predict(self, values: list[float]) -> bytes:
+        return bytes(len(values))
+
+    def __call__(self, value: int) -> bytes:
+        return bytes(value)
+
+
+def plain_calls(client: Client) -> None:
+    assert_type(client.submit(add, 1), ScalerFuture[int])
+    assert_type(client.submit(add, 1, b=3).result(), int)
+    assert_type(client.submit(add, a=1, b=3), ScalerFuture[int])
+    assert_type(client.submit(parent, client, 3), ScalerFuture[float])
+    assert_type(client.submit(nothing), ScalerFuture[None])
+    assert_type(client.submit(functools.partial(add, 1), 2), ScalerFuture[int])
+    assert_type(client.submit(Model("m").predict, [1.0]), ScalerFuture[bytes])
+    assert_type(client.submit(Model("m"), 3), ScalerFuture[bytes])
+    assert_type(client.submit(Model, "m"), ScalerFuture[Model])
+    assert_type(client.submit(len, "four"), ScalerFuture[int])
+    assert_type(client.submit(six, 1, 2, 3, "d", "e", "f"), ScalerFuture[str])
+    client.submit(lambda value: value * 2, 3)
+    client.submit(operator.add, 1, 2)
+    client.submit(print, "seen", 3, end="")
+    client.submit(add, 1, profiling=True)
+
+
+def values_to_come(client: Client, other: Future[int]) -> None:
+    """Futures and references where the function takes their values."""
+    number = client.submit(add, 1)
+    assert_type(client.submit(add, number), ScalerFuture[int])
+    assert_type(client.submit(add, 1, number), ScalerFuture[int])
+    assert_type(client.submit(add, number, other), ScalerFuture[int])
+    assert_type(client.submit(add, a=number, b=3), ScalerFuture[int])
+    assert_type(client.submit(add, 1, b=number), ScalerFuture[int])
+    assert_type(client.submit(total, number, 1, number, 2, number, number), ScalerFuture[int])
+    assert_type(client.submit(math.sqrt, number), ScalerFuture[float])
+    assert_type(client.submit(functools.partial(add, 1), number), ScalerFuture[int])
+    assert_type(client.submit(parent, client, number), ScalerFuture[float])
+    values = client.send_object([1, 2, 3])
+    assert_type(values, ObjectReference[list[int]])
+    assert_type(client.submit(scaled, values), ScalerFuture[list[float]])
+    assert_type(client.submit(scaled, values, factor=number), ScalerFuture[list[float]])
+    assert_type(client.submit(len, values), ScalerFuture[int])
+    assert_type(client.submit(six, number, 2, number, "d", "e", client.submit(str, 3)), ScalerFuture[str])
+
+
+def other_calls(client: Client) -> None:
+    assert_type(client.submit_verbose(add, (1, 2), {}, capabilities={"gpu": 1}, retries=2), ScalerFuture[int])
+    assert_type(client.submit_named("add", b"1", b"2"), ScalerFuture[bytes])
+    assert_type(client.map(add, range(3)), list[int])
+    assert_type(client.map(add, [1, 2], [3, 4], timeout=3.0), list[int])
+    assert_type(client.starmap(add, [(1, 2), (3, 4)]), list[int])
+    graph: dict[str, Any] = {"a": 1, "b": (add, "a", 2)}
+    assert_type(client.get(graph, keys=["b"]), dict[str, Any])
+    assert_type(client.get(graph, keys=["b"], block=False), dict[str, ScalerFuture[Any]])
+    client.get(graph, "b", timeout=3.0)
+
+
+async def awaited(client: Client) -> None:
+    assert_type(await client.submit(add, 1), int)
+
+
+def waited_for(client: Client) -> None:
+    futures = [client.submit(add, number) for number in range(3)]
+    for future in as_completed(futures):
+        assert_type(future.result(), int)
+    assert_type(wait(futures).done, set[Future[int]])
+    assert_type(progress(futures)[0].result(), int)
+
+
+def as_an_executor(work: Callable[[int], int]) -> None:
+    with SchedulerClusterCombo(n_workers=1) as cluster, Client(cluster) as client, ThreadPoolExecutor() as pool:
+        for executor in (client, pool):
+            assert_type(executor.submit(work, 1).result(), int)
+        values_to_come(client, pool.submit(work, 1))

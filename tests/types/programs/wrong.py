@@ -1,0 +1,29 @@
+"""What type checkers must refuse: each line that says so at its end, and no other."""
+
+from __future__ import annotations
+
+from scaler import Client
+
+
+def add(a: int, b: int = 2) -> int:
+    return a + b
+
+
+def parent(client: Client, count: int) -> float:
+    return float(count)
+
+
+def calls(client: Client) -> None:
+    number = client.submit(add, 1)
+    text = client.submit(str, 1)
+    client.submit(add, "one")  # wrong
+    client.submit(add, 1, "two")  # wrong
+    client.submit(add, number, "two")  # wrong
+    client.submit(add, text)  # wrong
+    client.submit(add, 1, 2, 3)  # wrong
+    client.submit(add, client.send_object("one"))  # wrong
+    client.submit(parent, 1, client)  # wrong
+    client.submit("add", 1)  # wrong
+    client.submit(add, number).result().upper()  # wrong
+    client.map(3, [1])  # wrong
+    client.submit_verbose(add, 1, {})  # wrong
