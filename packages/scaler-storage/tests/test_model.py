@@ -52,6 +52,8 @@ class Partial:
         #: the object it is compared with, of which nothing is kept; or none
         self.against = against
         self.received_bytes = 0
+        #: as that object, so far
+        self.is_same = True
         self.touched_at = touched_at
 
 
@@ -151,11 +153,17 @@ class StorageMachine(RuleBasedStateMachine):
         if partial is None and sum(key[0] == peer_id for key in self.partials) >= LIMITS.session_uploads:
             return False
         if put.object_id in self.values:
-            there = self.values[put.object_id].data
-            return len(there) == put.total_bytes and there[put.offset : put.offset + size] == bytes(put.payload)
+            was_same = put.offset == 0 or partial is None or partial.is_same
+            return put.offset + size < put.total_bytes or (was_same and self._is_same(put))
         is_replaced = partial is not None and put.offset == 0 and partial.against is None
         replaced = partial.received_bytes if partial is not None and is_replaced else 0
         return self.memory_bytes - replaced + put.total_bytes - put.offset <= 40
+
+    def _is_same(self, put: Put) -> bool:
+        """As the object that exists. The writer is told with the last chunk. (SEC-17)"""
+        there = self.values[put.object_id].data
+        piece = there[put.offset : put.offset + len(put.payload)]
+        return len(there) == put.total_bytes and piece == bytes(put.payload)
 
     def _put(self, peer_id: PeerId, object_id: ObjectId, owner: PeerId, offset: int, length: int) -> int:
         content = CONTENTS[object_id]
@@ -173,6 +181,7 @@ class StorageMachine(RuleBasedStateMachine):
                 self.partials[peer_id, object_id] = Partial(owner, self.now, self.lives.get(object_id))
             partial = self.partials[peer_id, object_id]
             partial.received_bytes += len(piece)
+            partial.is_same &= partial.against is None or self._is_same(put)
             partial.touched_at = self.now
             if partial.received_bytes == len(content):
                 del self.partials[peer_id, object_id]

@@ -72,8 +72,10 @@ def test_two_writers_of_one_owner_may_store_different_bytes(story):
         ([b"hello world"], codes.OK),
         ([b"hel", b"lo wo", b"rld"], codes.OK),
         ([b"hello w0rld"], codes.EXISTS),
-        ([b"hel", b"LO wo"], codes.EXISTS),
+        ([b"hel", b"LO wo", b"rld"], codes.EXISTS),
         ([b"hello", b" ", b"w", b"0rld"], codes.EXISTS),
+        ([b"j", b"ello", b" world"], codes.EXISTS),
+        ([b"h", b"3", b"llo world"], codes.EXISTS),
     ],
 )
 def test_another_owner_has_to_show_the_same_bytes(story, chunks, code):
@@ -85,6 +87,7 @@ def test_another_owner_has_to_show_the_same_bytes(story, chunks, code):
         assert offset == 0 or "c2" not in str(story.core.objects.owned), "an owner with the last byte, not the first"
         ((_, (_, _, told)),) = story.put("w1", "o", chunk, total=11, offset=offset, owner="c2")
         offset += len(chunk)
+        assert offset == 11 or told == codes.OK, "what the first bytes are is not told (SEC-17)"
         assert story.core.memory_bytes == before, "what is compared is not kept"
     assert told == code and story.core.uploads.uploads == {}
     story.release("c1", "o", owner="c1")
@@ -97,6 +100,8 @@ def test_an_object_of_another_size_exists(story, owner):
     assert story.put("w1", "o", b"hell", owner=owner) == [("w1", ("reply", 2, codes.EXISTS))]
     assert story.put("w1", "o", b"hello!", owner=owner) == [("w1", ("reply", 3, codes.EXISTS))]
     assert story.get("c1", "o") == [("c1", ("value", 4, 5, 0, b"hello"))]
+    assert story.put("w1", "o", b"he", total=9, owner=owner) == [("w1", ("reply", 5, codes.OK))], "(SEC-17)"
+    assert story.put("w1", "o", b"llo, he", total=9, offset=2, owner=owner) == [("w1", ("reply", 6, codes.EXISTS))]
     story.release("c1", "o")
     assert not story.core.objects.objects, "no owner was added"
 

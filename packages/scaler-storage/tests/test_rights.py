@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     Get,
     Hello,
     MemoryFile,
+    ObjectReply,
     Put,
     PutShared,
     Release,
@@ -44,8 +45,8 @@ def opened(role: int = codes.ROLE_CLIENT, peer_id: PeerId = ANA) -> Opened:
 
 
 class Told:
-    def __init__(self) -> None:
-        self.core = StorageCore(CoreLimits(), family_of=KEYRING.family_of)
+    def __init__(self, limits: CoreLimits | None = None) -> None:
+        self.core = StorageCore(limits, family_of=KEYRING.family_of)
         self.now = 0.0
         self.number = 0
         for peer_id in FAMILIES:
@@ -123,6 +124,36 @@ def test_who_waits_for_what_another_owns_is_served_when_its_own_family_owns_it()
     number = told.number
     answers = told.ask(Put, OBJECTS[0], OTHER_CHILD, 5, 0, b"value", GRANTS[OTHER_CHILD])
     assert [bytes(m.payload) for m in answers if isinstance(m, Value) and m.request_id == number] == [b"value"]
+
+
+def test_readers_of_another_family_take_no_ones_place() -> None:
+    """The places of those that wait for one object are counted by family. (SEC-18)"""
+    told = Told(CoreLimits(object_waiters=2))
+    for _ in range(2):
+        assert told.get(OBJECTS[0], JOE, wait=30.0) == []
+    assert told.get(OBJECTS[0], JOE, wait=30.0) == [codes.TOO_MANY]
+    assert told.get(OBJECTS[0], OTHER_CHILD, wait=30.0) == [codes.TOO_MANY]
+    assert told.get(OBJECTS[0], ANA, wait=30.0) == told.get(OBJECTS[0], CHILD, wait=30.0) == []
+    assert told.get(OBJECTS[0], ANA, wait=30.0) == [codes.TOO_MANY]
+    answers = told.ask(Put, OBJECTS[0], ANA, 5, 0, b"value", GRANTS[ANA])
+    assert [type(message) for message in answers] == [ObjectReply, Value, Value]
+    assert [message.request_id for message in answers[1:]] == [5, 6], "in the order in which they came"
+
+
+def test_what_an_object_is_cannot_be_found_out_by_putting_it() -> None:
+    """Who knows the id only, and tries each byte, or each size, is told nothing before all bytes have come. (SEC-17)"""
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+
+    def begun(first: bytes, size: int) -> int:
+        answers = told.ask(Put, OBJECTS[0], JOE, size, 0, first, GRANTS[JOE], peer_id=JOE)
+        (reply,) = [message for message in answers if message.request_id == told.number]
+        code: int = reply.code
+        return code
+
+    assert {begun(bytes((byte,)), 5) for byte in range(256)} == {codes.OK}
+    assert {begun(b"v", size) for size in range(2, 20)} == {codes.OK}
+    assert {begun(b"value", 5), begun(b"value", 6)} == {codes.OK} and told.get(OBJECTS[0], JOE) == b"value"
 
 
 def test_a_name_before_hands_on_what_it_had() -> None:

@@ -76,7 +76,7 @@ def test_a_file_of_what_exists_is_closed_and_put_in_chunks_by_another_owner(stor
     assert story.offer("w1", "o", File(b"hello", closed)) == [("w1", ("reply", 2, codes.OK))]
     assert story.offer("w1", "o", "not opened") == [("w1", ("reply", 3, codes.OK))]
     assert story.offer("w1", "o", File(b"HELLO", closed), owner="c2") == [("w1", ("reply", 4, codes.UNREADABLE_FILE))]
-    assert story.offer("w1", "o", File(b"hello!", closed), owner="c2") == [("w1", ("reply", 5, codes.EXISTS))]
+    assert story.offer("w1", "o", File(b"hello!", closed), owner="c2") == [("w1", ("reply", 5, codes.UNREADABLE_FILE))]
     assert closed == [b"hello", b"HELLO", b"hello!"]
     assert story.put("w1", "o", b"hello", owner="c2") == [("w1", ("reply", 6, codes.OK))]
     story.release("c1", "o")

@@ -1,4 +1,4 @@
-"""A storage with keys keeps the objects of clients apart (STO-32, STO-33)."""
+"""A storage with keys keeps the objects of clients apart (STO-32, STO-33, SEC-17, SEC-18)."""
 
 from __future__ import annotations
 
@@ -142,3 +142,38 @@ def a_name_passes_what_it_had_to_the_next(scene: Scene) -> None:
     peer.expect_done(peer.duplicate(identifier, identifier, **source))
     peer.expect_done(peer.release(identifier, owner=former))
     scene.check(peer.fetch(identifier) == b"value", "it went with the former name")
+
+
+@case("SEC-17", "STO-30")
+def what_an_object_is_is_not_told_byte_by_byte(scene: Scene) -> None:
+    """A peer that knows the id alone, and tries a byte, or a size."""
+    one, other = scene.requester(), scene.requester()
+    identifier = one.new_object()
+    one.store(identifier, b"value")
+    for first, size in ((b"v", 5), (b"x", 5), (b"v", 4), (b"v", 6), (b"x", 1000), (b"valu", 5), (b"value", 6)):
+        other.expect_done(other.put(identifier, first, total=size), clause="SEC-17")
+    for chunks, code in (((b"x", b"alue"), CODES.EXISTS), ((b"va", b"lue!"), CODES.EXISTS), ((b"v", b"alue"), OK)):
+        size = len(b"".join(chunks))
+        other.expect_done(other.put(identifier, chunks[0], total=size), clause="SEC-17")
+        last = other.put(identifier, chunks[1], offset=len(chunks[0]), total=size)
+        other.expect_code(last, code, clause="STO-30")
+    scene.check(one.fetch(identifier) == b"value", "the value was replaced", "STO-30")
+
+
+#: more than an object of our storage has places for
+WAITS = 4_200
+
+
+@case("SEC-18")
+def readers_of_one_family_take_no_place_of_anothers(scene: Scene) -> None:
+    key_of(scene)
+    owner, other = requester(scene), requester(scene)
+    identifier = owner.new_object()
+    for _ in range(WAITS):
+        other.get(identifier, wait=60.0)
+    other.fence()
+    waiting = owner.get(identifier, wait=60.0)
+    owner.fence()
+    owner.expect_nothing("its family has no other request that waits")
+    owner.expect_done(owner.put(identifier, b"value"))
+    scene.equal(owner.reply(waiting, "SEC-18").kind, "value", "the answer to the Get that waited")

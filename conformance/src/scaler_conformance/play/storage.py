@@ -45,6 +45,8 @@ class StorageHost(Host):
         self._uploads: dict[tuple[int, bytes], bytearray] = {}
         #: what their first chunks said: totalBytes and owner
         self._promised: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+        #: uploads that are compared with an object that exists, and are not the same so far
+        self._unlike: set[tuple[int, bytes]] = set()
         self._waiting: list[tuple[Guest, Message]] = []
 
     def close(self) -> None:
@@ -138,15 +140,21 @@ class StorageHost(Host):
         self._reply(guest, message)
 
     def _put_again(self, guest: Guest, message: Message, chunk: bytes, offset: int = 0) -> None:
-        """STO-4, STO-30. A chunk is compared by itself, and the last one adds the owner."""
+        """STO-4, STO-30, SEC-17. Chunks are compared one by one; the answer to the last one tells the result."""
         identifier, owner, value = message["objectId"], message["owner"], self.values[message["objectId"]]
-        is_same = message["totalBytes"] == len(value) and value[offset:].startswith(chunk)
-        if owner not in self.owners.get(identifier, ()) and not is_same:
+        key = (guest.session_id, identifier)
+        if offset == 0:
+            self._unlike.discard(key)
+        if message["totalBytes"] != len(value) or not value[offset:].startswith(chunk):
+            self._unlike.add(key)
+        is_owner = owner in self.owners.get(identifier, ())
+        if offset + len(chunk) < message["totalBytes"] or is_owner:
+            self._reply(guest, message)
+        elif key in self._unlike:
             self._reply(guest, message, CODES.EXISTS, "the object exists with other bytes")
-            return
-        if offset + len(chunk) == len(value):
+        else:
             self.store(identifier, value, owner)
-        self._reply(guest, message)
+            self._reply(guest, message)
 
     def _on_putShared(self, guest: Guest, message: Message) -> None:  # noqa: N802  named for the member of the union
         _must_share(guest, "PutShared")

@@ -47,7 +47,7 @@ from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.status import status_of
 from scaler_storage.core.uploads import UploadTable
-from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue, is_at
+from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 from scaler_storage.core.work import Job, Work, weight
 
@@ -218,18 +218,21 @@ class StorageCore(Replies):
     def _compare_chunk(self, peer_id: PeerId, put: Put, stored: StoredObject) -> None:
         """A Put of an object that exists and has other owners. Knowledge of the id alone must not make a peer an owner,
         because an owner can read the object; and a writer must not take other bytes, which another peer has put there,
-        for its own. So the bytes are compared. (STO-30)"""
-        if not is_at(stored.value, put.offset, put.payload):
-            self._drop_upload(peer_id, put.object_id)
-            self._refuse(peer_id, put.request_id, refusals.exists(put.object_id))
-            return
+        for its own. So the bytes are compared (STO-30), and the writer is told with the last of them: told with each
+        chunk, it could find out an object of which it knows the id, byte by byte. (SEC-17)"""
         if put.offset == 0:
             self._drop_upload(peer_id, put.object_id)
-            compared = ComparedValue(stored.number, put.total_bytes)
-            self.uploads.begin(peer_id, put.object_id, put.owner, compared, self._now)
+            begun = ComparedValue(stored.number, put.total_bytes)
+            self.uploads.begin(peer_id, put.object_id, put.owner, begun, self._now)
+        compared = self.uploads.uploads[peer_id, put.object_id].value
+        assert isinstance(compared, ComparedValue), "what is compared is an upload of an object that exists"
+        compared.compare(stored.value, put.payload)
         self.uploads.append(peer_id, put.object_id, put.payload, self._now)
-        if self.uploads.uploads[peer_id, put.object_id].value.is_complete:
+        if compared.is_complete:
             self.uploads.remove(peer_id, put.object_id)
+            if not compared.is_same:
+                self._refuse(peer_id, put.request_id, refusals.exists(put.object_id))
+                return
             self._add_owner(put.object_id, put.owner, put.grant)
         self._confirm(peer_id, put.request_id)
 
@@ -237,11 +240,7 @@ class StorageCore(Replies):
         chunk_bytes = memoryview(put.payload).nbytes
         upload = self.uploads.get(peer_id, put.object_id)
         stored = self.objects.get(put.object_id)
-        refusal = (
-            refusals.check_shape(put, chunk_bytes, self.limits)
-            or refusals.check_size(put, stored)
-            or refusals.check_continues(put, upload, stored)
-        )
+        refusal = refusals.check_shape(put, chunk_bytes, self.limits) or refusals.check_continues(put, upload, stored)
         if refusal is not None:
             return refusal
         if upload is None and self.uploads.count_of(peer_id) >= self.limits.session_uploads:
@@ -302,7 +301,7 @@ class StorageCore(Replies):
         elif stored is not None:
             # The bytes have to be compared, and are nothing to be read here at once: they may be very many. (STO-30)
             unread = refusals.unreadable_file("the object exists, and is compared with what is put")
-            self._refuse(peer_id, put.request_id, refusals.check_size(put, stored) or unread)
+            self._refuse(peer_id, put.request_id, unread)
         elif isinstance(file, str):
             self._refuse(peer_id, put.request_id, refusals.unreadable_file(file))
         elif (refusal := self._check_owner(put.owner, file.size)) is not None:
@@ -370,21 +369,22 @@ class StorageCore(Replies):
             self._refuse(peer_id, duplicate.request_id, refusals.exists(duplicate.target))
 
     def _wait(self, peer_id: PeerId, request: WaitingRequest, object_id: ObjectId) -> None:
+        most = self.limits.object_waiters
         # Written so that a NaN is no wait at all.
         if not request.wait_seconds > 0:
             self._refuse(peer_id, request.request_id, refusals.no_such_object(object_id, is_waited_for=False))
         elif self.waiters.count_of(peer_id) >= self.limits.session_waiters:
             refusal = refusals.too_many("requests that wait for an object", self.limits.session_waiters)
             self._refuse(peer_id, request.request_id, refusal)
-        elif self.waiters.count_for(object_id) >= self.limits.object_waiters:
-            self._refuse(peer_id, request.request_id, refusals.too_many_for(object_id, self.limits.object_waiters))
+        elif self.waiters.count_for(object_id, family := self.rights.reader_family(peer_id, request)) >= most:
+            self._refuse(peer_id, request.request_id, refusals.too_many_for(object_id, most))
         else:
             next_state(self.state_of(object_id), Change.WAIT_BEGAN)
-            self.waiters.add(peer_id, request, self._now + min(request.wait_seconds, self.limits.wait_seconds))
+            self.waiters.add(peer_id, request, family, self._now + min(request.wait_seconds, self.limits.wait_seconds))
 
     def _end_wait(self, waiter: Waiter) -> None:
-        is_last = len(self.waiters.by_object[waiter.object_id]) == 1
-        next_state(self.state_of(waiter.object_id), Change.LAST_WAIT_ENDED if is_last else Change.WAIT_ENDED)
+        change = Change.LAST_WAIT_ENDED if self.waiters.is_last(waiter) else Change.WAIT_ENDED
+        next_state(self.state_of(waiter.object_id), change)
         self.waiters.remove(waiter)
 
     # ------------------------------------------------------------ objects come and go
@@ -426,8 +426,7 @@ class StorageCore(Replies):
             self._serve([(object_id, self._admitted(object_id))])
 
     def _admitted(self, object_id: ObjectId) -> list[Waiter]:
-        stored = self.objects.objects[object_id]
-        return self.waiters.take(object_id, lambda one: self.rights.may_read(one.peer_id, one.request, stored))
+        return self.waiters.take(object_id, self.objects.objects[object_id].families)
 
     def _let_go(self, object_id: ObjectId, owner: PeerId) -> None:
         is_last = len(self.objects.objects[object_id].owners) == 1

@@ -75,7 +75,7 @@ def _check_uploads(core: StorageCore) -> None:
 
 
 def _check_waiters(core: StorageCore) -> None:
-    by_object: defaultdict[ObjectId, list[int]] = defaultdict(list)
+    by_object: defaultdict[ObjectId, dict[bytes, list[int]]] = defaultdict(dict)
     by_peer: defaultdict[PeerId, set[int]] = defaultdict(set)
     for number, waiter in sorted(core.waiters.waiters.items()):
         assert waiter.number == number, "a waiter is found by its number"
@@ -83,10 +83,13 @@ def _check_waiters(core: StorageCore) -> None:
         stored = core.objects.get(waiter.object_id)
         is_readable = stored is not None and core.rights.may_read(waiter.peer_id, waiter.request, stored)
         assert not is_readable, "no request waits for an object that exists and may be read (STO-7)"
-        by_object[waiter.object_id].append(number)
+        by_object[waiter.object_id].setdefault(waiter.family, []).append(number)
         by_peer[waiter.peer_id].add(number)
-    derived = {object_id: list(waiters) for object_id, waiters in core.waiters.by_object.items()}
-    assert derived == dict(by_object), "the index by object, in the order of coming"
+    derived = {
+        object_id: {family: list(waiters) for family, waiters in families.items()}
+        for object_id, families in core.waiters.by_object.items()
+    }
+    assert derived == dict(by_object), "the index by object and family, in the order of coming"
     assert core.waiters.by_peer == dict(by_peer), "the index by peer"
     assert core.waiters.deadlines.due_at.keys() == core.waiters.waiters.keys(), "one deadline for each waiter"
     core.waiters.deadlines.check()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_protocol.messages import Get, Put, PutShared
+from scaler_protocol.messages import Get, Put
 from scaler_storage.core.limits import MEBIBYTE, CoreLimits
 from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.uploads import Upload
@@ -99,11 +99,6 @@ def check_shape(put: Put, chunk_bytes: int, limits: CoreLimits) -> Refusal | Non
     if chunk_bytes == 0 and put.total_bytes != 0:
         return Refusal(codes.BAD_CHUNK, "an empty chunk: only an empty object has one")
     return None
-
-
-def check_size(put: Put | PutShared, stored: StoredObject | None) -> Refusal | None:
-    """Of a Put of an object that exists: the same bytes are as many. (STO-30)"""
-    return None if stored is None or put.total_bytes == stored.value.total_bytes else exists(put.object_id)
 
 
 def check_continues(put: Put, upload: Upload | None, stored: StoredObject | None) -> Refusal | None:

@@ -77,8 +77,13 @@ class Rights:
         found = None if self._family_of is None else self._family_of(owner, grant)
         return owner if found is None else found
 
+    def reader_family(self, peer_id: PeerId, request: Get | Duplicate) -> bytes:
+        """Empty: it may read any object."""
+        if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
+            return b""
+        return self.family(*reader_of(request))
+
     def may_read(self, peer_id: PeerId, request: Get | Duplicate, stored: StoredObject) -> bool:
         """Objects are read by the family of their owners: a client and the clients in its tasks. (STO-33)"""
-        if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
-            return True
-        return self.family(*reader_of(request)) in stored.families
+        family = self.reader_family(peer_id, request)
+        return not family or family in stored.families

@@ -93,17 +93,24 @@ class ComparedValue:
     """The progress of an upload that is compared with an object that exists. It keeps no bytes, neither of the upload
     nor of the object, and the object may be released meanwhile."""
 
-    __slots__ = ("compared", "held_bytes", "total_bytes")
+    __slots__ = ("compared", "held_bytes", "is_same", "total_bytes")
 
     def __init__(self, number: int, total_bytes: int) -> None:
         #: the number of that object
         self.compared: int | None = number
         self.held_bytes = 0
+        #: so far; the writer is told at the end
+        self.is_same = True
         self.total_bytes = total_bytes
 
     @property
     def is_complete(self) -> bool:
         return self.held_bytes == self.total_bytes
+
+    def compare(self, value: AnyValue, payload: Buffer) -> None:
+        """The next chunk. It is compared whatever came before: else the time that it takes would tell the writer."""
+        is_there = self.total_bytes == value.total_bytes and is_at(value, self.held_bytes, payload)
+        self.is_same = is_there and self.is_same
 
     def append(self, payload: Buffer) -> None:
         self.held_bytes += memoryview(payload).nbytes

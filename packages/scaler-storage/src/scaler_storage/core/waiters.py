@@ -1,11 +1,12 @@
-"""Gets and Duplicates whose object does not exist yet (STO-7).
+"""Gets and Duplicates whose object does not exist yet, or not for their reader (STO-7, STO-33).
 
-Each ends with the object, its deadline, its session, or the owner it would have served.
+Each ends with the object, its deadline, its session, or the owner it would have served. Readers are kept apart by
+family: those of one family neither take the places of another's, nor are they looked at when its object comes. (SEC-18)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scaler_protocol.ids import ObjectId, PeerId
@@ -20,6 +21,7 @@ class Waiter:
     number: int
     peer_id: PeerId
     request: WaitingRequest
+    family: bytes  #: of its reader; empty: it may read any object
 
     @property
     def object_id(self) -> ObjectId:
@@ -29,8 +31,8 @@ class Waiter:
 class WaiterTable:
     def __init__(self) -> None:
         self.waiters: dict[int, Waiter] = {}
-        #: for each awaited object, its waiters by number in the order they came; no empty dicts
-        self.by_object: dict[ObjectId, dict[int, Waiter]] = {}
+        #: for each awaited object and each family, its waiters by number in the order they came; no empty dicts
+        self.by_object: dict[ObjectId, dict[bytes, dict[int, Waiter]]] = {}
         #: for each session that waits, the numbers of its waiters; no empty sets
         self.by_peer: dict[PeerId, set[int]] = {}
         #: exactly one deadline for each waiter
@@ -43,23 +45,30 @@ class WaiterTable:
     def count_of(self, peer_id: PeerId) -> int:
         return len(self.by_peer.get(peer_id, ()))
 
-    def count_for(self, object_id: ObjectId) -> int:
-        return len(self.by_object.get(object_id, ()))
+    def count_for(self, object_id: ObjectId, family: bytes) -> int:
+        return len(self.by_object.get(object_id, {}).get(family, ()))
 
-    def add(self, peer_id: PeerId, request: WaitingRequest, due_at: float) -> None:
+    def is_last(self, waiter: Waiter) -> bool:
+        """Whether no other waits for the same object."""
+        families = self.by_object[waiter.object_id]
+        return len(families) == len(families[waiter.family]) == 1
+
+    def add(self, peer_id: PeerId, request: WaitingRequest, family: bytes, due_at: float) -> None:
         self._last_number += 1
-        waiter = Waiter(self._last_number, peer_id, request)
+        waiter = Waiter(self._last_number, peer_id, request, family)
         self.waiters[waiter.number] = waiter
-        self.by_object.setdefault(waiter.object_id, {})[waiter.number] = waiter
+        self.by_object.setdefault(waiter.object_id, {}).setdefault(family, {})[waiter.number] = waiter
         self.by_peer.setdefault(peer_id, set()).add(waiter.number)
         self.deadlines.set(waiter.number, due_at)
 
-    def of_object(self, object_id: ObjectId) -> list[Waiter]:
-        return list(self.by_object.get(object_id, {}).values())
-
-    def take(self, object_id: ObjectId, is_served: Callable[[Waiter], bool]) -> list[Waiter]:
-        """Those of this object that are served now; they wait no longer."""
-        served = [waiter for waiter in self.of_object(object_id) if is_served(waiter)]
+    def take(self, object_id: ObjectId, families: Iterable[bytes]) -> list[Waiter]:
+        """Those of this object that are of one of these families, or may read any, in the order in which they came;
+        they wait no longer."""
+        waiting = self.by_object.get(object_id)
+        if waiting is None:
+            return []
+        served = [waiter for family in {b"", *families} for waiter in waiting.get(family, {}).values()]
+        served.sort(key=lambda waiter: waiter.number)
         for waiter in served:
             self.remove(waiter)
         return served
@@ -78,9 +87,11 @@ class WaiterTable:
     def remove(self, waiter: Waiter) -> None:
         del self.waiters[waiter.number]
         self.deadlines.remove(waiter.number)
-        of_object = self.by_object[waiter.object_id]
-        del of_object[waiter.number]
-        if not of_object:
+        families = self.by_object[waiter.object_id]
+        del families[waiter.family][waiter.number]
+        if not families[waiter.family]:
+            del families[waiter.family]
+        if not families:
             del self.by_object[waiter.object_id]
         of_peer = self.by_peer[waiter.peer_id]
         of_peer.remove(waiter.number)
