@@ -167,8 +167,12 @@ class Stage:
 
     def _start(self, arguments: list[str]) -> Command:
         command = Command(arguments, self.environment(), self.directory)
-        self._commands.append(command)
+        self.take_in(command)
         return command
+
+    def take_in(self, command: Command) -> None:
+        """A command that was started elsewhere, with our environment: it is ended with the others."""
+        self._commands.append(command)
 
     def ports(self) -> int:
         """The first of three ports in a row that are free now."""
