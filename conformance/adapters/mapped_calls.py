@@ -26,11 +26,12 @@ from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskHeader
 
 
-def mapped(client: Client, name: str, calls: list[tuple[bytes, ...]], options: CallOptions) -> list[ScalerFuture]:
+def mapped(client: Client, name: str, calls: list[tuple[bytes, ...]], options: CallOptions) -> list[ScalerFuture[Any]]:
     """Begins the map; its futures, as soon as all tasks have their ids."""
     named = NamedCalls(client._ready())
-    run = MapRun(_RawCalls(named, name), lambda *_: None, calls, options)  # type: ignore[arg-type]
-    run._gathering = gathering = _Spread(named.calls, len(calls))
+    gathering = _Spread(named.calls, len(calls))
+    raw_calls: Any = _RawCalls(named, name)
+    run = MapRun(raw_calls, lambda *_: None, calls, options, gathering=gathering)
     if calls:
         threading.Thread(target=run.run, args=(None,), daemon=True).start()
         assert gathering.is_complete.wait(30), "a map did not read all its arguments"
@@ -90,10 +91,10 @@ class _Spread(Gathering):
 
     def __init__(self, calls: Calls, count: int) -> None:
         super().__init__(calls)
-        self.futures: list[ScalerFuture] = []
+        self.futures: list[ScalerFuture[Any]] = []
         self.is_complete = threading.Event()
         self._count = count
-        self._future_of: dict[TaskId, ScalerFuture] = {}
+        self._future_of: dict[TaskId, ScalerFuture[Any]] = {}
 
     def expect(self, ids: Sequence[TaskId]) -> None:
         super().expect(ids)

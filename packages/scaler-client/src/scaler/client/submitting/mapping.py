@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.client import errors
 from scaler.client.core.batching import BATCH_BYTES
-from scaler.client.core.events import Submitted, Unneeded
+from scaler.client.core.events import CancelRequested, Submitted, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
@@ -44,7 +44,9 @@ class Gathering:
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self.values: list[Any] = []
+        #: of all items until now
+        self.count = 0
+        self.values: Any = []
         #: task id -> position, of all and only the unfinished tasks
         self.positions: dict[TaskId, int] = {}
         self.inline_bytes = 0
@@ -77,9 +79,18 @@ class Gathering:
     # ------------------------------------------------------------ the caller
 
     def expect(self, ids: Sequence[TaskId]) -> None:
-        begin = len(self.values)
-        self.positions.update(zip(ids, range(begin, begin + len(ids)), strict=True))
-        self.values += [None] * len(ids)
+        begin = self.count
+        self.count += len(ids)
+        self.positions.update(zip(ids, range(begin, self.count), strict=True))
+        self._make_places(len(ids))
+
+    def _make_places(self, count: int) -> None:
+        self.values += [None] * count
+
+    @property
+    def held_count(self) -> int:
+        """What counts for the window."""
+        return len(self.positions)
 
     def take(self, end_at: float | None, is_waiting: bool) -> None:
         """Put what has arrived in its place; wait for something first, if asked to."""
@@ -95,6 +106,16 @@ class Gathering:
         self._release_arrived()
         if self.positions:
             self.calls.connection.cancel(self.positions)
+
+    def drop(self) -> None:
+        """The same, safe in a destructor, wherever it runs: takes no lock. Calls that wait for futures among their
+        arguments are not canceled."""
+        self._is_over = True
+        self._release_arrived()
+        if self.positions:
+            driver = self.calls.connection.driver
+            driver.inbox.append(CancelRequested(tuple(self.positions)))
+            driver.watch.wake()
 
     def _wait(self, end_at: float | None) -> None:
         while not self._arrived:
@@ -140,8 +161,15 @@ class Gathering:
             if objects:
                 connection.post(Unneeded(objects), is_batch=True)
         if failed:
-            first = min(failed, key=lambda pair: pair[0])[1]
-            raise errors.exception_of(errors.task_error_of(first), is_trusted=connection.trusts_results)
+            self._fail(failed)
+
+    def _fail(self, failed: list[tuple[int, Outcomes]]) -> None:
+        """The first of these positions ends the map."""
+        raise self._exception_of(min(failed, key=lambda pair: pair[0])[1])
+
+    def _exception_of(self, outcomes: Outcomes) -> BaseException:
+        is_trusted = self.calls.connection.trusts_results
+        return errors.exception_of(errors.task_error_of(outcomes), is_trusted=is_trusted)
 
 
 def _each(outcomes: Outcomes) -> Iterator[tuple[int, int, memoryview]]:
@@ -165,16 +193,21 @@ class MapRun:
         options: CallOptions,
         *,
         is_changed: bool = False,
+        gathering: Gathering | None = None,
+        window: int | None = None,
     ) -> None:
         self._calls = calls
+        #: with a window, a batch leaves when all of it fits in; without one, when the usual window is not full
+        self._largest_batch = LARGEST_BATCH if window is None else min(LARGEST_BATCH, max(1, window // 4))
+        self._full_at = WINDOW_TASKS if window is None else window - self._largest_batch + 1
         self._function = calls.function(function, is_changed=is_changed)
         self._callable = function
         self._fitting: set[int] = set()  #: counts of arguments that the function can be called with
         self._options = options
         self._is_slow = not isinstance(items, Sized)
         self._items = iter(items)
-        self._gathering = Gathering(calls)
-        self._batch_tasks = FIRST_BATCH
+        self._gathering = gathering or Gathering(calls)
+        self._batch_tasks = min(FIRST_BATCH, self._largest_batch)
         #: what an item that rides along takes: on average, or in the latest batch, whichever is more
         self._item_bytes = 0
 
@@ -184,36 +217,37 @@ class MapRun:
         try:
             has_more = True
             while has_more or gathering.positions:
-                while has_more and self._has_room():
-                    has_more = self._send_batch()
+                while has_more and self.has_room():
+                    has_more = self.send_batch()
                 gathering.take(end_at, is_waiting=bool(gathering.positions))
                 if watch is not None:
-                    watch(len(gathering.values) - len(gathering.positions))
+                    watch(gathering.count - len(gathering.positions))
         except BaseException:
             # A failed task, an iterable that raised, Ctrl-C: the siblings are of no use to anybody.
             gathering.abandon()
             raise
         self._calls.connection.wait_for_prints()
-        return gathering.values
+        found: list[Any] = gathering.values
+        return found
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
         """By count, and by bytes as far as the items before tell."""
-        unfinished = len(self._gathering.positions)
-        return unfinished < min(WINDOW_TASKS, self._most_stored()) and unfinished * self._item_bytes <= WINDOW_BYTES
+        held = self._gathering.held_count
+        return held < min(self._full_at, self._most_stored()) and held * self._item_bytes <= WINDOW_BYTES
 
     def _most_stored(self) -> int:
         """So many may be on their way whose arguments lie in the storage; a batch of the first size always."""
         gathering = self._gathering
         if not gathering.stored_bytes:
             return sys.maxsize
-        return max(FIRST_BATCH, WINDOW_STORED_BYTES * len(gathering.values) // gathering.stored_bytes)
+        return max(FIRST_BATCH, WINDOW_STORED_BYTES * gathering.count // gathering.stored_bytes)
 
-    def _send_batch(self) -> bool:
+    def send_batch(self) -> bool:
         """False when the iterable has ended."""
         batch = self._next_items()
         if batch:
             self._check(batch)
-            self._batch_tasks = min(LARGEST_BATCH, self._batch_tasks * 4)
+            self._batch_tasks = min(self._largest_batch, self._batch_tasks * 4)
             ids = self._calls.connection.new_task_ids(len(batch))
             self._gathering.expect(ids)
             self._submit(ids, batch)
@@ -226,7 +260,7 @@ class MapRun:
 
     def _next_items(self) -> list[tuple[Any, ...]]:
         by_bytes = BATCH_BYTES // max(1, self._item_bytes)
-        most = min(self._batch_tasks, max(1, by_bytes), self._most_stored() - len(self._gathering.positions))
+        most = min(self._batch_tasks, max(1, by_bytes), self._most_stored() - self._gathering.held_count)
         if not self._is_slow:
             return list(islice(self._items, most))
         batch = []
@@ -262,7 +296,7 @@ class MapRun:
                 return None
             except Exception as error:
                 item = batch[min(calls.pickler.failed_index, len(batch) - 1)]
-                position = len(self._gathering.values) - len(batch) + calls.pickler.failed_index
+                position = self._gathering.count - len(batch) + calls.pickler.failed_index
                 told = f"item {position} of the map, {type(item[0]).__name__ if item else 'empty'}"
                 raise TypeError(f"{told}, cannot be serialized: {error}") from error
 
@@ -295,7 +329,7 @@ class MapRun:
     def _note_inline(self, size: int, count: int) -> None:
         gathering = self._gathering
         gathering.inline_bytes += size
-        self._item_bytes = max(size // count, gathering.inline_bytes // len(gathering.values))
+        self._item_bytes = max(size // count, gathering.inline_bytes // gathering.count)
 
 
 def unpacked(function: Any, iterables: tuple[Iterable[Any], ...]) -> Iterable[tuple[Any, ...]]:

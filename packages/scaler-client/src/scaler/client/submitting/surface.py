@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import inspect
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from scaler.client.future import ScalerFuture
@@ -21,6 +21,7 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
 from scaler.client.submitting.signatures import check_call
+from scaler.client.submitting.streaming import Results, window_of
 
 if TYPE_CHECKING:
     from typing import Concatenate, TypeAlias, TypedDict
@@ -217,6 +218,38 @@ class Submitting(concurrent.futures.Executor):
         run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
         with of_map(progress, (iterable,)) as watch:
             return run.run(end_at, watch)
+
+    def imap(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        ordered: bool = True,
+        window: int | None = None,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        timeout: float | None = None,
+        reserialize: bool = False,
+    ) -> Results[T]:
+        """As `map`, result by result: in the order of the items, or with `ordered=False` as they come.
+
+        The iterables may be without end. No more than `window` items (1,024 by default) are read whose results have not
+        been taken: what takes the results slowly slows the reading. The items are read in the thread that takes them.
+        A task that fails raises its exception in the place of its result, and the others are canceled; so are they by
+        `close()`, by an interrupt, and when the returned iterator is dropped. `timeout` bounds the whole, in seconds.
+
+        Raises TypeError for a call that cannot fit, ValueError for a window below 1, TimeoutError.
+        """
+        options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
+        calls, items, most = self._ready(), unpacked(fn, iterables), window_of(window)
+        run = partial(MapRun, calls, fn, items, options, is_changed=reserialize, window=most)
+        return Results(lambda gathering: run(gathering=gathering), calls, end_at, is_ordered=ordered)
+
+    def as_completed(
+        self, futures: Iterable[concurrent.futures.Future[T]], timeout: float | None = None
+    ) -> Iterator[concurrent.futures.Future[T]]:
+        """The futures as they end: `concurrent.futures.as_completed`, for whoever looks for it here."""
+        return concurrent.futures.as_completed(futures, timeout)
 
     @overload
     def get(

@@ -1,0 +1,178 @@
+"""`imap`: the results of a map one by one, while its iterables are still being read.
+
+Theory of operation. The items leave in batches, as those of `map` do. What counts for the window is an item from the
+moment it is read until its result is taken: a program that takes its results slowly stops the reading of its iterables.
+Everything happens in the thread that asks for the next result, so an iterable needs no lock, and one that blocks keeps
+the results that come meanwhile for as long as it does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from scaler.client.core.records import Outcomes
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.mapping import Gathering, MapRun
+
+T = TypeVar("T")
+
+WINDOW = 1_024
+"""Unless the program says otherwise: several batches for a hundred workers, and not so much that reading ahead of slow
+tasks surprises."""
+
+
+def window_of(window: int | None) -> int:
+    """TypeError and ValueError for what is none."""
+    if window is None:
+        return WINDOW
+    try:
+        count = operator.index(window)
+    except TypeError:
+        raise TypeError(f"window must be a whole number of items, got {window!r}") from None
+    if count < 1:
+        raise ValueError(f"window must be 1 or more, got {count}: no item could be read")
+    return count
+
+
+class Failed(NamedTuple):
+    """In the place of a value."""
+
+    exception: BaseException
+
+
+class Places(Protocol):
+    """Values that have arrived and are not taken yet."""
+
+    def __setitem__(self, position: int, value: Any) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def has_next(self) -> bool: ...
+
+    def take(self) -> Any: ...
+
+
+class InOrder:
+    """The next is that of the next item."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+        self._next = 0
+
+    def __setitem__(self, position: int, value: Any) -> None:
+        self._values[position] = value
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def has_next(self) -> bool:
+        return self._next in self._values
+
+    def take(self) -> Any:
+        value = self._values.pop(self._next)
+        self._next += 1
+        return value
+
+
+class AsTheyCome:
+    """The next is the one that came first."""
+
+    def __init__(self) -> None:
+        self._values: deque[Any] = deque()
+
+    def __setitem__(self, position: int, value: Any) -> None:
+        self._values.append(value)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def has_next(self) -> bool:
+        return bool(self._values)
+
+    def take(self) -> Any:
+        return self._values.popleft()
+
+
+class Streaming(Gathering):
+    """Keeps what has arrived until it is taken; a failure is told in its place."""
+
+    def __init__(self, calls: Calls, places: Places) -> None:
+        super().__init__(calls)
+        self.values = places
+
+    def _make_places(self, count: int) -> None:
+        """Each is made by the value that comes."""
+
+    @property
+    def held_count(self) -> int:
+        return len(self.positions) + len(self.values)  # until its result is taken
+
+    def _fail(self, failed: list[tuple[int, Outcomes]]) -> None:
+        for position, outcomes in failed:
+            self.values[position] = Failed(self._exception_of(outcomes))
+
+
+class Results(Iterator[T], Generic[T]):
+    """The results of one `imap`. `close` cancels what has not ended, and so does a failure, an interrupt, or dropping
+    this object."""
+
+    def __init__(
+        self, make_run: Callable[[Streaming], MapRun], calls: Calls, end_at: float | None, *, is_ordered: bool
+    ) -> None:
+        self._gathering = Streaming(calls, InOrder() if is_ordered else AsTheyCome())
+        self._end_at = end_at
+        self._is_closed = False
+        self._has_more = True
+        self._run = make_run(self._gathering)
+        self._send()
+
+    def __iter__(self) -> Results[T]:
+        return self
+
+    def __next__(self) -> T:
+        if self._is_closed:
+            raise StopIteration
+        gathering = self._gathering
+        try:
+            self._send()
+            gathering.take(self._end_at, is_waiting=False)
+            while not gathering.values.has_next():
+                if self._send():
+                    gathering.take(self._end_at, is_waiting=False)
+                elif gathering.positions:
+                    gathering.take(self._end_at, is_waiting=True)
+                else:
+                    gathering.calls.connection.wait_for_prints()
+                    raise StopIteration
+            value = gathering.values.take()
+            if type(value) is Failed:
+                raise value.exception
+        except BaseException:
+            self.close()
+            raise
+        found: T = value
+        return found
+
+    def _send(self) -> bool:
+        """One batch, if there is room for it."""
+        if not self._has_more or not self._run.has_room():
+            return False
+        try:
+            self._has_more = self._run.send_batch()
+        except BaseException:
+            self.close()
+            raise
+        return self._has_more
+
+    def close(self) -> None:
+        """Cancel what has not ended. There are no further results. A second time this does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._gathering.abandon()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_closed", True):
+            self._gathering.drop()
