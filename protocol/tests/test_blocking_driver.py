@@ -56,13 +56,17 @@ class Play:
         self.unanswered: dict[int, None] = {}
         self.answered: list[int] = []
         self.recover_count = 0
+        #: what was called while no thread had the lock: the handler's tables are whole only with it
+        self.unlocked: list[str] = []
         self.thread = threading.Thread(target=self.driver.run, daemon=True)
 
     def receive(self, event: Any, now: float) -> None:
+        self.note_lock("receive")
         self.answered.append(event)
         self.unanswered.pop(event, None)
 
     def handle(self, wish: Any, now: float) -> None:
+        self.note_lock("handle")
         if wish is None:
             self.driver.stop()
             return
@@ -70,9 +74,10 @@ class Play:
         self.endpoint.sent.append(wish)
 
     def finish_round(self, now: float) -> None:
-        pass
+        self.note_lock("finish_round")
 
     def recover(self, now: float) -> None:
+        self.note_lock("recover")
         self.recover_count += 1
         self.endpoint.close()
         self.endpoint = Endpoint()
@@ -80,13 +85,18 @@ class Play:
         self.endpoint.sent += self.unanswered
 
     def host_turn(self, now: float) -> None:
-        pass
+        self.note_lock("host_turn")
 
     def next_deadline(self) -> float | None:
+        self.note_lock("next_deadline")
         return None
 
     def awake(self, now: float) -> None:
         pass
+
+    def note_lock(self, name: str) -> None:
+        if not self.driver.lock.locked():
+            self.unlocked.append(name)
 
     def end(self) -> None:
         self.driver.post((None,), is_urgent=False)
@@ -94,6 +104,7 @@ class Play:
         assert not self.thread.is_alive()
         self.driver.watch.close()
         self.endpoint.close()
+        assert self.unlocked == []
 
 
 @pytest.fixture

@@ -154,8 +154,8 @@ class BlockingDriver:
                 endpoint = self.endpoint
                 dialed = endpoint, endpoint.generation
                 wait = None if self.inbox or self._bars else watch.lend(endpoint, lease)
+                seconds = self._lone_wait(end_at)
             while wait is not None and not is_over() and is_alone():
-                seconds = max(SHORTEST_WAIT_SECONDS, self._lone_wait(end_at))
                 watch.lent_until = time.monotonic() + seconds + LATE_SECONDS
                 self.sleep(wait, seconds)
                 with self.lock:
@@ -164,6 +164,9 @@ class BlockingDriver:
                     self._turn(is_readable=True, is_guest=True)
                     if (self.endpoint, self.endpoint.generation) != dialed:
                         return  # there is another socket: dialing is the host's
+                    if is_over():
+                        return
+                    seconds = self._lone_wait(end_at)
         finally:
             if watch.borrower is lease:
                 try:
@@ -186,8 +189,9 @@ class BlockingDriver:
             self.watch.wake()  # the host has other deadlines now than when it went to sleep
 
     def _lone_wait(self, end_at: float) -> float:
-        seconds = self._seconds_until_due()
-        return min(LONE_WAIT_SECONDS if seconds is None else seconds, LONE_WAIT_SECONDS, end_at - time.monotonic())
+        due = self._seconds_until_due()
+        seconds = LONE_WAIT_SECONDS if due is None else min(due, LONE_WAIT_SECONDS)
+        return max(SHORTEST_WAIT_SECONDS, min(seconds, end_at - time.monotonic()))
 
     # ------------------------------------------------------------ the host
 
