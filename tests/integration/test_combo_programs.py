@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+import scaler
 from scaler import Client, SchedulerClusterCombo
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.object_storage_server import ObjectStorageServerProcess
+from scaler.utility.exceptions import ClientQuitException
 from tests.support.clusters import storage_status
 from tests.support.processes import WAIT, Command, Stage
 
@@ -180,3 +182,23 @@ def test_levels_may_be_written_in_other_ways(level: object) -> None:
 def test_the_processes_check_their_arguments_too() -> None:
     with pytest.raises(ValueError, match="io_threads: '0' is not a whole number above zero"):
         Cluster("tcp://127.0.0.1:2345", worker_io_threads=0)
+
+
+def parent(client: Client, count: int) -> int:
+    return sum(client.map(abs, range(-count, 0)))
+
+
+@pytest.mark.parametrize("end", ["leave", "disconnect", "shutdown"])
+def test_a_cluster_and_its_client_in_one(end: str) -> None:
+    with scaler.local(workers=2) as client:
+        assert client.submit(parent, client, 10).result(WAIT) == 55
+        cluster = client.cluster
+        assert cluster is not None
+        with cluster.client(timeout_seconds=10) as other:
+            assert other.submit(abs, -1).result(WAIT) == 1
+        assert client.submit(abs, -2).result(WAIT) == 2
+        if end != "leave":
+            getattr(client, end)()
+    with pytest.raises(ClientQuitException):
+        client.submit(abs, -1)
+    assert not cluster._children

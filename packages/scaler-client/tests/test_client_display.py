@@ -91,3 +91,21 @@ def test_one_that_arrived_in_a_task_is_not_connected_for_it(client: Client) -> N
     assert "not connected yet" in repr(copy)
     copy._address = "tcp://<b>:1"
     assert "<code>tcp://&lt;b&gt;:1</code>" in copy._repr_html_()
+
+
+def test_a_future_tells_name_short_id_and_state(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    kept, broken, dropped = client.submit(divided, 2), client.submit(divided, 0), client.submit(divided, 1)
+    source = kept.task_id.hex()[:8]
+    assert repr(kept) == f"<ScalerFuture {source}:0 of divided: has not ended>"
+    dropped.cancel()
+    cluster.release()
+    concurrent.futures.wait([kept, broken], WAIT)
+    assert repr(kept) == f"<ScalerFuture {source}:0 of divided: done, its result is not read yet>"
+    assert repr(broken) == f"<ScalerFuture {source}:1 of divided: failed>"
+    assert repr(dropped) == f"<ScalerFuture {source}:2 of divided: canceled>"
+    assert (kept.result(WAIT), repr(kept)[-16:]) == (0.5, " returned float>")
+    assert isinstance(broken.exception(WAIT), ZeroDivisionError)
+    assert repr(broken).endswith(": failed with ZeroDivisionError>")
+    whole = client.get({"a": 1}, ["a"], block=False)["a"]
+    assert repr(whole) == "<ScalerFuture: returned int>"

@@ -64,6 +64,16 @@ def task_id_source() -> Callable[[int], list[TaskId]]:
     return take
 
 
+MOST_SHOWN = 10**9
+
+
+def shown_task(task_id: TaskId) -> str:
+    """For people: eight digits name its source, and the number counts that source's tasks, from 0. An id that was made
+    in another way is told whole."""
+    number = int.from_bytes(task_id[8:], "little")
+    return f"{task_id[:4].hex()}:{number}" if number < MOST_SHOWN else task_id.hex()
+
+
 class Owner(NamedTuple):
     """In whose name an object is put, read or released, and what proves that this process may. (STO-32)"""
 

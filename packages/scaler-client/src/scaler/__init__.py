@@ -7,6 +7,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer.mixins import Serializer
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo
+from scaler.cluster.local import local
 from scaler_protocol import __version__
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "SchedulerClusterCombo",
     "Serializer",
     "__version__",
+    "local",
     "progress",
 ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from scaler.client.future import ScalerFuture
 from scaler.client.io import sharing
@@ -26,6 +27,8 @@ from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
 
 if TYPE_CHECKING:
     from scaler.client.submitting.named import NamedCalls
+
+_log = logging.getLogger("scaler")
 
 _CLEAR_SECONDS = 60.0
 _UNSET: Any = object()
@@ -52,6 +55,9 @@ class Client(Submitting):
     `key_file` is the cluster's key, or a ticket; without it the key is searched for (docs: "Who may do what").
     `insecure` is for clusters that were started so, with neither key nor encryption.
 
+    Leaving a `with` block cancels what has not ended, and says how many tasks that were. With `on_exit="wait"` it waits
+    for them, as the executors of the standard library do.
+
     Without `trust_results` this client reads numbers, texts, bytes and the collections of the standard library, and
     nothing else that a worker returns: reading any other pickle runs code that the worker has chosen.
     """
@@ -71,6 +77,7 @@ class Client(Submitting):
         key_file: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         trust_results: bool = True,
+        on_exit: Literal["cancel", "wait"] = "cancel",
     ) -> None:
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
         self._cluster = address
@@ -83,6 +90,8 @@ class Client(Submitting):
             raise TypeError(f"a serializer has serialize() and deserialize(); {type(serializer).__name__} has not")
         if serializer is not None and not trust_results:
             raise ValueError("trust_results=False reads plain types, and a serializer of your own reads what it likes")
+        if on_exit not in ("cancel", "wait"):
+            raise ValueError(f'on_exit must be "cancel" or "wait", got {on_exit!r}')
         parse_address(self._address)
         if object_storage_address is not None:
             parse_address(object_storage_address)
@@ -93,6 +102,7 @@ class Client(Submitting):
         self._storage_address = object_storage_address
         self._keys = KeyOptions(None if key_file is None else os.fspath(key_file), insecure)
         self._trusts_results = trust_results
+        self._on_exit = on_exit
         self._prepare()
         self._ready()
 
@@ -160,13 +170,27 @@ class Client(Submitting):
             threading.Thread(target=self._leave_after, args=(collectors,), name="scaler-leave", daemon=True).start()
 
     def _leave_after(self, collectors: list[Any]) -> None:
-        for collector in collectors:
-            if isinstance(collector, ScalerFuture):
-                collector.wait_for_end()
-        self.disconnect()
+        try:
+            for collector in collectors:
+                if isinstance(collector, ScalerFuture):
+                    collector.wait_for_end()
+        finally:
+            self.disconnect()
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, exception_type: object, *_exception: object) -> None:
+        if self._on_exit == "wait":
+            self._shut_down_as_executor(wait=True, cancel_futures=False)
+            return
+        calls = None if self._is_closed else self._calls
+        collectors = [] if calls is None else calls.connection.pending_collectors(self._owner)
+        count = sum(isinstance(collector, ScalerFuture) for collector in collectors)
         self.disconnect()
+        if count and exception_type is None:
+            what = "1 task that had" if count == 1 else f"{count:,} tasks that had"
+            _log.warning(
+                'leaving the `with` block canceled %s not ended: ask for the results before, or write on_exit="wait"',
+                what,
+            )
 
     def __del__(self) -> None:
         # Unfinished futures keep their client, so nobody waits for anything of this one any more.
@@ -221,6 +245,7 @@ class Client(Submitting):
             # No key and no name of a file: in a task the worker's ticket counts, elsewhere what is found there.
             "insecure": self._keys.insecure,
             "trust_results": self._trusts_results,
+            "on_exit": self._on_exit,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -233,6 +258,7 @@ class Client(Submitting):
         self._storage_address = state["object_storage_address"]
         self._keys = KeyOptions(insecure=state["insecure"])
         self._trusts_results = state["trust_results"]
+        self._on_exit = state["on_exit"]
         self._prepare()
 
     # ------------------------------------------------------------ inside

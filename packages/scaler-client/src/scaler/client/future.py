@@ -23,7 +23,7 @@ from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import ObjectId, TaskId, shown_task
 from scaler_protocol.messages import Buffer
 
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
@@ -130,12 +130,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
     """
 
     __slots__ = (
-        "_audience", "_connection", "_decode_lock", "_exception", "_keeper", "_outcomes", "_profile", "_result",
-        "_serializer", "_state", "_task_id",
+        "_audience", "_connection", "_decode_lock", "_exception", "_keeper", "_name", "_outcomes", "_profile",
+        "_result", "_serializer", "_state", "_task_id",
     )  # fmt: skip
 
     def __init__(
-        self, task_id: TaskId, connection: Source | None, serializer: Any = None, keeper: object = None
+        self, task_id: TaskId, connection: Source | None, serializer: Any = None, keeper: object = None, name: str = ""
     ) -> None:
         # The base class is not asked: its condition alone takes more memory than most results.
         self._audience: Audience | None = None
@@ -145,6 +145,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
         self._task_id = task_id
         self._connection = connection
         self._serializer = serializer
+        #: of its function, to be shown
+        self._name = name
         #: the client, which would close a connection that nobody uses any more
         self._keeper = keeper
         #: while somebody decodes
@@ -263,6 +265,25 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if not self.done():
             raise ValueError("the task has not finished: wait for its result before asking for its profile")
         return _profile(self._profile) if self._profile else ProfileResult()
+
+    def __repr__(self) -> str:
+        """Which task it is, as `scaler_top` and the page name it, and how it stands. Reads and waits for nothing."""
+        named = [shown_task(self._task_id)] if self._task_id else []
+        if self._name:
+            named.append(f"of {self._name}")
+        return f"<{' '.join(['ScalerFuture', *named])}: {self._standing()}>"
+
+    def _standing(self) -> str:
+        if self._state not in _ENDED:
+            return "has not ended"
+        if self._state != _FINISHED:
+            return "canceled"
+        exception = self._exception
+        if exception is not None:
+            return f"failed with {type(exception).__name__}"
+        if self._outcomes is None:
+            return f"returned {type(self._result).__name__}"
+        return "failed" if any(self._outcomes.statuses) else "done, its result is not read yet"
 
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio  # not needed, and slow to import, for everyone else

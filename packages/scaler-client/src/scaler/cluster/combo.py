@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from scaler.client.client import Client
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.object_storage_server import ObjectStorageServerProcess
 from scaler.cluster.process import CommandProcess, require
@@ -158,6 +159,10 @@ class SchedulerClusterCombo:
     def get_address(self) -> str:
         """Where clients connect to, such as tcp://127.0.0.1:34567."""
         return self._address
+
+    def client(self, **options: Any) -> Client:
+        """A client of this cluster, with these options of `Client`."""
+        return Client(self, **options)
 
     def shutdown(self) -> None:
         """Stop everything, workers first. Bounded; a second time it does nothing."""

@@ -21,7 +21,6 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
 from scaler.client.submitting.signatures import check_call
-from scaler.client.submitting.streaming import Results, window_of
 
 if TYPE_CHECKING:
     from typing import Concatenate, TypeAlias, TypedDict
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from scaler.client.submitting.named import NamedCalls
+    from scaler.client.submitting.streaming import Results
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -172,7 +172,9 @@ class Submitting(concurrent.futures.Executor):
         check_call(function, len(args), kwargs)
         calls = self._ready()
         connection = calls.connection
-        future: ScalerFuture[Any] = ScalerFuture(connection.new_task_ids(1)[0], connection, self._serializer, self)
+        future: ScalerFuture[Any] = ScalerFuture(
+            connection.new_task_ids(1)[0], connection, self._serializer, self, getattr(function, "__name__", "")
+        )
         callee, arguments = calls.callee(function, args, is_changed=is_changed)
         calls.submit(callee, arguments, kwargs, options, future.task_id, future)
         return future
@@ -240,6 +242,8 @@ class Submitting(concurrent.futures.Executor):
 
         Raises TypeError for a call that cannot fit, ValueError for a window below 1, TimeoutError.
         """
+        from scaler.client.submitting.streaming import Results, window_of  # few programs stream
+
         options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
         calls, items, most = self._ready(), unpacked(fn, iterables), window_of(window)
         run = partial(MapRun, calls, fn, items, options, is_changed=reserialize, window=most)
