@@ -20,6 +20,7 @@ from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
 from scaler_protocol.session import Opened
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections
+from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.connections import Connections
 from scaler_protocol.transport.lane import OFF_VARIABLE
 
@@ -217,7 +218,7 @@ class Story:
 
     def __post_init__(self) -> None:
         self.carried: set[RoutingId] = set()
-        self.held = Connections(lambda routing_id: routing_id in self.carried)
+        self.held = Connections(lambda routing_id: routing_id in self.carried, Agenda())
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = self.listener.getsockname()
         self.held.listens_at(Address(*self.address))

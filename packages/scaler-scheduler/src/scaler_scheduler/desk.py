@@ -83,68 +83,68 @@ class Questions:
         self._allowance = allowance
         self._thread_time = thread_time
         #: by monitor, the one that was answered longest ago first
-        self._pending: OrderedDict[PeerId, deque[Question]] = OrderedDict()
+        self.pending: OrderedDict[PeerId, deque[Question]] = OrderedDict()
         self._count = 0
         #: when `settle` is due though nothing arrives
         self._due_at: float | None = None
 
     def ask(self, peer_id: PeerId, seq: int, question: Question) -> Error | None:
         """It waits for `settle`. An Error: too many wait already."""
-        pending = self._pending.get(peer_id)
+        pending = self.pending.get(peer_id)
         if (pending is not None and len(pending) >= PENDING_LIMIT) or self._count >= PENDING_TOTAL:
             text = f"too many questions wait for their answers: read those, and ask at most {PENDING_LIMIT} at a time"
             return Error(OVERLOADED, seq, False, text, "MON-22")
-        self._pending.setdefault(peer_id, deque()).append(question)
+        self.pending.setdefault(peer_id, deque()).append(question)
         self._count += 1
         self._due_at = None  # looked at in this turn
         return None
 
     def lost(self, peer_id: PeerId) -> None:
-        self._count -= len(self._pending.pop(peer_id, ()))
+        self._count -= len(self.pending.pop(peer_id, ()))
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
         """Its Pong comes after the answers. (LIV-4)"""
-        return peer_id in self._pending
+        return peer_id in self.pending
 
     def settle(self, now: float) -> None:
         """One answer to each monitor in turn, until all have theirs, or the time is over."""
-        if not self._pending or (self._due_at is not None and now < self._due_at):
+        if not self.pending or (self._due_at is not None and now < self._due_at):
             return
         self._due_at = None
         begun = self._thread_time()
         passed_over = 0
-        while passed_over < len(self._pending):
+        while passed_over < len(self.pending):
             if not self._allowance.is_open(now):
                 self._due_at = self._allowance.opens_at
                 return
             if self._thread_time() - begun > TURN_SECONDS:
                 self._due_at = now
                 return
-            peer_id = next(iter(self._pending))
+            peer_id = next(iter(self.pending))
             if self._has_room(peer_id):
                 passed_over = 0
                 self._answer_one(peer_id, now)
             else:
                 passed_over += 1
-                self._pending.move_to_end(peer_id)
-        if self._pending:
+                self.pending.move_to_end(peer_id)
+        if self.pending:
             self._due_at = now + LOOK_SECONDS
 
     def _answer_one(self, peer_id: PeerId, now: float) -> None:
-        pending = self._pending[peer_id]
+        pending = self.pending[peer_id]
         question = pending.popleft()
         self._count -= 1
         if pending:
-            self._pending.move_to_end(peer_id)
+            self.pending.move_to_end(peer_id)
         else:
-            del self._pending[peer_id]
+            del self.pending[peer_id]
         begun = self._thread_time()
         self._answer(peer_id, question, now)
         spent = self._thread_time() - begun
         self._allowance.spend(min(spent, DUMP_SECONDS) if type(question) is DumpRequest else spent)
 
     def next_deadline(self) -> float | None:
-        return self._due_at if self._pending else None
+        return self._due_at if self.pending else None
 
 
 class Desk:
@@ -159,6 +159,10 @@ class Desk:
         self._allowance = Allowance()
         self._questions = Questions(self._answer, watchers.has_room, self._allowance)
         self.is_busy_with = self._questions.is_busy_with
+        #: by monitor, the questions that wait
+        self.pending = self._questions.pending
+        #: after the core has settled: what is answered is what all messages of this turn have led to
+        self.settle = self._questions.settle
         self.next_deadline = self._questions.next_deadline
 
     def asked(self, peer_id: PeerId, seq: int, message: Watch | Question) -> None:
@@ -177,10 +181,6 @@ class Desk:
     def lost(self, peer_id: PeerId) -> None:
         self._watchers.lost(peer_id)
         self._questions.lost(peer_id)
-
-    def settle(self, now: float) -> None:
-        """After the core has settled: what is answered is what all messages of this turn have led to."""
-        self._questions.settle(now)
 
     def _answer(self, peer_id: PeerId, question: Question, now: float) -> None:
         answer: Message

@@ -183,7 +183,8 @@ class SchedulerService:
         return self._core.is_busy_with(peer_id) or self._desk.is_busy_with(peer_id)
 
     def _next_deadline(self) -> float | None:
-        core_at, desk_at = self._core.next_deadline(), self._desk.next_deadline()
+        core_at = self._core.next_deadline()
+        desk_at = self._desk.next_deadline() if self._desk.pending else None
         if core_at is None or desk_at is None:
             return desk_at if core_at is None else core_at
         return min(core_at, desk_at)

@@ -40,9 +40,17 @@ class Bounds:
         """There is no room for one session more. (LIM-7)"""
         return sessions >= self._most_sessions
 
+    def is_exceeded(self, backlog_bytes: int) -> bool:
+        """By what is kept for one peer, of which this is the amount, or by what is kept for all. (SES-14, LIM-6)"""
+        return backlog_bytes > self._backlog_bytes or self.tally.bytes > self._total_bytes
+
     def is_beyond(self, channel: Channel) -> bool:
-        """The peer of this channel reads too little to be waited for. (SES-14, SES-28)"""
-        return channel.backlog_bytes > self._backlog_bytes or channel.unsequenced_bytes > _UNSEQUENCED_BYTES
+        """The peer of this channel reads too little to be waited for. (SES-14)"""
+        return channel.backlog_bytes > self._backlog_bytes
+
+    def is_ignored(self, channel: Channel) -> bool:
+        """The same, of what has no place in the sequence. (SES-28)"""
+        return channel.unsequenced_bytes > _UNSEQUENCED_BYTES
 
     def wants_ping(self, channel: Channel) -> bool:
         """Nothing else in the sequence is on its way, of which an acknowledgement would show that the peer reads."""
@@ -51,10 +59,6 @@ class Bounds:
     def leaves_much(self, channel: Channel) -> bool:
         """Its socket was given much that is not acknowledged."""
         return channel.handed_bytes + channel.unsequenced_bytes > _LEFT_BEHIND_BYTES
-
-    @property
-    def is_overfull(self) -> bool:
-        return self.tally.bytes > self._total_bytes
 
     def relief(self, sessions: Collection[ServerSession], now: float) -> list[ServerSession]:
         """Which sessions are to end, so that all others have room: those that have left most bytes unacknowledged for

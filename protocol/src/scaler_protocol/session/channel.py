@@ -6,7 +6,7 @@ unchanged, when a session is resumed on a new socket. The `ack` inside such an o
 harmless because an acknowledgement only ever grows. The receiver drops what it has seen and notices what is missing,
 so a session delivers exactly once and in order however many sockets it takes.
 
-What is kept is either `_handed` to the present socket, or `_waiting` for it. A dialer hands everything over at once. A
+What is kept is either `_handed` to the present socket, or `waiting` for it. A dialer hands everything over at once. A
 server hands over no more than `window_bytes` that are not acknowledged, because what a socket has been given is copied
 there, once more with each socket, and no peer may make a server copy what it does not read (SES-25). Each socket begins
 with a small window, which grows with each acknowledgement.
@@ -37,6 +37,8 @@ ACKNOWLEDGE_BYTES = 2 * 1024 * 1024
 #: a peer that acknowledges as seldom as SES-4 allows, every 64 messages or 32 MiB, go on without a pause.
 FIRST_WINDOW_BYTES = 4 * 1024 * 1024
 LARGEST_WINDOW_BYTES = 33 * 1024 * 1024
+#: A peer that never has so much to acknowledge needs no larger window.
+_USED_BYTES = FIRST_WINDOW_BYTES // 4
 
 #: What a message weighs in the backlog besides its bytes: many empty messages are a backlog too.
 _OVERHEAD_BYTES = 256
@@ -64,13 +66,13 @@ class Channel:
         "_tally",
         "_unacknowledged_bytes",
         "_unacknowledged_count",
-        "_waiting",
         "acknowledged_seq",
         "backlog_bytes",
-        "handed_bytes",
         "received_seq",
         "sent_seq",
         "unsequenced_bytes",
+        "waiting",
+        "waiting_bytes",
         "window_bytes",
     )
 
@@ -80,10 +82,10 @@ class Channel:
         #: (frames, bytes) of all and only the messages acknowledged_seq + 1 … sent_seq, in order: first those that the
         #: present socket was given, then those that it will be given
         self._handed: deque[tuple[Frames, int]] = deque()
-        self._waiting: deque[tuple[Frames, int]] = deque()
-        #: sum of the bytes in _handed
-        self.handed_bytes = 0
-        #: how many of them are enough
+        self.waiting: deque[tuple[Frames, int]] = deque()
+        #: sum of the bytes in waiting
+        self.waiting_bytes = 0
+        #: how many bytes in _handed are enough
         self.window_bytes = FIRST_WINDOW_BYTES
         #: messages outside the sequence that the present socket was given since the last one inside. No acknowledgement
         #: names them; one of the next message in the sequence shows that they were read, so they count with that one.
@@ -109,39 +111,46 @@ class Channel:
         self._tally.bytes += size
         if is_later:
             self.backlog_bytes += size
-            self._waiting.append((frames, size))
+            self.waiting_bytes += size
+            self.waiting.append((frames, size))
             return frames
-        size += self.unsequenced_bytes
+        if self.unsequenced_bytes:
+            size += self.unsequenced_bytes
+            self.unsequenced_bytes = 0
         self.backlog_bytes += size
         self._handed.append((frames, size))
-        self.handed_bytes += size
-        self.unsequenced_bytes = self._unacknowledged_count = self._unacknowledged_bytes = 0
+        self._unacknowledged_count = self._unacknowledged_bytes = 0
         return frames
+
+    @property
+    def handed_bytes(self) -> int:
+        """Given to the present socket and not acknowledged."""
+        return self.backlog_bytes - self.waiting_bytes
 
     @property
     def is_open(self) -> bool:
         """The socket may be given the next message."""
-        return not self._waiting and self.handed_bytes < self.window_bytes
+        return not self.waiting and self.backlog_bytes < self.window_bytes
 
     def hand_over(self, *, is_all: bool = False) -> list[Frames]:
         """What the socket may be given by now, of what waits for it."""
-        waiting, handed = self._waiting, self._handed
+        waiting, handed = self.waiting, self._handed
         portion: list[Frames] = []
         while waiting and (is_all or self.handed_bytes < self.window_bytes):
             frames, size = kept = waiting.popleft()
             handed.append(kept)
-            self.handed_bytes += size
+            self.waiting_bytes -= size
             portion.append(frames)
         return portion
 
     def rewind(self) -> None:
         """There is another socket, which has been given nothing yet."""
-        if self._waiting:
-            self._waiting.extendleft(reversed(self._handed))  # no more than a window
+        if self.waiting:
+            self.waiting.extendleft(reversed(self._handed))  # no more than a window
             self._handed.clear()
         else:
-            self._handed, self._waiting = self._waiting, self._handed
-        self.handed_bytes = 0
+            self._handed, self.waiting = self.waiting, self._handed
+        self.waiting_bytes = self.backlog_bytes
         self.window_bytes = FIRST_WINDOW_BYTES
         self._tally.bytes -= self.unsequenced_bytes
         self.unsequenced_bytes = 0
@@ -159,7 +168,7 @@ class Channel:
     @property
     def unacknowledged(self) -> tuple[int, int]:
         """Bytes and messages that the other side may lack."""
-        return self.backlog_bytes, len(self._handed) + len(self._waiting)
+        return self.backlog_bytes, len(self._handed) + len(self.waiting)
 
     def acknowledgement(self, is_eager: bool = False) -> Frames | None:
         """An Acknowledge if one is due: nothing we sent meanwhile has carried it (SES-4). To be eager is to owe one for
@@ -195,26 +204,32 @@ class Channel:
     def forget(self, ack: int) -> bool:
         """The other side has everything up to `ack`. Smaller than known: an old copy, nothing to do. False: it names
         what was never sent."""
+        left = ack - self.acknowledged_seq
+        if left <= 0:
+            return True
         if ack > self.sent_seq:
             return False
+        self.acknowledged_seq = ack
         handed, size = self._handed, 0
-        of_handed = min(ack - self.acknowledged_seq, len(handed))
-        for _ in range(of_handed):
+        while left and handed:
             size += handed.popleft()[1]
-        self.handed_bytes -= size
-        self.window_bytes = min(self.window_bytes + size, LARGEST_WINDOW_BYTES)
-        for _ in range(ack - self.acknowledged_seq - of_handed):
-            size += self._waiting.popleft()[1]
+            left -= 1
+        if self.backlog_bytes > _USED_BYTES:
+            self.window_bytes = min(self.window_bytes + size, LARGEST_WINDOW_BYTES)
+        while left:
+            waited = self.waiting.popleft()[1]
+            self.waiting_bytes -= waited
+            size += waited
+            left -= 1
         self.backlog_bytes -= size
         self._tally.bytes -= size
-        self.acknowledged_seq = max(ack, self.acknowledged_seq)
         return True
 
     def check(self) -> None:
         """Re-derive everything that is counted along the way."""
-        kept = [*self._handed, *self._waiting]
+        kept = [*self._handed, *self.waiting]
         assert len(kept) == self.sent_seq - self.acknowledged_seq, "kept is all and only the unacknowledged"
-        assert self.handed_bytes == sum(size for _, size in self._handed), "handed_bytes is their sum"
+        assert self.waiting_bytes == sum(size for _, size in self.waiting), "waiting_bytes is the sum of what waits"
         assert self.backlog_bytes == sum(size for _, size in kept), "backlog_bytes is their sum"
         assert FIRST_WINDOW_BYTES <= self.window_bytes <= LARGEST_WINDOW_BYTES
         assert 0 <= self._unacknowledged_count <= self.received_seq, "only received messages wait for acknowledgement"

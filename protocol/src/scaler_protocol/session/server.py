@@ -159,13 +159,13 @@ class SessionServer(Parting):
                 self._part(session, codes.BAD_ENVELOPE, text, "SES-15")
                 return
             session.owes_since = now
-            if not channel.is_open:
+            if channel.waiting:
                 self._hand_over(session)
         if seq == 0:
             self._receive_unsequenced(session, routing_id, message, proof, now)
             return
-        is_held_back = self._gate.is_strained and kind not in CONTROL and not self._gate.admits(session.peer_id, size)
-        order = GAP if is_held_back and seq > channel.received_seq else channel.receive(seq, size)
+        is_held_back = self._gate.is_strained and self._is_held_back(session, kind, seq, size)
+        order = GAP if is_held_back else channel.receive(seq, size)
         if order != IN_ORDER:
             if order == GAP:
                 self._report_gap(session, seq, now)
@@ -179,6 +179,11 @@ class SessionServer(Parting):
             self.rejected_count += 1
             role = handshake.role_name(session.hello.role)
             self._complain(session, codes.NOT_ALLOWED, seq, f"a {role} may not send {kind.__name__}", "HSK-13", now)
+
+    def _is_held_back(self, session: ServerSession, kind: type, seq: int, size: int) -> bool:
+        """The role takes no more of this peer for now. (SES-33)"""
+        is_new = kind not in CONTROL and seq > session.channel.received_seq
+        return is_new and not self._gate.admits(session.peer_id, size)
 
     def reject(self, routing_id: RoutingId, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
         """Frames that are no message. One whose seq could be read takes its place, so that the session goes on;
@@ -238,12 +243,17 @@ class SessionServer(Parting):
             self.transmissions.append((session.routing_id, channel.send(message)))
         else:
             channel.send(message, is_later=True)
-        if self._bounds.is_beyond(channel):
-            self._part_overloaded(session)
-        elif self._bounds.is_overfull:
-            for other in self._bounds.relief(self._by_peer.values(), self._now):
-                self._part_overloaded(other)
+        if self._bounds.is_exceeded(channel.backlog_bytes):
+            self._relieve(session)
         return channel.sent_seq
+
+    def _relieve(self, session: ServerSession) -> None:
+        """More is kept than may be, for this session or for all together."""
+        if self._bounds.is_beyond(session.channel):
+            self._part_overloaded(session)
+            return
+        for other in self._bounds.relief(self._by_peer.values(), self._now):
+            self._part_overloaded(other)
 
     def disconnect(self, peer_id: PeerId, code: int, text: str) -> None:
         if (session := self._by_peer.get(peer_id)) is not None:
@@ -271,7 +281,7 @@ class SessionServer(Parting):
                 self.send(session.peer_id, Ping(0))
                 continue
             self._say_outside(session, frames)
-            if self._bounds.is_beyond(session.channel):
+            if self._bounds.is_ignored(session.channel):
                 self._part_overloaded(session)
 
     def refuse_newcomers(self) -> None:

@@ -35,6 +35,7 @@ import zmq
 from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
 from scaler_protocol.transport import sockets
+from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.context import zmq_context
 from scaler_protocol.transport.descriptors import reserve_begins_at
 
@@ -60,9 +61,12 @@ def is_possible() -> bool:
 
 
 class Connections:
-    def __init__(self, carries: Callable[[RoutingId], bool]) -> None:
+    def __init__(self, carries: Callable[[RoutingId], bool], agenda: Agenda) -> None:
         self._carries = carries
+        self._agenda = agenda
         self._notices: sockets.Socket | None = None
+        #: readable when there are notices; edge-triggered. Each turn of a server compares it, and libzmq tells slowly
+        self.descriptor = -1
         self._watched: sockets.Socket | None = None
         self._epoll: select.epoll | None = None
         self._is_blind = False  # nothing wakes us when there are notices
@@ -92,22 +96,17 @@ class Connections:
         self._notices.connect(name)
         # Its descriptor tells of the first notice only when it was found empty before.
         sockets.has_input(self._notices)
+        self.descriptor = int(self._notices.fileno())
 
     def listens_at(self, address: Address) -> None:
         """Connections that were accepted there are looked at, and no others."""
         self._ends.add(address.path or address.port)
 
-    @property
-    def descriptor(self) -> int:
-        """Readable when there are notices; edge-triggered."""
-        assert self._notices is not None
-        return int(self._notices.fileno())
-
     def joined(self, descriptor: int) -> int:
         """One that is readable when this one is, or when there are notices."""
         if sys.platform != "linux":
             self._is_blind = True
-            self.look_at = 0.0
+            self._look_by(0.0)
             return descriptor
         self._epoll = select.epoll()
         self._epoll.register(descriptor, select.EPOLLIN)
@@ -145,7 +144,7 @@ class Connections:
         self._forget(descriptor)
         self._peers[descriptor] = identity, routing_id
         self._descriptors[routing_id] = descriptor
-        self.look_at = min(self.look_at, now + _LOOK_SECONDS)
+        self._look_by(now + _LOOK_SECONDS)
 
     def close_of(self, routing_id: RoutingId) -> None:
         """End the connection of a session that has moved away; what libzmq keeps for it is dropped."""
@@ -224,6 +223,11 @@ class Connections:
             self.look_at = min(self.look_at, now + _LOOK_SECONDS)
         if self._is_blind:
             self.look_at = min(self.look_at, now + _BLIND_LOOK_SECONDS)
+        self._agenda.by(self.look_at)
+
+    def _look_by(self, at: float) -> None:
+        self.look_at = min(self.look_at, at)
+        self._agenda.by(at)
 
     # ------------------------------------------------------------ descriptors and what is behind them
 

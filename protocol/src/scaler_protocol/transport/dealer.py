@@ -61,6 +61,8 @@ class DealerEndpoint:
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._is_unsettled = True  # something was done since `settle` last found nothing left to do
+        self._deadline: float | None = None
+        self._knows_deadline = False  # it stays the same while nothing is done
 
     def fileno(self) -> int:
         return self._carrier.descriptor
@@ -110,11 +112,15 @@ class DealerEndpoint:
         if dialer.transmissions:
             self._flush()
         self._is_unsettled = dialer.has_work or self._carrier.has_input()
+        self._knows_deadline = False
         return self._is_unsettled
 
     def next_deadline(self) -> float | None:
-        deadline, look_at = self._dialer.next_deadline(), self._entry.look_at
-        return deadline if deadline is None or deadline < look_at else look_at
+        if self._is_unsettled or not self._knows_deadline:
+            deadline, look_at = self._dialer.next_deadline(), self._entry.look_at
+            self._deadline = deadline if deadline is None or deadline < look_at else look_at
+            self._knows_deadline = True
+        return self._deadline
 
     def bye(self, code: int = 0, text: str = "") -> None:
         """Our goodbye: `Lost` (orderly) comes with the next poll, then nothing until `redial`."""

@@ -20,6 +20,7 @@ from scaler_protocol.messages import Limits
 from scaler_protocol.session import SessionServer
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import lane
+from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.descriptors import reserve_begins_at
 from scaler_protocol.transport.framing import Parts
 from scaler_protocol.transport.zeromq import BUDGET_SECONDS
@@ -37,8 +38,9 @@ _ACCEPTED_MOST = 64
 
 
 class LaneServer:
-    def __init__(self, listener: socket.socket, zeromq_descriptor: int, server: SessionServer) -> None:
+    def __init__(self, listener: socket.socket, zeromq_descriptor: int, server: SessionServer, agenda: Agenda) -> None:
         self._listener = listener
+        self._agenda = agenda
         self._zeromq_descriptor = zeromq_descriptor
         self._server = server
         self._limits: Limits = server.terms.limits
@@ -149,7 +151,9 @@ class LaneServer:
         if not self._is_listening:
             self._is_listening = True
             self._epoll.register(self._listener, select.EPOLLIN)
-        self.look_at = now + _LOOK_SECONDS if self._by_routing else math.inf
+        self.look_at = math.inf
+        if self._by_routing:
+            self._look_by(now + _LOOK_SECONDS)
 
     def close(self) -> None:
         """What is queued for those who are slow to read gets a bounded time, all of them together."""
@@ -177,7 +181,7 @@ class LaneServer:
     def _pause(self, now: float) -> None:
         self._epoll.unregister(self._listener)
         self._is_listening = False
-        self.look_at = min(self.look_at, now + _PAUSE_SECONDS)
+        self._look_by(now + _PAUSE_SECONDS)
 
     def _admit(self, accepted: socket.socket, now: float) -> None:
         if len(self._strangers) >= MOST_STRANGERS:
@@ -192,7 +196,11 @@ class LaneServer:
         self._by_routing[routing_id] = connection
         self._by_descriptor[connection.descriptor] = routing_id
         self._strangers[routing_id] = now
-        self.look_at = min(self.look_at, now + _LOOK_SECONDS)
+        self._look_by(now + _LOOK_SECONDS)
+
+    def _look_by(self, at: float) -> None:
+        self.look_at = min(self.look_at, at)
+        self._agenda.by(at)
 
     def _forget(self, routing_id: RoutingId) -> None:
         """At once when it is closed: the next one may have its descriptor."""

@@ -22,6 +22,7 @@ from scaler_protocol.messages import Hello, Message
 from scaler_protocol.session import SessionEvent, SessionServer
 from scaler_protocol.session.admission import SAME_USER
 from scaler_protocol.transport import lane, sockets
+from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.connections import Connections
 from scaler_protocol.transport.descriptors import DescriptorWatch
 from scaler_protocol.transport.framing import Parts
@@ -40,7 +41,8 @@ class RouterEndpoint:
     def __init__(self, address: str, server: SessionServer) -> None:
         self._server = server
         self._limits = server.terms.limits
-        self._connections = Connections(server.carries)
+        self._agenda = Agenda()
+        self._connections = Connections(server.carries, self._agenda)
         try:
             watch, keyring = self._connections.watch, server.admission.keyring
             socket = sockets.bound_router(parse_address(address, is_bind=True), self._limits, keyring, watch)
@@ -51,14 +53,16 @@ class RouterEndpoint:
         self._connections.listens_at(parse_address(self.address))
         self._zeromq = ZeroMqRouter(socket, self._limits)
         listener = lane.listen(parse_address(self.address), server.admission.keyring is not None)
-        self._lanes = None if listener is None else LaneServer(listener, self._zeromq.descriptor, server)
-        if self._lanes is None:
+        self._lanes: LaneServer | None = None
+        if listener is None:
             self._descriptor = self._connections.joined(self._zeromq.descriptor)
         else:
+            self._lanes = LaneServer(listener, self._zeromq.descriptor, server, self._agenda)
             self._descriptor = self._lanes.descriptor
             self._lanes.watch(self._connections.descriptor)
         self._descriptors = DescriptorWatch(self._descriptor)
         self._guard = Guard(socket, parse_address(self.address), server)
+        self._agenda.by(self._guard.look_at)
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
         self._now = 0.0  # of the round we are in
@@ -81,8 +85,8 @@ class RouterEndpoint:
         self._is_in_turn = True
         if now >= self._descriptors.look_at:
             self._descriptors.look(now)
-        if now >= self._guard.look_at:
-            self._guard.look(now)
+        if now >= self._agenda.at:
+            self._look(now)
         server = self._server
         server.begin(now)
         if self._drain(now) or self._busy_seconds > _BUSY_SECONDS:
@@ -116,13 +120,10 @@ class RouterEndpoint:
         return server.has_work or self._zeromq.has_input() or not self._connections.is_drained
 
     def next_deadline(self) -> float | None:
-        deadline = self._server.next_deadline()
-        look_at = min(self._guard.look_at, self._connections.look_at)
-        if self._lanes is not None:
-            look_at = min(look_at, self._lanes.look_at)
-        if look_at == math.inf:
-            return deadline
-        return look_at if deadline is None else min(deadline, look_at)
+        deadline, look_at = self._server.next_deadline(), self._agenda.at
+        if deadline is None:
+            return None if look_at == math.inf else look_at
+        return deadline if deadline < look_at else look_at
 
     def backlog_bytes(self, peer_id: PeerId) -> int:
         """Sent to this peer and not yet acknowledged."""
@@ -166,18 +167,27 @@ class RouterEndpoint:
     def rejected_count(self) -> int:
         return self._server.rejected_count
 
-    def _drain(self, now: float) -> bool:
-        """Whether nothing is left to read."""
-        lanes, zeromq, connections = self._lanes, self._zeromq, self._connections
+    def _look(self, now: float) -> None:
+        """After what is looked after now and then."""
+        guard, connections, lanes, agenda = self._guard, self._connections, self._lanes, self._agenda
+        if now >= guard.look_at:
+            guard.look(now)
         if now >= connections.look_at:
             connections.read(now)
             connections.look(now)
+        if lanes is not None and now >= lanes.look_at:
+            lanes.look(now)
+        agenda.at = min(guard.look_at, connections.look_at)
+        if lanes is not None:
+            agenda.by(lanes.look_at)
+
+    def _drain(self, now: float) -> bool:
+        """Whether nothing is left to read."""
+        lanes, zeromq, connections = self._lanes, self._zeromq, self._connections
         if lanes is None:
             connections.read(now)
             self._receive(zeromq.messages(), now)
             return zeromq.is_drained
-        if now >= lanes.look_at:
-            lanes.look(now)
         has_message = lanes.wait()
         if lanes.is_ready(connections.descriptor) or not connections.is_drained:
             connections.read(now)
@@ -202,11 +212,11 @@ class RouterEndpoint:
                 server.reject(routing_id, error.code, error.text, error.clause, error.seq, now)
                 continue
             is_hello = type(received.message) is Hello
-            if is_hello:
-                receive(routing_id, received, size, now, SAME_USER if is_lane else self._zeromq.proof())
-            else:
+            if not is_hello:
                 receive(routing_id, received, size, now)
-            if (is_hello or strangers) and not is_lane and server.carries(routing_id):
+            else:
+                receive(routing_id, received, size, now, SAME_USER if is_lane else self._zeromq.proof())
+            if not is_lane and (is_hello or strangers) and server.carries(routing_id):
                 self._connections.introduce(routing_id, self._zeromq.source(), now)
 
     def _refuse_frames(

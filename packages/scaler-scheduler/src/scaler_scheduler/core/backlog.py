@@ -102,11 +102,9 @@ class Backlog:
             self._work()
 
     def go_on(self) -> None:
-        """Once in each turn, before tasks are placed."""
+        """Once in each turn, before tasks are placed. What arrives until the next time is of the next turn."""
         if self.jobs:
             self._work()
-
-    def begin_turn(self) -> None:
         self._left = self.turn_steps
 
     def _work(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Recall
@@ -28,31 +30,31 @@ class Balancer:
         self._trigger_times = tables.policy.load_balance_trigger_times
         self._found_count = 0
         self._regular_at = 0.0
-        self._idle_at: float | None = None
-        self.look_at: float | None = None
+        self._idle_at = math.inf
+        self.look_at = math.inf
 
     def settle(self, now: float) -> None:
         tables = self._tables
         if self._seconds <= 0 or not tables.where:
             tables.has_idled = False
-            self.look_at = self._idle_at = None
+            self.look_at = self._idle_at = math.inf
             self._found_count = 0
             return
-        if self.look_at is None:
+        if self.look_at == math.inf:
             self._regular_at = now + self._seconds
         elif now >= self.look_at:
             self._look(now)
         if tables.has_idled:
             tables.has_idled = False
-            if self._idle_at is None:
+            if self._idle_at == math.inf:
                 self._idle_at = now + IDLE_SECONDS
-        self.look_at = self._regular_at if self._idle_at is None else min(self._regular_at, self._idle_at)
+        self.look_at = min(self._regular_at, self._idle_at)
 
     def _look(self, now: float) -> None:
         found = advice(self._tables)
-        is_due = self._idle_at is not None and now >= self._idle_at
+        is_due = now >= self._idle_at
         if is_due:
-            self._idle_at = None
+            self._idle_at = math.inf
         if now >= self._regular_at:
             self._regular_at = now + self._seconds
             self._found_count = self._found_count + 1 if found else 0

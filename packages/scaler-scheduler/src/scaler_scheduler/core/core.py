@@ -7,6 +7,7 @@ the larger the batches (BAT-4).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -126,12 +127,6 @@ class StorageReplied:
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
 
 
-def _earlier(one_at: float | None, other_at: float | None) -> float | None:
-    if one_at is None or other_at is None:
-        return other_at if one_at is None else one_at
-    return min(one_at, other_at)
-
-
 def _weight(message: Message) -> int:
     """Bytes, about."""
     values = (getattr(message, field.name) for field in fields(message))
@@ -191,12 +186,14 @@ class SchedulerCore:
         """When `Settled` is due even though nothing arrives: at once when work is left over from this turn, else at the
         next look at the balance, or at the managers, or at kept results, or at the end of a rest, or when the clients
         are to be named to the storage."""
-        if self.tables.backlog:
+        tables = self.tables
+        if tables.backlog.jobs:
             return 0.0
-        earliest = _earlier(_earlier(self._balancer.look_at, self._scaler.look_at), self._namer.next_deadline())
-        if self.tables.cut_off or self.tables.dependencies.kept:
-            return _earlier(_earlier(earliest, cut_off.next_deadline(self.tables)), self._keeper.next_deadline())
-        return earliest
+        earliest = min(self._balancer.look_at, self._scaler.look_at, self._namer.look_at)
+        if tables.cut_off or tables.dependencies.kept:
+            for at in (cut_off.next_deadline(tables), self._keeper.next_deadline()):
+                earliest = earliest if at is None else min(earliest, at)
+        return None if earliest == math.inf else earliest
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
         """Not all that this peer's messages cause has left: it gets no Pong yet. (LIV-4)"""
@@ -382,18 +379,19 @@ class SchedulerCore:
     # ------------------------------------------------------------ placing
 
     def _settled(self, event: Settled, now: float) -> None:
-        if self.tables.delivery.slow:
-            self.tables.deliver_waiting()
-        self.tables.backlog.go_on()
-        self.tables.backlog.begin_turn()
+        tables = self.tables
+        if tables.delivery.slow:
+            tables.deliver_waiting()
+        tables.backlog.go_on()
         self._scaler.settle(now)
-        if self.tables.cut_off:
-            cut_off.settle(self.tables, now)
-        if self.tables.dependencies.kept or self._keeper.look_at is not None:
+        if tables.cut_off:
+            cut_off.settle(tables, now)
+        if tables.dependencies.kept or self._keeper.look_at is not None:
             self._keeper.settle(now)
-        placement.place(self.tables)
-        if self.tables.arrived:
-            admission.refuse_excess(self.tables)
+        placement.place(tables)
+        if tables.arrived:
+            admission.refuse_excess(tables)
         self._balancer.settle(now)
         self._explainer.settle(now)
-        self._namer.settle(now)
+        if now >= self._namer.look_at:
+            self._namer.settle(now)

@@ -8,6 +8,7 @@ namings in a row have left out. A client that comes back within a lease of the r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import count
 
@@ -26,26 +27,28 @@ class Namer:
         self._tables = tables
         #: requests of the last naming that have no answer yet
         self._unanswered: set[int] = set()
-        #: when the next naming is due; None: there was no session yet with a storage that takes namings
-        self._name_at: float | None = None
+        #: when the next naming is due; never as long as there is no session with a storage that takes namings
+        self._name_at = math.inf
+        #: the same, but never while the last naming is not answered
+        self.look_at = math.inf
 
     def storage_opened(self, now: float, *, takes_namings: bool) -> None:
         """What was on its way is lost with the old session."""
         self._unanswered.clear()
-        self._name_at = now if takes_namings else None
+        self.look_at = self._name_at = now if takes_namings else math.inf
 
     def replied(self, request_id: int) -> None:
         self._unanswered.discard(request_id)
-
-    def next_deadline(self) -> float | None:
-        return None if self._unanswered else self._name_at
+        if not self._unanswered:
+            self.look_at = self._name_at
 
     def settle(self, now: float) -> None:
         """A naming waits until the one before is answered, or an owner that has begun between the two could be
         released. (OWN-20)"""
-        if self._name_at is None or now < self._name_at or self._unanswered:
+        if now < self.look_at:
             return
         self._name_at = now + self._tables.policy.owner_grace_seconds
+        self.look_at = math.inf
         for part in _parts(tuple(self._tables.clients), self._tables.storage_request_ids):
             self._unanswered.add(part.request_id)
             self._tables.act(SendToStorage(part))

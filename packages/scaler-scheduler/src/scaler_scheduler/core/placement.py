@@ -31,12 +31,13 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
         return
     share = -(-ready.count // len(index.members))
     while ready.count:
-        worker = index.pop_least_loaded()
-        if worker is None:
+        least_loaded = index.pop_least_loaded()
+        if least_loaded is None:
             if tables.lending and lending.may_borrow(ready):
                 _place_borrowers(tables, ready)
             return
-        room = min(share, index.room(worker))
+        worker, room = least_loaded
+        room = min(share, room)
         while room > 0:
             taken = ready.take(room)
             if taken is None:

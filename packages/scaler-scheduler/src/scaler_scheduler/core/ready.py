@@ -112,11 +112,15 @@ class ReadyClass:
         return sum(turn.count for turn in self._held.values())
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> None:
-        turn = self._turn_of(chunk.client)
+        client, count = chunk.client, len(indexes)
+        turns = self._held if client.is_held else self._turns
+        turn = turns.get(client)
         if turn is None:
-            turn = (self._held if chunk.client.is_held else self._turns)[chunk.client] = Turn()
+            turn = turns[client] = Turn()
+        turn.count += count
+        if not client.is_held:
+            self.count += count
         runs = turn.runs
-        self._count(chunk.client, turn, len(indexes))
         if isinstance(indexes, range):
             runs.appendleft((chunk, indexes)) if at_front else runs.append((chunk, indexes))
             return

@@ -24,11 +24,14 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | Non
     chunk = Chunk(client, header, batch)
     if _is_much(tables, chunk):
         return _submit_in_slices(tables, client, seq, chunk, batch)
-    error = _refusal(tables, chunk)
+    known = _known(tables, chunk)
+    error = _refusal(tables, chunk, known)
     if error is not None:
         _refuse(tables, client, seq, error)
         return None
-    _take_over(tables, chunk)
+    if known:
+        # Tasks of a client that came back under a new id before its former self was given up end there. (SCH-8)
+        endings.abandon_all(tables, known)
     _register(tables, chunk)
     if chunk.has_dependencies or (tables.abandoned and not tables.abandoned.keys().isdisjoint(chunk.ids)):
         _admit_one_by_one(tables, chunk)
@@ -88,13 +91,12 @@ def _too_many_classes(tables: Tables, chunk: Chunk) -> Refusal | None:
     return (OVERLOADED, text, "SCH-49") if tables.ready.key(chunk.header) not in tables.ready.classes else None
 
 
-def _refusal(tables: Tables, chunk: Chunk) -> Refusal | None:
+def _refusal(tables: Tables, chunk: Chunk, known: list[TaskId]) -> Refusal | None:
     wrong_client = _wrong_client(chunk)
     if wrong_client is not None:
         return wrong_client
     if len(tables.ready.classes) >= CLASSES_MAX and (refusal := _too_many_classes(tables, chunk)) is not None:
         return refusal
-    known = _known(tables, chunk)
     if known or tables.dependencies.kept:
         refusal = rights.foreign_task(tables, chunk.client, chunk.ids)
         if refusal is not None:
@@ -146,11 +148,6 @@ def _has_cycle(chunk: Chunk) -> bool:
             if not missing[dependent]:
                 free.append(dependent)
     return done < len(chunk.ids)
-
-
-def _take_over(tables: Tables, chunk: Chunk) -> None:
-    """Tasks of a client that came back under a new id before its former self was given up (SCH-8): they end there."""
-    endings.abandon_all(tables, _known(tables, chunk))
 
 
 def _register(tables: Tables, chunk: Chunk) -> None:

@@ -183,12 +183,12 @@ class LoadIndex:
         free = worker.free(is_nested=self.is_nested)
         return min(free, worker.fits(self.requirement)) if self._has_amounts else free
 
-    def pop_least_loaded(self) -> Worker | None:
-        """The caller dispatches to it and reports `load_changed`, which puts it back."""
+    def pop_least_loaded(self) -> tuple[Worker, int] | None:
+        """With its room. The caller dispatches to it and reports `load_changed`, which puts it back."""
         while self._heap:
             load, _, worker = heapq.heappop(self._heap)
-            if load == len(worker.held) and worker in self.members and self.room(worker) > 0:
-                return worker
+            if load == len(worker.held) and worker in self.members and (room := self.room(worker)) > 0:
+                return worker, room
         return None
 
     def _compact(self) -> None:

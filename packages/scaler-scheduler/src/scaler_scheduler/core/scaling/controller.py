@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from functools import partial
 
@@ -34,7 +35,7 @@ class Scaler:
         self.managers: dict[PeerId, Manager] = {}
         #: workers by manager and unit; all and only those that name both
         self._members: dict[tuple[PeerId, str], dict[PeerId, Worker]] = {}
-        self.look_at: float | None = None
+        self.look_at = math.inf  #: while there are no managers
 
     # ------------------------------------------------------------ who comes and goes
 
@@ -111,9 +112,9 @@ class Scaler:
 
     def settle(self, now: float) -> None:
         if not self.managers:
-            if self.look_at is not None:
-                self.look_at, self._pace = None, Pace()
-        elif self.look_at is None or now >= self.look_at:
+            if self.look_at < math.inf:
+                self.look_at, self._pace = math.inf, Pace()
+        elif self.look_at == math.inf or now >= self.look_at:
             self.look_at = now + LOOK_SECONDS
             self._look(now)
 
