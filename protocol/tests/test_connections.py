@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.endpoints import Bench
 
@@ -222,6 +222,13 @@ class Story:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = self.listener.getsockname()
         self.held.listens_at(Address(*self.address))
+        self.further: list[socket.socket] = []
+
+    def listen(self, which: int) -> None:
+        """At one address more, as a server does for monitors: the listener may get the number of a connection that was
+        accepted and is closed."""
+        self.further.append(socket.create_server(("127.0.0.1", 0)))
+        self.held.listens_at(Address(*self.further[-1].getsockname()))
 
     def living(self, which: int) -> Accepted | None:
         living = [one for one in self.made if one.is_open]
@@ -282,6 +289,8 @@ class Story:
         for one in self.made:
             if one.is_open and one.routing_id in self.carried and not one.is_too_late:
                 assert not one.is_shut(), "a connection with a session is never ended"
+        for listener in (self.listener, *self.further):
+            assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), "a listener is no connection"
 
     def finish(self) -> None:
         self.read(len(self.notices))
@@ -296,16 +305,18 @@ class Story:
 
     def clean(self) -> None:
         self.held.close()
-        self.listener.close()
+        for listener in (self.listener, *self.further):
+            listener.close()
         for one in self.made:
             one.ours.close()
             one.theirs.close()
 
 
-_OPERATIONS = ("accept", "accept", "hello", "hello", "end", "close", "vanish", "read", "read", "wait")
+_OPERATIONS = ("accept", "accept", "hello", "hello", "end", "close", "vanish", "listen", "read", "read", "wait")
 
 
 @settings(max_examples=150, deadline=None)
+@example([("accept", 0), ("close", 0), ("listen", 0)])
 @given(st.lists(st.tuples(st.sampled_from(_OPERATIONS), st.integers(0, 7)), max_size=40))
 def test_numbers_that_are_used_again_are_no_mistake(steps: list[tuple[str, int]]) -> None:
     story = Story()

@@ -12,7 +12,8 @@ connection or file of this process may have its number. So a connection is known
 the kernel gives to no other one (`SO_COOKIE`), and a number is only ever looked at through a duplicate of our own
 (`_spare`): `dup2` is atomic, so the socket whose identity is compared is the one that is shut down. The number may also
 have become that of another kind of socket, such as a connection of the local lane or one that this process dials. So
-only sockets whose local end is where the server listens are looked at at all.
+only sockets whose local end is where the server listens are looked at at all, and no listener: libzmq aborts the
+process when a listener is shut down.
 
 Notices come later than what they tell of, and may come later than the Hello of the same connection. Each of them is
 therefore compared with the identity behind its number at present, and says nothing of a connection that has a session.
@@ -249,7 +250,7 @@ class Connections:
 
     def _identity(self, descriptor: int) -> Identity | None:
         with self._borrowed(descriptor) as borrowed:
-            if borrowed is None or _local_end(borrowed) not in self._ends:
+            if borrowed is None or _local_end(borrowed) not in self._ends or _is_listener(borrowed):
                 return None
             return _identity_of(borrowed)
 
@@ -272,6 +273,13 @@ def _local_end(socket: unix.socket) -> object:
     if isinstance(name, tuple):
         return name[1]
     return name if isinstance(name, str) else "@" + os.fsdecode(name[1:])  # an abstract name begins with a zero byte
+
+
+def _is_listener(socket: unix.socket) -> bool:
+    try:
+        return socket.getsockopt(unix.SOL_SOCKET, unix.SO_ACCEPTCONN) != 0
+    except OSError:
+        return False  # this system does not tell
 
 
 def _identity_of(socket: unix.socket) -> Identity:
