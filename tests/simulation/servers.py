@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Cancel, Dispatch, Hello, KeptResults, Limits, ObjectReply, ReleaseOwner, Results
+from scaler_protocol.messages import (
+    NO_TASK,
+    Cancel,
+    Dispatch,
+    Hello,
+    KeptResults,
+    Limits,
+    ObjectReply,
+    ReleaseOwner,
+    Results,
+)
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
@@ -124,6 +134,9 @@ class SchedulerNode(ServerNode):
         #: tasks that a Cancel has named, with the first attempt that must not leave any more; clients that have gone
         self._canceled: dict[tuple[PeerId, TaskId], int] = {}
         self._gone: set[PeerId] = set()
+        #: tasks that it was seen to be canceling since their last Dispatch; and of dispatched tasks the parents
+        self._canceling: set[TaskId] = set()
+        self._parents: dict[TaskId, TaskId] = {}
         #: of each client the Results that it had not acknowledged when that was looked at: number, payload bytes
         self._unread: dict[PeerId, deque[tuple[int, int]]] = {}
         self.wake()
@@ -139,6 +152,7 @@ class SchedulerNode(ServerNode):
             elif not isinstance(event, Rejected):
                 self._note(event)
                 self.core.handle(event, now)
+                self._canceling.update(self.core.tables.canceling)
         for stored in self._storage.poll(now):
             if isinstance(stored, (Lost, Rejected)):
                 self._storage.dialer.redial()
@@ -163,7 +177,9 @@ class SchedulerNode(ServerNode):
     def _settle(self, now: float) -> None:
         slow_before = {client.peer_id for client in self.core.tables.delivery.slow}
         held_before = {peer_id: len(worker.held) for peer_id, worker in self.core.tables.workers.items()}
-        for action in self.core.handle(scheduling.Settled(), now):
+        actions = self.core.handle(scheduling.Settled(), now)
+        self._canceling.update(self.core.tables.canceling)
+        for action in actions:
             if isinstance(action, scheduling.Send):
                 self._check_law(action, held_before)
                 self._check_window(action, slow_before)
@@ -195,6 +211,7 @@ class SchedulerNode(ServerNode):
         if isinstance(message, Dispatch):
             worker = self.core.tables.workers[action.peer_id]
             self._check_credit(worker, message, held_before[action.peer_id])
+            self._check_family(message)
             for task_id, attempt in _attempts(message):
                 key = message.header.client, task_id
                 is_too_late = attempt >= self._canceled.get(key, attempt + 1)
@@ -206,6 +223,16 @@ class SchedulerNode(ServerNode):
             for task_id, attempt in _attempts(message):
                 latest = self._attempts.get((action.peer_id, task_id), attempt)
                 self.world.law(attempt >= latest, f"attempt {attempt} of {task_id.hex()} delivered, not {latest}")
+
+    def _check_family(self, message: Dispatch) -> None:
+        """No descendant of a task begins whose Cancel the scheduler has accepted. (CAN-13)"""
+        ancestor = message.header.parent_task
+        while ancestor:
+            self.world.law(ancestor not in self._canceling, f"a task under {ancestor.hex()} begins, which is canceled")
+            ancestor = self._parents.get(ancestor, NO_TASK) if ancestor in self.core.tables.where else NO_TASK
+        for task_id, _ in _attempts(message):
+            self._canceling.discard(task_id)  # it was submitted again under its id (SCH-8)
+            self._parents[task_id] = message.header.parent_task
 
     def _check_window(self, action: scheduling.Send, slow_before: set[PeerId]) -> None:
         """Results leave while there is room in the window, and no task is run whose result would only wait. (SCH-45)"""

@@ -8,6 +8,7 @@ import pytest
 
 from scaler_protocol.messages import ReleaseOwner
 from scaler_scheduler.core import cut_off, membership
+from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import LoadIndex
@@ -78,6 +79,10 @@ def _canceled_tasks_are_not_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReadyQueue, "hold", lambda self, client: setattr(client, "is_held", True))
 
 
+def _children_of_canceled_tasks_begin(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Families, "may_not_begin", lambda self, chunk: False)
+
+
 def _workers_that_were_cut_off_rest_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cut_off, "settle", lambda tables, now: None)
     patch.setattr(cut_off, "next_deadline", lambda tables: None)
@@ -85,7 +90,8 @@ def _workers_that_were_cut_off_rest_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 BREAKS = [
     _lost_tasks_are_forgotten, _credit_is_ignored, _owners_are_never_released, _results_are_delivered_twice,
-    _canceled_tasks_are_not_held, _workers_that_were_cut_off_rest_for_ever,
+    _canceled_tasks_are_not_held, _children_of_canceled_tasks_begin,
+    _workers_that_were_cut_off_rest_for_ever,
 ]  # fmt: skip
 
 

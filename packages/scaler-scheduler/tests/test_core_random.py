@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.support.scheduler_story import GRAPH, Story, names, peer
+from tests.support.scheduler_story import GRAPH, Story, ids, names, peer
 
 from scaler_protocol.codes import CANCEL_CANCELED, CANCEL_UNKNOWN, STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.columns import split_ids, split_u16
@@ -39,6 +40,9 @@ class AnyOrder(RuleBasedStateMachine):
         self.recalled: dict[str, list[str]] = {}
         self.unfinished: dict[str, str] = {}
         self.canceled: set[str] = set()
+        #: of tasks that others have submitted; and those whose Cancel the scheduler has taken on while they ran
+        self.parents: dict[str, str] = {}
+        self.canceling: set[str] = set()
 
     @initialize()
     def somebody_is_there(self) -> None:
@@ -66,6 +70,17 @@ class AnyOrder(RuleBasedStateMachine):
         client = data.draw(st.sampled_from(sorted(self.clients)))
         tasks = self._fresh(client, count)
         self.story.submit(client, tasks, retries=retries, depth=depth, code_tag=code_tag)
+
+    @precondition(lambda self: self.clients and self.unfinished)
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def submit_children(self, data: st.DataObject, count: int) -> None:
+        """A client may claim that any task is the parent, also one that has ended."""
+        client = data.draw(st.sampled_from(sorted(self.clients)))
+        parent = data.draw(st.sampled_from([f"t{number:05}" for number in range(self.number)]))
+        is_known = ids([parent]) in self.story.core.tables.where or parent in self.canceling
+        tasks = self._fresh(client, count)
+        self.parents.update(dict.fromkeys(tasks, parent if is_known else ""))
+        self.story.submit(client, tasks, depth=1, parent_task=TaskId(ids([parent])))
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), count=st.integers(1, 5), code_tag=code_tags)
@@ -155,9 +170,19 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.0, 0.4, 1.1]))
     def settle(self, seconds: float) -> None:
         self.story.now += seconds
-        for action in self.story.actions():
+        sent = self.story.actions()
+        self.note_what_is_being_canceled()
+        for action in sent:
             if isinstance(action, Send):
                 self._deliver(action.peer_id, action.message)
+
+    @invariant()
+    def note_what_is_being_canceled(self) -> None:
+        self.canceling.update(names(b"".join(self.story.core.tables.canceling)))
+
+    def _ancestors(self, name: str) -> Iterator[str]:
+        while name := self.parents.get(name, ""):
+            yield name
 
     @invariant()
     def every_unfinished_task_is_in_the_tables(self) -> None:
@@ -213,6 +238,8 @@ class AnyOrder(RuleBasedStateMachine):
             attempts = split_u16(message.attempts) or (1,) * len(tasks)
             assert not self.held[name].keys() & set(tasks), "a worker was given a task that it holds"
             assert not self.canceled & set(tasks), "a task was given to a worker after it was canceled (CAN-11)"
+            above = {ancestor for name_of_task in tasks for ancestor in self._ancestors(name_of_task)}
+            assert not self.canceling & above, "a task was given to a worker after its ancestor was canceled (CAN-13)"
             assert not set(tasks) - self.unfinished.keys(), "a task of a client that has gone was given to a worker"
             self.held[name].update(zip(tasks, attempts, strict=True))
             awaited = iter(names(message.awaited))

@@ -56,6 +56,7 @@ from scaler_scheduler.core import (
     SchedulerCore,
     Send,
     Settled,
+    families,
     submission,
 )
 from scaler_scheduler.core.scaling import controller
@@ -88,13 +89,18 @@ class Scene:
 
     def work_off(self) -> None:
         self.core.handle(Settled(), 0.0)
-        while self.core.tables.backlog:
+        while self._has_work:
             self.core.handle(Settled(), 0.0)
+
+    @property
+    def _has_work(self) -> bool:
+        """Some is left over from this turn."""
+        return self.core.next_deadline() == 0.0
 
     def longest_turn(self, event: Event) -> int:
         """In steps, of those that this event takes until nothing is left over."""
         turns = [steps_of(self.core.handle, event, 0.0) + steps_of(self.core.handle, Settled(), 0.0)]
-        while self.core.tables.backlog:
+        while self._has_work:
             turns.append(steps_of(self.core.handle, Settled(), 0.0))
             # The others are as long: to trace all of them would take minutes.
             for _ in range(20):
@@ -224,6 +230,30 @@ def report_a_parent(scene: Scene) -> Event:
     return received("w", results(scene.ids[:1]))
 
 
+def cancel_a_parent(scene: Scene) -> Event:
+    """All its children are in the queue, each submitted by itself, and there are places for them."""
+    scene.send("c", plain(scene.ids[:1]))
+    scene.send("w", Credit(limit=0, nested_reserve=0))
+    for task_id in scene.ids[1:]:
+        scene.core.handle(received("c", plain([task_id], parent_task=scene.ids[0], depth=1)), 0.0)
+    scene.work_off()
+    scene.core.handle(received("w", Credit(limit=COUNT, nested_reserve=1)), 0.0)
+    return received("c", Cancel(scene.ids[0]))
+
+
+def cancel_a_chain_of_parents(scene: Scene) -> Event:
+    """Each task claims an earlier one as its parent, as many times over as is looked at."""
+    chains = 2
+    scene.send("c", plain(scene.ids[:1]))
+    scene.send("w", Credit(limit=0, nested_reserve=0))
+    for index, task_id in enumerate(scene.ids[1 : chains * families.GENERATIONS], 1):
+        parent = scene.ids[max(0, index - chains)]
+        scene.core.handle(received("c", plain([task_id], parent_task=parent, depth=1)), 0.0)
+    scene.work_off()
+    scene.core.handle(received("w", Credit(limit=COUNT, nested_reserve=1)), 0.0)
+    return received("c", Cancel(scene.ids[0]))
+
+
 def give_back(scene: Scene) -> Event:
     scene.send("c", plain(scene.ids))
     return received("w", Returned(b"".join(scene.ids)))
@@ -290,6 +320,8 @@ WORST: dict[Callable[[Scene], Event], type] = {
     report_unknown: Results,
     report_a_failure_that_many_wait_for: Results,
     report_a_parent: Results,
+    cancel_a_parent: Cancel,
+    cancel_a_chain_of_parents: Cancel,
     give_back: Returned,
     answer_cancels: CancelReply,
     say_status: WorkerStatus,

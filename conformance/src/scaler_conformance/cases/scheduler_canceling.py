@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.roles import WorkerPeer, ids_of
+from scaler_conformance.play.roles import ClientPeer, WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES
+from scaler_conformance.wire import CODES, Task
 
 from .scheduler_endings import begin
 
@@ -290,3 +290,79 @@ def a_parent_that_nobody_knows_has_no_effect(scene: Scene) -> None:
     scene.settle(client, worker)
     client.expect_nothing("a parent of another cluster is fine")
     worker.expect_dispatch(1, "SCH-25")
+
+
+def family(scene: Scene) -> tuple[ClientPeer, ClientPeer, WorkerPeer, Task, Task]:
+    """A client and one inside its task; a worker that has the task and a child of it, and no place for more."""
+    client, worker, (parent,) = begin(scene)
+    nested = scene.client(parentTask=parent.id)
+    nested.submit(1, depth=1, parentTask=parent.id)
+    worker.credit(2)
+    scene.settle(nested, worker)
+    (child,) = worker.expect_dispatch(1, "SCH-25")
+    return client, nested, worker, parent, child
+
+
+@case("CAN-13", "CAN-7")
+def no_child_of_a_task_that_is_being_canceled_begins(scene: Scene) -> None:
+    client, nested, worker, parent, child = family(scene)
+    queued = nested.submit(3, depth=1, parentTask=parent.id)
+    nested.fence()
+    client.cancel(parent)
+    client.fence()
+    worker.finish(child)
+    worker.credit(9)
+    other = scene.worker(credit=9)
+    (late,) = nested.submit(1, depth=1, parentTask=parent.id)
+    scene.settle(worker, nested, worker, other)
+    scene.equal(told_to_cancel(worker), [parent.id], "the ids of the Cancel at the worker", "CAN-6")
+    for peer in (worker, other):
+        peer.expect_nothing("the parent of the tasks that wait is being canceled", "CAN-13")
+    nested.expect_status(child, CODES.STATUS_SUCCESS)
+    nested.expect_nothing("the parent has not ended", "CAN-13")
+    worker.finish(parent, status=CODES.STATUS_CANCELED)
+    worker.answer_cancel((parent.id, CANCELED))
+    scene.settle(worker, nested, other)
+    for task in (*queued, late):
+        nested.expect_status(task, CODES.STATUS_CANCELED, clause="CAN-7")
+    for peer in (worker, other):
+        peer.expect_nothing("children of a task that has ended", "CAN-7")
+
+
+@case("CAN-13")
+def nor_does_a_grandchild(scene: Scene) -> None:
+    client, nested, worker, parent, child = family(scene)
+    inner = scene.client(parentTask=child.id)
+    (grandchild,) = inner.submit(1, depth=2, parentTask=child.id)
+    inner.fence()
+    client.cancel(parent)
+    client.fence()
+    worker.credit(9)
+    scene.settle(worker, inner, worker)
+    scene.equal(told_to_cancel(worker), [parent.id], "the ids of the Cancel at the worker", "CAN-6")
+    worker.expect_nothing("the task above its parent is being canceled", "CAN-13")
+    worker.finish(parent, status=CODES.STATUS_CANCELED)
+    worker.answer_cancel((parent.id, CANCELED))
+    scene.settle(worker, nested, worker)
+    scene.equal(told_to_cancel(worker), [child.id], "the ids of the Cancel at the worker", "CAN-7")
+    worker.expect_nothing("its parent is being canceled", "CAN-13")
+    worker.finish(child, status=CODES.STATUS_CANCELED)
+    worker.answer_cancel((child.id, CANCELED))
+    scene.settle(worker, inner, worker)
+    inner.expect_status(grandchild, CODES.STATUS_CANCELED, clause="CAN-7")
+
+
+@case("CAN-13")
+def a_child_that_arrives_after_the_end_of_its_canceled_parent_is_canceled(scene: Scene) -> None:
+    client, worker, (parent,) = begin(scene)
+    nested = scene.client(parentTask=parent.id)
+    client.cancel(parent)
+    scene.settle(client, worker)
+    told_to_cancel(worker)
+    worker.finish(parent, status=CODES.STATUS_CANCELED)
+    worker.answer_cancel((parent.id, CANCELED))
+    scene.settle(worker, client)
+    (late,) = nested.submit(1, depth=1, parentTask=parent.id)
+    scene.settle(nested, worker)
+    nested.expect_status(late, CODES.STATUS_CANCELED, clause="CAN-13")
+    worker.expect_nothing("its parent was canceled", "CAN-13")

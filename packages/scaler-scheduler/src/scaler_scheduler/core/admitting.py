@@ -188,6 +188,7 @@ class Admission:
             yield from forgetting.seal(tables, client, graph_id)
         if tables.policy.waiting_limit >= 0:
             tables.arrived.append(chunk)
+        endings.cancel_late(tables, chunk)
         yield 1
 
     def _make_room(self, task_id: TaskId) -> Job:

@@ -54,6 +54,8 @@ def _follower_of(tables: Tables, worker: Worker, tail: TaskId) -> Follower | Non
     chunk, index = waiting.chunk, waiting.index
     if chunk.client.is_held:
         return None  # it may be among those that are being ended (CAN-11)
+    if tables.families.may_not_begin(chunk):
+        return None
     awaited = tables.unfinished(chunk.dependencies(index))
     if len(awaited) != waiting.missing:
         return None  # it waits for its own former life as well, or for one that has failed

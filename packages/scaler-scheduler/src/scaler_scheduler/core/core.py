@@ -187,7 +187,7 @@ class SchedulerCore:
         next look at the balance, or at the managers, or at kept results, or at the end of a rest, or when the clients
         are to be named to the storage."""
         tables = self.tables
-        if tables.backlog.jobs:
+        if tables.backlog.jobs or tables.families.looks_left <= 0:
             return 0.0
         earliest = min(self._balancer.look_at, self._scaler.look_at, self._namer.look_at)
         if tables.cut_off or tables.dependencies.kept:

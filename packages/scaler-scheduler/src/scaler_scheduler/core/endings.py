@@ -31,6 +31,8 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
     task_id = row.task_id
     replies = tables.canceling.pop(task_id, None)
     tables.move(State.DISPATCHED if replies is None else State.CANCELING, move)
+    if replies is not None:
+        tables.families.note_end(task_id)
     _end(tables, chunk, row)
     outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
     for _ in range(0 if chunk.client.is_gone else replies or 0):
@@ -50,6 +52,8 @@ def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     else:
         tables.ready.drop(chunk, chunk.index_of[task_id])
         tables.move(State.QUEUED, Move.CANCEL)
+    if task_id in tables.attempts:
+        tables.families.note_end(task_id)
     _end(tables, chunk, canceled_row(task_id, tables.attempt(task_id)))
 
 
@@ -170,8 +174,15 @@ def cancel_children(tables: Tables, parent_task: TaskId) -> None:
     place that has just become free."""
     children = tables.children.pop(parent_task, None)
     if children:
+        tables.families.note_end(parent_task)
         client = tables.chunk_of(next(iter(children))).client
         tables.backlog.start(client, _canceling(tables, tuple(children)))
+
+
+def cancel_late(tables: Tables, chunk: Chunk) -> None:
+    """These have just come. If the task that has submitted them was canceled and has ended, they end too. (CAN-13)"""
+    if tables.families.has_ended(chunk.header.parent_task):
+        cancel_children(tables, chunk.header.parent_task)
 
 
 def _canceling(tables: Tables, children: Sequence[TaskId]) -> Job:
@@ -229,8 +240,11 @@ def abandon_all(tables: Tables, ids: Iterable[TaskId]) -> None:
 
 
 def end_abandoned(tables: Tables, task_id: TaskId) -> None:
-    """It is out of its worker's hands. If it was submitted again under its id, that may start now (SCH-8)."""
+    """It is out of its worker's hands. If it was submitted again under its id, that may start now (SCH-8); children
+    that have come since are its own, and not those of its next life."""
     del tables.abandoned[task_id]
+    tables.families.note_end(task_id)
+    cancel_children(tables, task_id)
     tables.move(State.CANCELING, Move.CONFIRM)
     resume_waiting(tables, tables.dependencies.previous_life_ended(task_id))
 

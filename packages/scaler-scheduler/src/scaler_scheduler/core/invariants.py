@@ -24,6 +24,7 @@ def check(core: SchedulerCore) -> None:
     _check_dependencies(tables)
     _check_sparse(tables)
     _check_delivery(tables)
+    _check_aside(tables)
     tables.backlog.check()
 
 
@@ -45,6 +46,13 @@ def _check_places(tables: Tables) -> None:
             assert task_id in place.held, "a task is said to be with a worker that does not hold it"
             client = place.held[task_id].client
             assert not client.is_gone or client in tables.backlog, "a client is gone, and its task still in `where`"
+
+
+def _check_aside(tables: Tables) -> None:
+    for ready in tables.ready.classes.values():
+        for chunk in ready.set_aside_chunks:
+            is_ending = tables.families.looked_up(chunk)[0] or bool(tables.backlog)
+            assert is_ending, "tasks are set aside that nothing is going to end"
 
 
 def every_worker(tables: Tables) -> list[Worker]:

@@ -6,6 +6,7 @@ from scaler_protocol.codes import TOO_LARGE
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core import ahead, endings, lending
 from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
+from scaler_scheduler.core.families import LOOKS_A_TURN
 from scaler_scheduler.core.ready import ClassKey, ReadyClass
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
@@ -17,6 +18,7 @@ def place(tables: Tables) -> None:
     """Every class gets its turn, whether or not the one before it found a worker: none blocks the line (SCH-11)."""
     if len(tables.load_indexes) > LOAD_INDEXES_LIMIT:
         tables.forget_load_indexes()
+    tables.families.looks_left = LOOKS_A_TURN
     if tables.elsewhere:
         _place_elsewhere(tables)
     for ready in tables.ready.by_urgency():
@@ -42,6 +44,14 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
             taken = ready.take(room)
             if taken is None:
                 break
+            if taken[0].header.parent_task:
+                if tables.families.looks_left <= 0:
+                    tables.enqueue(*taken, at_front=True)
+                    worker.load_changed()
+                    return
+                if tables.families.may_not_begin(taken[0]):
+                    tables.families.looks_left -= ready.set_aside(*taken)
+                    continue
             room -= len(taken[1])
             _dispatch(tables, worker, *taken)
         worker.load_changed()
@@ -50,6 +60,8 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
 def _place_borrowers(tables: Tables, ready: ReadyClass) -> None:
     """Tasks that need what their own blocked ancestors take (SCH-47)."""
     for chunk in dict.fromkeys([chunk for chunk, _ in ready.runs()]):
+        if tables.families.may_not_begin(chunk):
+            continue
         while (found := lending.offer(tables, chunk)) is not None:
             worker, lender, count = found
             indexes = ready.take_of(chunk, count)
@@ -79,7 +91,9 @@ def _place_elsewhere(tables: Tables) -> None:
     elsewhere, tables.elsewhere = tables.elsewhere, []
     for chunk, index, worker in elsewhere:
         other = _other(tables, tables.ready.key(chunk.header), worker)
-        if other is not None and tables.ready.take_one(chunk, index):
+        if other is None or tables.families.may_not_begin(chunk):
+            continue
+        if tables.ready.take_one(chunk, index):
             _dispatch(tables, other, chunk, range(index, index + 1))
             other.load_changed()
 

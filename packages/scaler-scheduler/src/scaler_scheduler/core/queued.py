@@ -38,6 +38,8 @@ def cancel_queued(tables: Tables, chunk: Chunk, ids: Sequence[TaskId]) -> None:
 def end_queued(tables: Tables, chunk: Chunk, indexes: range | list[int], ids: Sequence[TaskId]) -> None:
     """They are canceled; `are_plainly_queued` is true of them."""
     deque(map(tables.where.__delitem__, ids), 0)
+    if tables.attempts:
+        deque(map(tables.families.note_end, filter(tables.attempts.__contains__, ids)), 0)
     tables.ready.drop_all(chunk, indexes)
     tables.move(State.QUEUED, Move.CANCEL, len(ids))
     for table in (tables.attempts, tables.lost_workers, tables.retried, tables.deaths):

@@ -97,19 +97,22 @@ class Turn:
 
 
 class ReadyClass:
-    """`count` tells how many can be taken; those of clients that are held cannot."""
+    """`count` tells how many can be taken; those of clients that are held, and those set aside, cannot."""
 
-    __slots__ = ("_held", "_turns", "count", "key")
+    __slots__ = ("_aside", "_aside_count", "_held", "_turns", "count", "key")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.count = 0
         self._turns: OrderedDict[Client, Turn] = OrderedDict()
         self._held: dict[Client, Turn] = {}
+        #: tasks that will be canceled and are not to begin before (CAN-13)
+        self._aside: dict[Chunk, dict[int, None]] = {}
+        self._aside_count = 0
 
     @property
     def held_count(self) -> int:
-        return sum(turn.count for turn in self._held.values())
+        return sum(turn.count for turn in self._held.values()) + self._aside_count
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> None:
         client, count = chunk.client, len(indexes)
@@ -177,11 +180,46 @@ class ReadyClass:
                 return True
         return False
 
-    def drop(self, client: Client, count: int) -> None:
-        """So many queued tasks of this client have ended another way."""
-        turn = self._turn_of(client)
-        assert turn is not None, "a client with queued tasks has a turn"
-        self._count(client, turn, -count)
+    def set_aside(self, chunk: Chunk, indexes: Indexes) -> int:
+        """These have just been taken and will not begin, nor will those of their chunk that are next in its client's
+        line. Answers how many they are."""
+        aside = self._aside.setdefault(chunk, {})
+        count = -len(aside)
+        aside.update(dict.fromkeys(indexes))
+        turn = self._turns.get(chunk.client)
+        if turn is not None and turn.runs[0][0] is chunk:
+            _, following = _take(turn.runs, len(chunk.ids)) or (chunk, ())
+            aside.update(dict.fromkeys(following))
+            self._count(chunk.client, turn, -len(following))
+            if not turn.runs:
+                del self._turns[chunk.client]
+        count += len(aside)
+        self._aside_count += count
+        return count
+
+    @property
+    def set_aside_chunks(self) -> Iterable[Chunk]:
+        return self._aside.keys()
+
+    def drop(self, chunk: Chunk, indexes: Indexes) -> None:
+        """These queued tasks have ended another way."""
+        count = len(indexes) - self._drop_aside(chunk, indexes)
+        if count:
+            turn = self._turn_of(chunk.client)
+            assert turn is not None, "a client with queued tasks has a turn"
+            self._count(chunk.client, turn, -count)
+
+    def _drop_aside(self, chunk: Chunk, indexes: Indexes) -> int:
+        aside = self._aside.get(chunk)
+        if aside is None:
+            return 0
+        here = [index for index in indexes if index in aside]
+        for index in here:
+            del aside[index]
+        if not aside:
+            del self._aside[chunk]
+        self._aside_count -= len(here)
+        return len(here)
 
     def hold(self, client: Client) -> None:
         turn = self._turns.pop(client, None)
@@ -206,6 +244,7 @@ class ReadyClass:
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for turn in (*self._turns.values(), *self._held.values()):
             yield from turn.runs
+        yield from self._aside.items()
 
     def first_of(self, client: Client) -> TaskId | None:
         """The task of this client that would leave first, if it is among the first that are looked at."""
@@ -314,7 +353,7 @@ class ReadyQueue:
     def drop(self, chunk: Chunk, index: int) -> None:
         """This queued task has ended another way; its place in the run is passed over later."""
         chunk.drop(index)
-        self.classes[self.key(chunk.header)].drop(chunk.client, 1)
+        self.classes[self.key(chunk.header)].drop(chunk, [index])
 
     def take_one(self, chunk: Chunk, index: int) -> bool:
         """See `ReadyClass.take_one`."""
@@ -323,7 +362,7 @@ class ReadyQueue:
 
     def drop_all(self, chunk: Chunk, indexes: Indexes) -> None:
         chunk.drop_all(indexes)
-        self.classes[self.key(chunk.header)].drop(chunk.client, len(indexes))
+        self.classes[self.key(chunk.header)].drop(chunk, indexes)
 
     def hold(self, client: Client) -> None:
         """Nothing of this client is taken until it is released; what becomes ready is held as well."""

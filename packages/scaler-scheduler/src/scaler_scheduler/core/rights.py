@@ -33,6 +33,8 @@ def own_header(tables: Tables, client: Client, header: TaskHeader) -> TaskHeader
     own = client.own(header)
     if client.identity is None or not own.parent_task:
         return own
+    if tables.families.has_ended(own.parent_task):
+        return own  # such a parent lends nothing: its children only end
     parent = _client_of(tables, own.parent_task) if own.parent_task in tables.where else None
     is_own = parent is not None and (parent.family == client.family or _are_of_one_user(parent, client))
     return own if is_own else replace(own, parent_task=NO_TASK)

@@ -39,6 +39,8 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | Non
         tables.move(State.NEW, Move.SUBMIT_READY, len(chunk.ids))
         tables.enqueue(chunk, range(len(chunk.ids)))
     _track_graph(tables, client, batch)
+    if chunk.header.parent_task:
+        endings.cancel_late(tables, chunk)
     if tables.policy.waiting_limit >= 0:
         tables.arrived.append(chunk)
     return None

@@ -27,6 +27,7 @@ from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
+from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.pools import user_of
@@ -170,6 +171,7 @@ class Tables:
         self.abandoned: dict[TaskId, int] = {}
         #: task -> unfinished tasks that it submitted itself (CAN-7)
         self.children: dict[TaskId, dict[TaskId, None]] = {}
+        self.families = Families(self)
         #: ended tasks whose dependents are just being ended: no task is accepted under these ids
         self.failing: dict[TaskId, None] = {}
         #: large batches that are just being looked at or accepted
