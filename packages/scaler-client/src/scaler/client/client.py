@@ -26,6 +26,7 @@ from scaler_protocol.messages import NO_TASK
 from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
 
 if TYPE_CHECKING:
+    from scaler.client.info import ClusterInfo
     from scaler.client.submitting.named import NamedCalls
 
 _log = logging.getLogger("scaler")
@@ -209,6 +210,17 @@ class Client(Submitting):
     def _max_workers(self) -> int:
         """For Dask, as a window of its own: enough to keep a large cluster busy."""
         return 1024
+
+    def cluster_info(self, timeout: float = 5.0) -> ClusterInfo:
+        """What the cluster has and does now. `timeout` in seconds.
+
+        Asks as a monitor: in a cluster with keys, a ticket needs the role monitor besides client. Raises
+        `scaler.monitoring.MonitorError` then, and when nothing answers in time.
+        """
+        from scaler.client.info import cluster_info  # few programs ask
+
+        seconds = seconds_of("timeout", timeout)
+        return cluster_info(self._ready().connection.address, self._keys, seconds)
 
     def __repr__(self) -> str:
         return f"<Client of {self._address}, {', '.join(self._standing())}>"

@@ -1,0 +1,57 @@
+"""What a cluster has and does, in figures for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler.monitoring import Subscription
+from scaler_protocol.keys import KeyOptions
+from scaler_protocol.messages import ClusterStatus, WorkerEntry
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """As the scheduler published it last."""
+
+    #: of the scheduler
+    address: str
+    version: str
+    #: each runs one task at a time
+    worker_count: int
+    #: of workers
+    host_count: int
+    #: names of capabilities, and how many workers offer each
+    capabilities: dict[str, int]
+    #: by state, such as queued and running
+    task_counts: dict[str, int]
+    #: of all workers and their processors
+    memory_bytes: int
+    #: of the object storage
+    object_count: int
+    object_bytes: int
+
+
+def cluster_info(address: str, keys: KeyOptions, timeout_seconds: float) -> ClusterInfo:
+    """Raises MonitorError when the scheduler does not answer, or not us."""
+    with Subscription(address, (), keys=keys) as subscription:
+        state = subscription.first(timeout_seconds)
+        return info_of(address, state.status or ClusterStatus())
+
+
+def info_of(address: str, status: ClusterStatus) -> ClusterInfo:
+    names = [one.name for worker in status.workers for one in worker.capabilities]
+    return ClusterInfo(
+        address=address,
+        version=status.software.version,
+        worker_count=len(status.workers),
+        host_count=len({worker.software.host for worker in status.workers}),
+        capabilities={name: names.count(name) for name in dict.fromkeys(names)},
+        task_counts={one.name: one.value for one in status.task_counts},
+        memory_bytes=sum(_memory_of(worker) for worker in status.workers),
+        object_count=status.storage.object_count,
+        object_bytes=status.storage.memory_bytes,
+    )
+
+
+def _memory_of(worker: WorkerEntry) -> int:
+    return worker.status.agent_rss_bytes + sum(one.rss_bytes for one in worker.status.processors)

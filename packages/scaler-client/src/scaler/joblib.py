@@ -1,0 +1,207 @@
+"""joblib's parallel calls, and with them scikit-learn's, as tasks of a cluster.
+
+    import joblib, scaler.joblib
+
+    with joblib.parallel_config(backend="scaler", client=client):
+        grid_search.fit(X, y)
+
+In place of `client`, give `address` (and `key_file` where one is needed), or nothing: then a cluster on this machine is
+started once, and ends with the program. `capabilities`, `priority` and `retries` mean what they mean for
+`Client.submit_verbose`. Needs joblib 1.3 or newer.
+
+`n_jobs=-1` is every worker that is there when the call begins. Arguments of more than a megabyte that can be told apart
+(arrays above all) are sent once for each call of Parallel, as joblib's own backend does: the array must not change
+while the call runs. A nested parallel call runs in the cluster too, if it asks for `n_jobs`; its task lends its place
+while it waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from joblib import register_parallel_backend
+from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
+
+from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
+from scaler.client.object_reference import ObjectReference
+from scaler.cluster.local import local
+from scaler_protocol import task_context
+
+SHARED_BYTES = 1_000_000
+"""From this size on an argument is sent once: joblib's own bound for memory maps."""
+_COUNT_SECONDS = 10.0
+
+_lock = threading.Lock()
+_local_client: list[Client] = []
+
+
+class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
+    """Of one `parallel_config`, or one `Parallel`."""
+
+    supports_retrieve_callback = True
+    supports_inner_max_num_threads = False
+    uses_threads = False
+    supports_sharedmem = False
+    default_n_jobs = -1
+
+    def __init__(
+        self,
+        client: Client | None = None,
+        address: str | None = None,
+        *,
+        key_file: str | None = None,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        nesting_level: int | None = None,
+        worker_count: int = 0,
+    ) -> None:
+        if client is not None and address is not None:
+            raise ValueError("give the backend a client or an address, not both")
+        if client is not None and not isinstance(client, Client):
+            raise TypeError(f"client must be a scaler.Client, got {type(client).__name__}")
+        super().__init__(nesting_level=nesting_level)
+        if client is None:
+            client = _shared_local_client() if address is None else Client(address, key_file=key_file)
+        self.client = client
+        self._options: dict[str, Any] = {"capabilities": capabilities, "priority": priority, "retries": retries}
+        #: as it was counted last; a nested call takes what its parent's has counted: a worker's ticket watches nothing
+        self._worker_count = worker_count
+        self._unfinished: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
+        #: large arguments of the present call, by identity; each is kept so that its id stays its own
+        self._shared: dict[int, tuple[Any, ObjectReference[Any]]] = {}
+
+    def __reduce__(self) -> Any:
+        return _nested, (self.client, self._options, self.nesting_level, self._worker_count)
+
+    # ------------------------------------------------------------ how many
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        if n_jobs == 0:
+            raise ValueError("n_jobs == 0 in Parallel has no meaning")
+        if n_jobs is None:
+            n_jobs = -1
+        if n_jobs > 0:
+            return n_jobs
+        if task_context.current() is None or not self._worker_count:
+            self._worker_count = self.client.cluster_info(_COUNT_SECONDS).worker_count
+        return max(self._worker_count + 1 + n_jobs, 1)
+
+    def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
+        self.parallel = parallel
+        return self.effective_n_jobs(n_jobs)
+
+    def get_nested_backend(self) -> tuple[ScalerBackend, None]:
+        level = (self.nesting_level or 0) + 1
+        return _nested(self.client, self._options, level, self._worker_count), None
+
+    # ------------------------------------------------------------ calls
+
+    def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> ScalerFuture[Any]:
+        batch, references = self._apart(func)
+        future = self.client.submit_verbose(_run, (batch, *references), {}, **self._options)
+        self._unfinished.add(future)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
+        return out.result()
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        for future in list(self._unfinished):
+            future.cancel()
+
+    def stop_call(self) -> None:
+        self._shared.clear()
+        self._unfinished.clear()
+
+    @contextlib.contextmanager
+    def retrieval_context(self) -> Iterator[None]:
+        """joblib waits by looking again and again: a task that does lends its place meanwhile. (WRK-9)"""
+        context = task_context.current()
+        if context is None:
+            yield
+            return
+        context.block()
+        try:
+            yield
+        finally:
+            context.unblock()
+
+    # ------------------------------------------------------------ large arguments
+
+    def _apart(self, batch: Any) -> tuple[Any, list[ObjectReference[Any]]]:
+        """The batch with the number of a reference in each place of a large argument, and the references."""
+        references: dict[ObjectReference[Any], int] = {}
+
+        def place(value: Any) -> Any:
+            if not _is_large(value):
+                return value
+            reference = self._reference(value)
+            return _Place(references.setdefault(reference, len(references)))
+
+        items = [
+            (function, tuple(map(place, arguments)), {name: place(value) for name, value in keywords.items()})
+            for function, arguments, keywords in batch.items
+        ]
+        if not references:
+            return batch, []
+        batch = copy.copy(batch)
+        batch.items = items
+        return batch, list(references)
+
+    def _reference(self, value: Any) -> ObjectReference[Any]:
+        known = self._shared.get(id(value))
+        if known is None:
+            known = self._shared[id(value)] = value, self.client.send_object(value)
+        return known[1]
+
+
+class _Place:
+    """Where a large argument belongs."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _run(batch: Any, *large: Any) -> Any:
+    """In the worker."""
+    if large:
+
+        def value_of(argument: Any) -> Any:
+            return large[argument.index] if type(argument) is _Place else argument
+
+        batch.items = [
+            (function, tuple(map(value_of, arguments)), {name: value_of(one) for name, one in keywords.items()})
+            for function, arguments, keywords in batch.items
+        ]
+    return batch()
+
+
+def _is_large(value: Any) -> bool:
+    """Of what is cheap to ask: arrays, data frames' buffers, bytes."""
+    size = len(value) if isinstance(value, bytes | bytearray) else getattr(value, "nbytes", 0)
+    return isinstance(size, int) and size >= SHARED_BYTES
+
+
+def _nested(client: Client, options: dict[str, Any], nesting_level: int | None, worker_count: int) -> ScalerBackend:
+    return ScalerBackend(client, nesting_level=nesting_level, worker_count=worker_count, **options)
+
+
+def _shared_local_client() -> Client:
+    with _lock:
+        if not _local_client:
+            _local_client.append(local())
+        return _local_client[0]
+
+
+register_parallel_backend("scaler", ScalerBackend)
