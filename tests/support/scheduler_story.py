@@ -19,6 +19,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.columns import join_u16, join_u32, split_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
     NO_PEER,
     Cancel,
@@ -101,13 +102,14 @@ class Story:
         *,
         window: int = 0,
         is_told: bool = False,
+        identity: Identity | None = None,
     ) -> None:
         """`window`: it lets so many bytes of results be on their way to it; zero: it has not the feature. `is_told`: of
         results that are kept for its tasks."""
         features = (FEATURE_RESULT_WINDOW,) if window else ()
         features += (FEATURE_KEPT_RESULTS,) if is_told else ()
         hello = Hello(1, 1, ROLE_CLIENT, peer(name), result_window_bytes=window)
-        self.handle(Opened(peer(name), hello, replace(WELCOME, limits=limits, features=features)))
+        self.handle(Opened(peer(name), hello, replace(WELCOME, limits=limits, features=features), identity))
 
     def worker(
         self,
@@ -120,19 +122,26 @@ class Story:
         *,
         features: tuple[str, ...] = (),
         code_tags: tuple[str, ...] = (),
+        identity: Identity | None = None,
     ) -> None:
         """`unit`: names of the manager that started it, and of the unit."""
         manager_id = peer(unit[0]) if unit[0] else NO_PEER
         offer = WorkerOffer(name, _offered(capabilities), credit, reserve, manager_id, unit[1], code_tags)
         welcome = replace(WELCOME, limits=limits, features=features)
-        self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome))
+        self.handle(Opened(peer(name), Hello(1, 1, ROLE_WORKER, peer(name), worker=offer), welcome, identity))
 
     def manager(
-        self, name: str, *, as_peer: str = "", workers_per_unit: int = 1, capabilities: dict[str, int] | None = None
+        self,
+        name: str,
+        *,
+        as_peer: str = "",
+        workers_per_unit: int = 1,
+        capabilities: dict[str, int] | None = None,
+        identity: Identity | None = None,
     ) -> None:
         offer = ManagerOffer(peer(name), name, _offered(capabilities), workers_per_unit)
         peer_id = peer(as_peer or name)
-        self.handle(Opened(peer_id, Hello(1, 1, ROLE_MANAGER, peer_id, manager=offer), WELCOME))
+        self.handle(Opened(peer_id, Hello(1, 1, ROLE_MANAGER, peer_id, manager=offer), WELCOME, identity))
 
     def has(
         self, manager: str, *, most: int = 8, trouble: str = "", workers: tuple[str, ...] = (), **units: int

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from tests.support.scheduler_story import Story, peer, task
 
-from scaler_protocol.codes import KIND_OBJECT, ROLE_CLIENT
+from scaler_protocol.codes import KIND_OBJECT, ROLE_CLIENT, UNIT_RUNNING
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Capability, Dispatch, Hello, ProcessorStatus, WorkerStatus
 from scaler_scheduler.core import Settled
 from scaler_scheduler.core.actions import Send
 
 
-def identity(user: str) -> Identity:
-    return Identity(user, frozenset({ROLE_CLIENT}), is_operator=False, holder=user.encode().ljust(32), expires=0.0)
+def identity(user: str, *, is_operator: bool = False) -> Identity:
+    return Identity(user, frozenset({ROLE_CLIENT}), is_operator, holder=user.encode().ljust(32), expires=0.0)
 
 
 def users(story: Story, **names: str) -> None:
@@ -170,3 +170,62 @@ def test_a_worker_has_no_object_released_that_is_not_of_its_attempt(story: Story
     assert story.settle() == ["storage <- Release of c 1 objects"], "of a stale attempt"
     story.results("w", ["t"])
     assert story.settle() == ["c <- Results t"]
+
+
+# ------------------------------------------------------------ managers
+
+
+def dispatched(story: Story, name: str) -> bool:
+    """Whether a new task of ana gets to a worker."""
+    story.submit("c", [name])
+    return any("<- Dispatch" in line for line in story.settle())
+
+
+def has_too_many(story: Story, user: Identity) -> None:
+    """A manager may have no worker any more, and says that ana's is in its only unit."""
+    story.client("c", identity=identity("ana"))
+    story.worker("w", identity=identity("ana"))
+    story.manager("m", identity=user)
+    story.has("m", most=0, workers=("w",), u1=UNIT_RUNNING)
+    for _ in range(100):
+        story.settle()
+        story.now += 1.0
+
+
+def test_a_manager_takes_no_worker_of_another_user_out_of_work(story: Story) -> None:
+    """Its unit is ended, and a worker in it would get no tasks. (SEC-19)"""
+    has_too_many(story, identity("joe"))
+    assert dispatched(story, "t")
+
+
+def test_a_worker_that_another_user_lists_is_found_by_its_own_manager(story: Story) -> None:
+    has_too_many(story, identity("joe"))
+    story.manager("own", identity=identity("ana"))
+    story.has("own", workers=("w",), u7=UNIT_RUNNING)
+    manager = story.core._scaler.managers[peer("own")]
+    assert [worker.name for worker in story.core._scaler._workers_of(manager, "u7")] == ["w"]
+
+
+def test_an_operators_manager_has_workers_of_all_users(story: Story) -> None:
+    has_too_many(story, identity("root", is_operator=True))
+    assert not dispatched(story, "t")
+
+
+def test_a_worker_is_in_no_unit_of_another_users_manager(story: Story) -> None:
+    """Else the unit is never empty, and the manager is never told to end it."""
+    story.client("c", identity=identity("ana"))
+    story.manager("m", identity=identity("ana"))
+    story.worker("liar", identity=identity("joe"), unit=("m", "u1"))
+    story.worker("w", identity=identity("ana"), unit=("m", "u1"))
+    story.has("m", u1=UNIT_RUNNING)
+    manager = story.core._scaler.managers[peer("m")]
+    assert [worker.name for worker in story.core._scaler._workers_of(manager, "u1")] == ["w"]
+
+
+def test_the_id_of_a_manager_is_free_for_its_user_whoever_uses_it(story: Story) -> None:
+    """A manager that comes again after its session was lost is not refused because another user has taken its id."""
+    story.manager("m", as_peer="thief", identity=identity("joe"))
+    story.manager("m", as_peer="own", identity=identity("ana"))
+    assert story.settle() == []
+    story.manager("m", as_peer="twin", identity=identity("ana"))
+    assert story.settle() == ["Disconnect"]

@@ -1,4 +1,4 @@
-"""A scheduler keeps users apart, and hands out the grants with which a storage does (OWN-7, OWN-16, SCH-55, SCH-56)."""
+"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, SCH-55, SCH-56, SEC-19)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scaler_conformance.cases.scheduler_endings import begin
 from scaler_conformance.cases.scheduler_graphs import after
 from scaler_conformance.cases.scheduler_objects import released
 from scaler_conformance.cases.storage_rights import key_of
+from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import ClientPeer
 from scaler_conformance.scene import Scene
@@ -17,6 +18,9 @@ from scaler_conformance.wire import CODES, ROLES, KeptResult, Result, Task, writ
 from scaler_conformance.wire.keys import KEY_BYTES
 
 case = cases_for("scheduler")
+
+RETIRED_SECONDS = 3.0
+"""Some looks at the load, of which there is one a second."""
 
 
 def _client(scene: Scene, user: str, role: str = "client", *, is_open: bool = True, **hello: Any) -> ClientPeer:
@@ -180,3 +184,45 @@ def a_worker_has_no_other_object_released(scene: Scene) -> None:
     worker.finish(task)
     scene.settle(worker, client)
     client.expect_status(task, CODES.STATUS_SUCCESS, clause="SCH-6")
+
+
+# ------------------------------------------------------------ managers
+
+
+def _of_user(scene: Scene, peer: Dialer, role: str, user: str, *, is_operator: bool = False, **hello: Any) -> None:
+    secret = secrets.token_bytes(KEY_BYTES)
+    peer.shown = key_of(scene).pass_for(secret, [ROLES[role]], user=user, is_operator=is_operator)
+    peer.open(**hello)
+
+
+@case("SEC-19", "MGR-16")
+def a_manager_retires_no_worker_of_another_user(scene: Scene) -> None:
+    """It may have no worker, and says that all of this user's are in its units: by name, and as the worker says itself."""
+    key_of(scene)
+    client, manager = scene.client(), scene.peer("manager", is_open=False)
+    by_name, by_id = scene.worker(is_open=False), scene.worker(is_open=False)
+    offer = {"managerId": manager.peer_id, "workersPerUnit": 1, "name": "thief"}
+    _of_user(scene, manager, "manager", "joe", manager=offer)
+    _of_user(scene, by_name, "worker", "ana", worker={"name": "by-name", "credit": 1})
+    named = {"name": "by-id", "credit": 1, "managerId": manager.peer_id, "unitId": "u2"}
+    _of_user(scene, by_id, "worker", "ana", worker=named)
+    units = [{"unitId": "u1", "state": 2, "workerNames": ["by-name"]}, {"unitId": "u2", "state": 2}]
+    manager.send("managerStatus", maxWorkers=0, units=units)
+    manager.expect("managerTarget", clause="MGR-5")
+    scene.pump.until(lambda: False, RETIRED_SECONDS)  # an idle unit is named in `stop` in less
+    client.submit(2)
+    scene.settle(client, by_name, by_id)
+    by_name.expect_dispatch(1, "SEC-19", "no manager of its user has it")
+    by_id.expect_dispatch(1, "SEC-19", "no manager of its user has it")
+
+
+@case("MGR-2")
+def managers_of_two_users_may_have_one_id(scene: Scene) -> None:
+    """Else a manager that comes again would be refused, because another user has taken its id meanwhile."""
+    key_of(scene)
+    first, second = scene.peer("manager", is_open=False), scene.peer("manager", is_open=False)
+    offer = {"managerId": first.peer_id, "workersPerUnit": 1}
+    _of_user(scene, first, "manager", "joe", manager=offer)
+    _of_user(scene, second, "manager", "ana", manager=offer)
+    second.send("managerStatus", maxWorkers=1, units=[])
+    second.expect("managerTarget", clause="MGR-2")

@@ -270,7 +270,7 @@ class SchedulerCore:
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
             hello = pools.of_user(event.hello, event.identity)
-            self._scaler.manager_joined(event.peer_id, hello, pools.user_of(event.identity))
+            self._scaler.manager_joined(event.peer_id, hello, event.identity)
 
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)

@@ -9,6 +9,7 @@ from functools import partial
 from scaler_protocol.codes import BAD_IDENTITY, OVERLOADED
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, ManagerStatus, Recall
 from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.ready import Requirement, offers
@@ -39,13 +40,13 @@ class Scaler:
 
     # ------------------------------------------------------------ who comes and goes
 
-    def manager_joined(self, peer_id: PeerId, hello: Hello, user: str = "") -> None:
-        """One without an id, or with that of another, is not let in. (MGR-1, MGR-2)"""
-        offer = hello.manager
+    def manager_joined(self, peer_id: PeerId, hello: Hello, identity: Identity | None = None) -> None:
+        """One without an id, or with that of another of its user, is not let in. (MGR-1, MGR-2)"""
+        offer, made = hello.manager, Manager(peer_id, hello.manager, identity)
         why = ""
         if not offer.manager_id or offer.workers_per_unit < 1:
             why = "a worker manager needs a managerId of 16 bytes, and workersPerUnit of at least one (MGR-1)"
-        elif any(other.manager_id == offer.manager_id for other in self.managers.values()):
+        elif any((one.manager_id, one.user) == (made.manager_id, made.user) for one in self.managers.values()):
             why = f"a worker manager with the id of {offer.name or 'this one'} is connected: give each its own (MGR-2)"
         if why:
             self._tables.act(Disconnect(peer_id, BAD_IDENTITY, why))
@@ -53,7 +54,7 @@ class Scaler:
             text = f"{MANAGERS_MAX} worker managers are connected, as many as may be: stop one of them (LIM-11)"
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
         else:
-            self.managers[peer_id] = Manager(peer_id, offer, user)
+            self.managers[peer_id] = made
 
     def manager_left(self, peer_id: PeerId) -> bool:
         """Whether it was a manager. Its workers stay, but for those that it is ending already. (MGR-15)"""
@@ -85,19 +86,19 @@ class Scaler:
         if not worker.unit_id:
             self._find_unit(worker)
         for manager in self.managers.values():
-            if worker.manager_id and manager.manager_id == worker.manager_id:
+            if worker.manager_id and manager.has(worker):
                 manager.met(worker)
         if worker.manager_id and worker.unit_id:
             self._members.setdefault((worker.manager_id, worker.unit_id), {})[worker.peer_id] = worker
             for manager in self.managers.values():
-                if manager.manager_id == worker.manager_id and manager.may_not_work(worker.unit_id):
+                if manager.has(worker) and manager.may_not_work(worker.unit_id):
                     worker.is_retired = True
 
     def _find_unit(self, worker: Worker) -> None:
         """One that names no unit may be one that a manager knows by name. (MGR-17)"""
         for manager in self.managers.values():
             unit_id = manager.unit_by_name.get(worker.name)
-            if unit_id is not None:
+            if unit_id is not None and manager.may_have(worker):
                 worker.manager_id, worker.unit_id = manager.manager_id, unit_id
 
     def worker_left(self, worker: Worker) -> None:
@@ -123,8 +124,13 @@ class Scaler:
         busy = sum(1 for worker in tables.workers.values() if worker.held)
         self._pace.look(sum(tables.counts[state] for state in FINISHED), busy, now)
         present = [manager for manager in self.managers.values() if manager.status is not None]
-        managed = {manager.manager_id for manager in present}
-        own = [worker.offer for worker in tables.workers.values() if worker.manager_id not in managed]
+        managed = {(manager.manager_id, manager.user) for manager in present}
+        managed_for_all = {manager.manager_id for manager in present if manager.is_operator}
+        own = [
+            worker.offer
+            for worker in tables.workers.values()
+            if worker.manager_id not in managed_for_all and (worker.manager_id, worker.user) not in managed
+        ]
         is_stranger_busy = any(worker.held for worker in tables.workers.values() if not worker.unit_id)
         counts = wanted(scaling, self._demands(), own, [manager.source() for manager in present])
         for manager in present:
@@ -142,7 +148,8 @@ class Scaler:
         return sum(manager.starting_count() for manager in fitting)
 
     def _workers_of(self, manager: Manager, unit_id: str) -> list[Worker]:
-        return list(self._members.get((manager.manager_id, unit_id), {}).values())
+        members = self._members.get((manager.manager_id, unit_id), {})
+        return [worker for worker in members.values() if manager.may_have(worker)]
 
     def _demands(self) -> list[Demand]:
         """Workers of use for each requirement. What a worker holds is counted with the first of it: it is of one kind

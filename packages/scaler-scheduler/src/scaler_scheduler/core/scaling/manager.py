@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import ManagerOffer, ManagerStatus, ManagerTarget
+from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.ready import offered
 from scaler_scheduler.core.scaling.policies import Source
 from scaler_scheduler.core.workers import Worker
@@ -23,10 +25,11 @@ class Manager:
     their workers get no tasks any more, and when they hold none the unit is named in `stop` and is live no longer.
     """
 
-    def __init__(self, peer_id: PeerId, offer: ManagerOffer, user: str = "") -> None:
+    def __init__(self, peer_id: PeerId, offer: ManagerOffer, identity: Identity | None = None) -> None:
         self.peer_id = peer_id
         #: of the ticket with which it has come; empty: the cluster has no keys
-        self.user = user
+        self.user = user_of(identity)
+        self.is_operator = identity is not None and identity.is_operator
         self.manager_id = offer.manager_id
         self.name = offer.name or "unnamed"
         self.capabilities = {item.name: item.amount for item in offer.capabilities}
@@ -68,6 +71,13 @@ class Manager:
     @property
     def unit_count(self) -> int:
         return 0 if self.status is None else len(self.status.units)
+
+    def may_have(self, worker: Worker) -> bool:
+        """Workers of other users are not a manager's: it could take their tasks from them. (SEC-19)"""
+        return self.is_operator or self.user == worker.user
+
+    def has(self, worker: Worker) -> bool:
+        return self.manager_id == worker.manager_id and self.may_have(worker)
 
     def met(self, worker: Worker) -> None:
         """One of its workers has come: those that follow read the same code."""
