@@ -11,7 +11,7 @@ from collections import Counter
 from tests.fuzz.access import ACCESS
 from tests.fuzz.arena import Verdict
 from tests.fuzz.families import FAMILIES
-from tests.fuzz.runner import NOT_HELD_YET, OPEN_WHEN_INSECURE, line_of, run
+from tests.fuzz.runner import line_of, run, runnable
 
 EACH_SECONDS = 10.0
 """In a long run a family has so long before the next one has its turn, with a fresh cluster after each round."""
@@ -21,8 +21,7 @@ def main() -> int:
     options = parser().parse_args()
     seed = secrets.randbelow(1 << 32) if options.seed is None else options.seed
     seconds = 3600.0 if options.hour else options.seconds
-    left_open = NOT_HELD_YET | (OPEN_WHEN_INSECURE if options.access == "insecure" else frozenset())
-    names = options.families or [name for name in FAMILIES if name not in left_open]
+    names = options.families or runnable(options.access)
     print(f"seed {seed}; {len(names)} families, {seconds:g} s in all", flush=True)
     end_at = time.monotonic() + seconds
     summary = Summary()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import zmq
 
-from scaler_protocol.codes import ROLE_WORKER
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
@@ -45,6 +45,12 @@ class Access:
         if self.is_insecure:
             return ("--insecure",)
         return ("--key-file", self.worker_file if is_worker else self.key_file)
+
+    def user_file(self, user: str, directory: Path) -> str:
+        """The file of a client of a user of its own, who is not hostile."""
+        path = str(directory / f"{user}.key")
+        replace_file(path, ticket_text(self._keyring.derive(user, frozenset({ROLE_CLIENT}))).encode())
+        return path
 
     # ------------------------------------------------------------ of the hostile peers
 

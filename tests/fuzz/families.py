@@ -33,6 +33,7 @@ class Family:
     run: Callable[[Attack], None]
     has_sessions: bool  #: it attacks from within sessions, and nothing if it gets none
     place: str  #: where inputs go that are in no session
+    needs_keys: bool = False  #: it attacks what only tickets can keep apart
 
 
 FAMILIES: dict[str, Family] = {}
@@ -41,10 +42,12 @@ FAMILIES: dict[str, Family] = {}
 Run = Callable[[Attack], None]
 
 
-def family(*, has_sessions: bool = False, place: str = "p and p+1, no session") -> Callable[[Run], Run]:
+def family(
+    *, has_sessions: bool = False, place: str = "p and p+1, no session", needs_keys: bool = False
+) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         name = run.__name__.replace("_", "-")
-        FAMILIES[name] = Family(name, run, has_sessions, place)
+        FAMILIES[name] = Family(name, run, has_sessions, place, needs_keys)
         return run
 
     return register

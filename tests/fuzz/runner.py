@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from tests.fuzz import crowds as _crowds  # noqa: F401
 from tests.fuzz import monitors as _monitors  # noqa: F401 - registers its families
+from tests.fuzz import neighbours as _neighbours  # noqa: F401
 from tests.fuzz import outside as _outside  # noqa: F401
 from tests.fuzz.arena import Arena, Attack, Verdict
 from tests.fuzz.families import FAMILIES
@@ -23,6 +24,14 @@ OPEN_WHEN_INSECURE = frozenset({"endless-messages"})
 NOT_HELD_YET = frozenset({"resume-storms"})
 """They run when they are named. What libzmq has received, up to 32 messages of each connection, has no total bound:
 peers that dial again and again, each time with large messages, made the scheduler grow by 12 to 149 MiB."""
+
+
+def runnable(access: str) -> list[str]:
+    """Those that are held, or attack something, with this access."""
+    left_open = NOT_HELD_YET | (OPEN_WHEN_INSECURE if access == "insecure" else frozenset())
+    return [
+        name for name in FAMILIES if name not in left_open and (access == "holder" or not FAMILIES[name].needs_keys)
+    ]
 
 
 def run(

@@ -9,18 +9,17 @@ import pytest
 from scaler_conformance.wire import Unreadable, decode
 from tests.fuzz import mutations
 from tests.fuzz.access import ACCESS
-from tests.fuzz.families import FAMILIES
-from tests.fuzz.runner import NOT_HELD_YET, OPEN_WHEN_INSECURE, line_of, run
+from tests.fuzz.runner import line_of, run, runnable
 
 SEED = 20_261_122
 EACH_SECONDS = 0.4
 
 #: Each family without keys; with them those that strangers and holders of tickets meet other code with.
 RUNS = {
-    "insecure": [name for name in FAMILIES if name not in OPEN_WHEN_INSECURE | NOT_HELD_YET],
+    "insecure": runnable("insecure"),
     "stranger": ["endless-messages", "mutants-before-hello", "idle-connections", "garbage"],
     "other-role": ["mutants-in-sessions", "hellos-again"],
-    "holder": ["mutants-in-sessions", "sequences", "new-sessions"],
+    "holder": ["mutants-in-sessions", "sequences", "new-sessions", "another-user"],
 }
 
 

@@ -197,7 +197,7 @@ def _of_user(scene: Scene, peer: Dialer, role: str, user: str, *, is_operator: b
 
 @case("SEC-19", "MGR-16")
 def a_manager_retires_no_worker_of_another_user(scene: Scene) -> None:
-    """It may have no worker, and says that all of this user's are in its units: by name, and as the worker says itself."""
+    """It may have no worker, and says that the workers of another user are in its units."""
     key_of(scene)
     client, manager = scene.client(), scene.peer("manager", is_open=False)
     by_name, by_id = scene.worker(is_open=False), scene.worker(is_open=False)

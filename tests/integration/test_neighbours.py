@@ -1,0 +1,99 @@
+"""A user with tickets of its own, who knows all ids of another user, reads and changes nothing of that user's."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Iterator
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from scaler import Client
+from tests.fuzz.access import Access
+from tests.fuzz.arena import Arena, Attack
+from tests.fuzz.neighbours import attacked
+from tests.fuzz.victims import CAPABILITIES, CAPABILITY, Victim, echo, joined
+from tests.support.processes import Stage, until
+
+SEED = 20_261_122
+WAIT = 60
+SECONDS = 2.0
+QUIET_CALLS = 20
+#: of the median call, and of a machine that is loaded
+CALLS_FACTOR, CALLS_SECONDS = 10.0, 0.25
+
+
+@dataclass
+class Keyed:
+    """What an attack needs of the arena of the fuzz families."""
+
+    stage: Stage
+    access: Access
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+
+@pytest.fixture(scope="module")
+def cluster(module_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """Objects are in no shared memory: processes of the storage's own account, as all of these are, could read it."""
+    access = Access("holder", tmp_path_factory.mktemp("keys"))
+    made = Keyed(module_stage, access, module_stage.ports())
+    storage, given = f"tcp://127.0.0.1:{made.port + 1}", access.arguments()
+    module_stage.start("scaler_storage", storage, "--no-shared-memory", *given)
+    module_stage.start("scaler_scheduler", made.address, "-osa", storage, *given)
+    module_stage.start(
+        "scaler_worker", made.address, "-n", "2", f"--per-worker-capabilities={CAPABILITY}",
+        *access.arguments(is_worker=True),
+    )  # fmt: skip
+    yield made
+    access.close()
+
+
+@pytest.fixture
+def victim(cluster: Keyed, tmp_path: Path) -> Iterator[Victim]:
+    made = Victim(cluster.address, cluster.access.user_file("ana", tmp_path))
+    yield made
+    made.close()
+
+
+def test_nothing_that_a_ticket_allows_reaches_another_user(cluster: Keyed, victim: Victim) -> None:
+    attack = Attack(cast(Arena, cluster), random.Random(SEED), SECONDS, "p", has_sessions=True)
+    victim.start()
+    until(lambda: victim.rounds >= QUIET_CALLS, "the other user is served")
+    quiet_count = victim.rounds
+    try:
+        attacked(attack, victim)
+        attacked_count = victim.rounds
+        until(lambda: victim.rounds >= attacked_count + 10, "the other user is served still")
+    finally:
+        attack.close()
+    assert not attack.troubles and not victim.troubles
+    quiet, under_attack = victim.seconds[5:quiet_count], victim.seconds[quiet_count:attacked_count]
+    assert statistics.median(under_attack) <= max(CALLS_FACTOR * statistics.median(quiet), CALLS_SECONDS)
+    assert attack.sessions > 10 and attack.inputs > 200
+
+
+def test_a_task_gets_no_argument_of_another_user(cluster: Keyed, victim: Victim, tmp_path: Path) -> None:
+    """The worker shows the storage the grant of the task's own client."""
+    reference = victim.client.send_object(victim.marker)
+    call = victim.client.submit_verbose(joined, (reference,), {}, capabilities=CAPABILITIES)
+    assert call.result(WAIT) == victim.marker
+    with Client(cluster.address, key_file=cluster.access.user_file("joe", tmp_path)) as thief:
+        own = thief.send_object(b"of joe")
+        assert thief.submit_verbose(echo, (own,), {}, capabilities=CAPABILITIES).result(WAIT) == b"of joe"
+        assert own.handle.stored is not None
+        own.handle.stored.object_id = reference.object_id
+        # The worker waits 30 s for the value, which no object has for it; its own came at once.
+        future = thief.submit_verbose(echo, (own,), {}, capabilities=CAPABILITIES)
+        with pytest.raises(FutureTimeout):
+            future.result(SECONDS)
+        future.cancel()
+    again = victim.client.submit_verbose(joined, (reference,), {}, capabilities=CAPABILITIES)
+    assert again.result(WAIT) == victim.marker
