@@ -1,13 +1,14 @@
-"""Connections of a ZeroMQ socket without a session: bounded in number and time, and never mistaken (FRM-17)."""
+"""Connections of a ZeroMQ socket without a session: bounded in number and time, and never mistaken (FRM-17, LIM-18)."""
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from tests.support.endpoints import Bench
 
 from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
+from scaler_protocol.messages import Cancel
 from scaler_protocol.session import Opened
-from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections, tcp
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.connections import Connections
 from scaler_protocol.transport.lane import OFF_VARIABLE
@@ -53,6 +55,9 @@ class Silent:
             pass
         self.close()
         return True
+
+    def send(self, said: bytes) -> int:
+        return self._socket.send(said)
 
     def close(self) -> None:
         self._socket.close()
@@ -165,6 +170,110 @@ def test_a_server_that_does_nothing_is_woken_by_a_connection(
         one.close()
         assert select.select([server.fileno()], [], [], 5.0)[0]
         bench.until(lambda: not server._connections.strangers, "its end")
+
+
+# ---------------------------------------------------------------- bytes without a session (LIM-18)
+
+counted = pytest.mark.skipif(not tcp.IS_COUNTED, reason="Linux counts what has come by a connection")
+#: A frame of 100 MiB: a step of a handshake; a message; a part of a message, with another one behind it.
+ENDLESS = [GREETING + b"\x06", GREETING + READY + b"\x02", GREETING + READY + b"\x03"]
+
+
+@counted
+@pytest.mark.parametrize("begun", ENDLESS, ids=["step", "message", "part"])
+def test_a_stranger_that_sends_without_end_is_closed(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, begun: bytes
+) -> None:
+    """libzmq keeps what is not whole, and says nothing of it."""
+    stranger = Silent(server.address, begun + (100 << 20).to_bytes(8, "big"))
+    sent = 0
+
+    def is_closed() -> bool:
+        nonlocal sent
+        try:
+            sent += stranger.send(bytes(1 << 16))
+        except BlockingIOError:
+            pass
+        except OSError:
+            return True
+        return stranger.is_closed()
+
+    bench.until(is_closed, "the end of the connection")
+    stranger.close()
+    assert sent < 100 << 20
+    bench.ask(bystander, 1)
+    assert bystander.generation == 1 and "Lost" not in bench.kinds(server)
+
+
+@counted
+def test_a_peer_with_a_session_sends_as_much_as_it_likes(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint
+) -> None:
+    large = [bytes([number]) * connections.STRANGER_BYTES for number in range(1, 30)]
+    for ids in large:
+        bystander.send(Cancel(ids))
+    bench.until(lambda: bench.replies(bystander) == large, "the answers")
+    assert bystander.generation == 1 and "Lost" not in bench.kinds(server)
+
+
+@counted
+def test_what_comes_after_the_end_of_a_session_is_bounded() -> None:
+    carried = {RoutingId(b"one")}
+    held = Connections(lambda routing_id: routing_id in carried, Agenda())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        held.listens_at(Address(*listener.getsockname()))
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    with ours, theirs:
+        held.introduce(RoutingId(b"one"), ours.fileno(), 0.0)
+        _through(theirs, ours, 2 * connections.LEFT_BYTES)
+        held.dismiss(RoutingId(b"one"), 0.0)
+        assert not held.strangers, "its session lives"
+        carried.clear()
+        held.dismiss(RoutingId(b"one"), 0.0)
+        assert held.count_at < 0.1, "it is looked at soon"
+        _through(theirs, ours, connections.LEFT_BYTES)
+        held.count(held.count_at)
+        assert list(held.strangers) == [ours.fileno()], "its peer may not have noticed yet"
+        _through(theirs, ours, 1)
+        held.count(held.count_at)
+        assert not held.strangers and held.count_at == math.inf
+        with pytest.raises(ConnectionResetError):
+            theirs.recv(1)
+    held.close()
+
+
+def _through(theirs: socket.socket, ours: socket.socket, size: int) -> None:
+    """So many bytes are sent and read."""
+    while size:
+        sent = theirs.send(bytes(min(size, 1 << 16)))
+        size -= sent
+        while sent:
+            sent -= len(ours.recv(sent))
+
+
+@counted
+def test_a_crowd_is_counted_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look takes a bounded time, and the next one goes on where it ended."""
+    monkeypatch.setattr(connections, "_COUNT_BUDGET_SECONDS", 0.0)
+    counted: list[int] = []
+    monkeypatch.setattr(connections, "received_bytes", lambda descriptor: counted.append(descriptor) or 0)
+    story = Story()
+    try:
+        for _ in range(3):
+            story.accept(0)
+        story.read(3)
+        for _ in range(6):
+            story.held.count(story.held.count_at)
+        assert Counter(counted) == dict.fromkeys((one.number for one in story.made), 2)
+    finally:
+        story.clean()
+
+
+def test_a_number_of_something_else_counts_nothing(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other, (tmp_path / "file").open("wb") as file:
+        assert tcp.received_bytes(other.fileno()) == tcp.received_bytes(file.fileno()) == 0
+    assert tcp.received_bytes(1 << 20) == 0, "no number at all"
 
 
 # ---------------------------------------------------------------- numbers that are used again

@@ -13,11 +13,12 @@ from tests.support.session_sides import ONE, THREE, TWO, Dialer, Server
 from tests.support.session_words import CANCEL, HELLO, PEER, SERVER_ID, decoded
 
 from scaler_protocol import codes
-from scaler_protocol.codec import Envelope
+from scaler_protocol.codec import Envelope, decode, encode
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import (
     Acknowledge,
     Bye,
+    Cancel,
     Error,
     Hello,
     Message,
@@ -447,6 +448,39 @@ def test_who_is_held_back_and_stays_away_is_lost() -> None:  # SES-34, LIV-11
     server.sent()
     server.core.settle(server.now)
     assert server.sent() == [] and not server.core._parked
+
+
+def test_a_message_that_is_held_back_is_not_read() -> None:  # SES-37
+    """To read a batch takes longer than to send it. What was not read is not taken either, even if the message has
+    brought the acknowledgement that opens the gate."""
+    gate = Closable()
+    server = Server(gate=gate)
+    server.opened()
+    gate.set(PEER, is_open=False)
+    frames = encode(CANCEL, seq=1)
+    limits, readable = server.core.reads_of(ONE, 100)
+    assert readable is not None and Cancel not in readable and Ping in readable
+    unread = decode(bytes(frames[0]), frames[1:], limits, readable)
+    gate.set(PEER, is_open=True)
+    gate.is_strained = True
+    server.core.receive(ONE, unread, 100, server.now)
+    ((_, said),) = server.sent()
+    assert isinstance(said.message, Error) and said.message.code == codes.SEQUENCE_GAP
+    assert server.round() == []
+
+
+def test_what_was_decided_of_one_message_is_not_of_the_next() -> None:
+    gate = Closable()
+    server = Server(gate=gate)
+    server.opened()
+    gate.set(PEER, is_open=False)
+    server.core.reads_of(ONE, 100)
+    server.core.reject(ONE, codes.BAD_ENVELOPE, "this one could not be read", "FRM-8", 1, server.now)
+    gate.set(PEER, is_open=True)
+    server.sent()
+    assert server.core.reads_of(ONE, 100)[1] is None, "anything"
+    server.say(ONE, CANCEL, seq=2)
+    assert [type(event) for event in server.round()] == [Received] and server.sent() == []
 
 
 def test_others_go_on_while_one_is_held_back() -> None:

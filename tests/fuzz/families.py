@@ -250,7 +250,7 @@ def half_open(attack: Attack) -> None:
 
 @family()
 def endless_messages(attack: Attack) -> None:
-    """Frames that each say that another one follows. libzmq keeps them: only keys stop strangers (SECURITY.md)."""
+    """Frames that each say that another one follows, from connections that have said no Hello."""
     peer = raw_wire(attack, attack.chance.choice(BOTH))
     block = frame(bytes(65_536), more=True) * 16
     while attack.is_on:

@@ -18,20 +18,10 @@ from tests.fuzz.arena import Arena, Attack, Verdict
 from tests.fuzz.families import FAMILIES
 from tests.support.processes import Stage
 
-OPEN_WHEN_INSECURE = frozenset({"endless-messages"})
-"""What only keys can stop: libzmq keeps the frames of a message until its last one is there (SECURITY.md)."""
-
-NOT_HELD_YET = frozenset({"resume-storms"})
-"""They run when they are named. What libzmq has received, up to 32 messages of each connection, has no total bound:
-peers that dial again and again, each time with large messages, made the scheduler grow by 12 to 149 MiB."""
-
 
 def runnable(access: str) -> list[str]:
-    """Those that are held, or attack something, with this access."""
-    left_open = NOT_HELD_YET | (OPEN_WHEN_INSECURE if access == "insecure" else frozenset())
-    return [
-        name for name in FAMILIES if name not in left_open and (access == "holder" or not FAMILIES[name].needs_keys)
-    ]
+    """Those that attack something with this access."""
+    return [name for name in FAMILIES if access == "holder" or not FAMILIES[name].needs_keys]
 
 
 def run(

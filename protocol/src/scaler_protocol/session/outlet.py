@@ -21,6 +21,8 @@ class Outlet:
         self.transmissions: list[Transmission] = []
         #: sockets that sessions have left with much that was not read: to be closed, after the transmissions were taken
         self.abandoned: list[RoutingId] = []
+        #: sockets that carry no session any more
+        self._dismissed: list[RoutingId] = []
         #: bad frames, refused Hellos and messages that were not allowed, since the start
         self.rejected_count = 0
 
@@ -31,6 +33,13 @@ class Outlet:
     def take_abandoned(self) -> list[RoutingId]:
         abandoned, self.abandoned = self.abandoned, []
         return abandoned
+
+    def take_dismissed(self) -> list[RoutingId]:
+        """What still comes by them is bounded. (LIM-18)"""
+        if not self._dismissed:
+            return self._dismissed
+        dismissed, self._dismissed = self._dismissed, []
+        return dismissed
 
     @property
     def total_backlog_bytes(self) -> int:

@@ -50,7 +50,7 @@ class Parting(Outlet):
         error = Error(codes.SEQUENCE_GAP, seq, True, text, clause)
         self.transmissions.append((session.carrier, self._encode(error, 0, received_seq)))
         self.unreachable(session.carrier, now)
-        del self._by_routing[session.carrier]
+        self._dismiss(session.carrier)
         session.carrier = None
 
     def _probe(self, session: ServerSession, now: float) -> None:
@@ -79,8 +79,12 @@ class Parting(Outlet):
         del self._by_peer[session.peer_id]
         self._parked.pop(session.peer_id, None)
         if session.carrier is not None:
-            del self._by_routing[session.carrier]
+            self._dismiss(session.carrier)
         self._events.append(Lost(session.peer_id, code, text, is_orderly))
+
+    def _dismiss(self, routing_id: RoutingId) -> None:
+        del self._by_routing[routing_id]
+        self._dismissed.append(routing_id)
 
     def _part_overloaded(self, session: ServerSession) -> None:
         text = f"{session.channel.backlog_bytes} bytes were sent and not acknowledged: read faster or ask for less"

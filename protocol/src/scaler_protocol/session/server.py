@@ -103,6 +103,8 @@ class SessionServer(Parting):
         self._held: list[tuple[RoutingId, Hello, Proof]] = []
         self._now = 0.0  # of the round we are in
         self._is_shut_down = False
+        #: while the gate is strained: the message that is about to be received is not taken, and was not read
+        self._is_unread = False
 
     # ------------------------------------------------------------ what came of it
 
@@ -115,11 +117,21 @@ class SessionServer(Parting):
         events, self._events = self._events, []
         return events
 
-    def reads_of(self, routing_id: bytes) -> tuple[Limits, frozenset[type] | None]:
-        """What this socket may send: within limits that may be less than we would take, as its session has agreed
-        (FRM-4, FRM-5), and of these kinds (FRM-20)."""
-        session = self._by_routing.get(routing_id)  # type: ignore[call-overload]
-        return (self.terms.limits, FROM_STRANGERS) if session is None else session.reads
+    def reads_of(self, routing_id: bytes, size: int) -> tuple[Limits, frozenset[type] | None]:
+        """How to read the next message, of `size` bytes, from this socket: within limits that may be less than we would
+        take, as its session has agreed (FRM-4, FRM-5), and of these kinds (FRM-20).
+
+        To read a batch costs more than to send it. So a message that is not taken (SES-33) is not read either, or a
+        peer that sends without end would keep us from reading what others have sent.
+        """
+        session: ServerSession | None = self._by_routing.get(routing_id)  # type: ignore[call-overload]
+        if session is None:
+            return self.terms.limits, FROM_STRANGERS
+        if self._gate.is_strained:
+            self._is_unread = not self._gate.admits(session.peer_id, size) and self._gate.is_strained
+            if self._is_unread:
+                return session.welcome.limits, CONTROL
+        return session.reads
 
     def carries(self, routing_id: RoutingId) -> bool:
         """Whether there is a session on this socket."""
@@ -164,7 +176,7 @@ class SessionServer(Parting):
         if seq == 0:
             self._receive_unsequenced(session, routing_id, message, proof, now)
             return
-        is_held_back = self._gate.is_strained and self._is_held_back(session, kind, seq, size)
+        is_held_back = self._gate.is_strained and self._holds_back(session, kind, seq, size)
         order = GAP if is_held_back else channel.receive(seq, size)
         if order != IN_ORDER:
             if order == GAP:
@@ -180,10 +192,11 @@ class SessionServer(Parting):
             role = handshake.role_name(session.hello.role)
             self._complain(session, codes.NOT_ALLOWED, seq, f"a {role} may not send {kind.__name__}", "HSK-13", now)
 
-    def _is_held_back(self, session: ServerSession, kind: type, seq: int, size: int) -> bool:
-        """The role takes no more of this peer for now. (SES-33)"""
+    def _holds_back(self, session: ServerSession, kind: type, seq: int, size: int) -> bool:
+        """The role takes no more of this peer for now. (SES-33) If `reads_of` has decided so, it stays so, because the
+        message was not read: the acknowledgement that came with it may have changed what the gate says."""
         is_new = kind not in CONTROL and seq > session.channel.received_seq
-        return is_new and not self._gate.admits(session.peer_id, size)
+        return is_new and (self._is_unread or not self._gate.admits(session.peer_id, size))
 
     def reject(self, routing_id: RoutingId, code: int, text: str, clause: str, ref_seq: int, now: float) -> None:
         """Frames that are no message. One whose seq could be read takes its place, so that the session goes on;
@@ -386,7 +399,7 @@ class SessionServer(Parting):
         """The session goes on, on this socket; what its peer lacks follows the Welcome (SES-18)."""
         channel = session.channel
         if session.carrier is not None:
-            del self._by_routing[session.carrier]
+            self._dismiss(session.carrier)
             if session.carrier != routing_id and self._bounds.leaves_much(channel):
                 self.abandoned.append(session.carrier)
         if verdict is Verdict.RESUME:

@@ -30,6 +30,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import zmq
 
@@ -39,21 +40,40 @@ from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.context import zmq_context
 from scaler_protocol.transport.descriptors import reserve_begins_at
+from scaler_protocol.transport.tcp import IS_COUNTED, received_bytes, reset
 
 #: How long a connection may be without a session, and how many may be. (FRM-17)
 STRANGER_SECONDS = 10.0
 MOST_STRANGERS = 1024
 #: Of the descriptors of this process, at most.
 _STRANGERS_SHARE = 4
+#: How much may come by a connection without a session: a Hello and the handshake before it; or, when its session is
+#: over or has moved, what its peer sends until it learns of that. (LIM-18)
+STRANGER_BYTES = 256 * 1024
+LEFT_BYTES = 4 * 1024 * 1024
 
 _LOOK_SECONDS = 5.0
 #: How often notices are read where nothing wakes us for them.
 _BLIND_LOOK_SECONDS = 1.0
 _BUDGET_SECONDS = 0.002
+#: How often the bytes of connections without a session are counted, and for how long at once. In between libzmq may
+#: receive some 10 MB.
+_COUNT_SECONDS = 0.005
+_COUNT_BUDGET_SECONDS = 0.001
 _NOTICE = struct.Struct("=HI")
 _SO_COOKIE = 57
 
 Identity = tuple[object, ...]
+
+
+def _shut_down(connection: unix.socket) -> None:
+    connection.shutdown(unix.SHUT_RDWR)
+
+
+class Stranger(NamedTuple):
+    identity: Identity
+    since: float
+    most_bytes: int  #: of all that has ever come by it
 
 
 def is_possible() -> bool:
@@ -75,8 +95,10 @@ class Connections:
         self._spare = os.dup(self._null)
         #: ports and paths at which the server listens
         self._ends: set[object] = set()
-        #: without a session, as far as is known, the oldest first: identity and since when
-        self.strangers: dict[int, tuple[Identity, float]] = {}
+        #: without a session, as far as is known, the oldest first
+        self.strangers: dict[int, Stranger] = {}
+        #: those of them whose bytes are yet to be counted in this round
+        self._uncounted: list[int] = []
         #: which have said a Hello that was welcomed
         self._peers: dict[int, tuple[Identity, RoutingId]] = {}
         #: the same ones
@@ -84,6 +106,8 @@ class Connections:
         #: the last `read` found the end of what was there
         self.is_drained = True
         self.look_at = math.inf
+        #: when to count the bytes of strangers
+        self.count_at = math.inf
 
     def watch(self, socket: sockets.Socket) -> None:
         """Before it is bound, so that no connection is missed."""
@@ -160,12 +184,30 @@ class Connections:
         for routing_id in [one for one in self._descriptors if not self._carries(one)]:
             self._release(routing_id, now)
         while self.strangers:
-            descriptor, (identity, since) = next(iter(self.strangers.items()))
-            if now < since + STRANGER_SECONDS:
+            descriptor, stranger = next(iter(self.strangers.items()))
+            if now < stranger.since + STRANGER_SECONDS:
                 break
-            del self.strangers[descriptor]
-            self._shut(descriptor, identity)
+            self._shut_stranger(descriptor)
         self._plan(now)
+
+    def count(self, now: float) -> None:
+        """A stranger that sends without end is closed, also one whose message never becomes whole. (LIM-18)"""
+        ends_at = time.monotonic() + _COUNT_BUDGET_SECONDS
+        self._uncounted = self._uncounted or list(self.strangers)
+        while self._uncounted:
+            descriptor = self._uncounted.pop()
+            stranger = self.strangers.get(descriptor)
+            if stranger is not None and received_bytes(descriptor) > stranger.most_bytes:
+                self._shut_stranger(descriptor, reset)
+            if time.monotonic() > ends_at:
+                break
+        self.count_at = now + _COUNT_SECONDS if self.strangers else math.inf
+
+    def dismiss(self, routing_id: RoutingId, now: float) -> None:
+        """Its session is over, or goes on by another connection."""
+        if routing_id in self._descriptors and not self._carries(routing_id):
+            self._release(routing_id, now)
+            self._plan(now)
 
     def close(self) -> None:
         """Before the socket itself: it must not tell anything to what is gone."""
@@ -189,10 +231,9 @@ class Connections:
         if descriptor >= reserve_begins_at():
             self._shut(descriptor, identity)
             return
-        self.strangers[descriptor] = identity, now
+        self._add_stranger(descriptor, Stranger(identity, now, STRANGER_BYTES))
         if len(self.strangers) > min(MOST_STRANGERS, reserve_begins_at() // _STRANGERS_SHARE):
-            oldest = next(iter(self.strangers))
-            self._shut(oldest, self.strangers.pop(oldest)[0])
+            self._shut_stranger(next(iter(self.strangers)))
         self._plan(now)
 
     def _closed(self, descriptor: int) -> None:
@@ -208,7 +249,13 @@ class Connections:
         if descriptor is not None:
             identity = self._peers[descriptor][0]
             self._forget(descriptor)
-            self.strangers[descriptor] = identity, now
+            self._add_stranger(descriptor, Stranger(identity, now, received_bytes(descriptor) + LEFT_BYTES))
+
+    def _add_stranger(self, descriptor: int, stranger: Stranger) -> None:
+        self.strangers[descriptor] = stranger
+        if IS_COUNTED:
+            self.count_at = min(self.count_at, stranger.since + _COUNT_SECONDS)
+            self._agenda.by(self.count_at)
 
     def _forget(self, descriptor: int) -> None:
         self.strangers.pop(descriptor, None)
@@ -219,7 +266,7 @@ class Connections:
     def _plan(self, now: float) -> None:
         self.look_at = math.inf
         if self.strangers:
-            self.look_at = next(iter(self.strangers.values()))[1] + STRANGER_SECONDS
+            self.look_at = next(iter(self.strangers.values())).since + STRANGER_SECONDS
         if self._peers:
             self.look_at = min(self.look_at, now + _LOOK_SECONDS)
         if self._is_blind:
@@ -254,12 +301,15 @@ class Connections:
                 return None
             return _identity_of(borrowed)
 
-    def _shut(self, descriptor: int, identity: Identity) -> None:
+    def _shut_stranger(self, descriptor: int, end: Callable[[unix.socket], None] = _shut_down) -> None:
+        self._shut(descriptor, self.strangers.pop(descriptor).identity, end)
+
+    def _shut(self, descriptor: int, identity: Identity, end: Callable[[unix.socket], None] = _shut_down) -> None:
         with self._borrowed(descriptor) as borrowed:
             if borrowed is None or _identity_of(borrowed) != identity:
                 return
             try:
-                borrowed.shutdown(unix.SHUT_RDWR)
+                end(borrowed)
             except OSError:
                 pass  # its peer was faster
 

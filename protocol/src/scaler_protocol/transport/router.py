@@ -35,6 +35,9 @@ from scaler_protocol.transport.zeromq import ZeroMqRouter
 #: second number: what arrived while the process was stopped is still to be read.
 _BUSY_SECONDS = 0.25
 _ROUND_SECONDS = 0.05
+#: A message of this size or more does not count in the bytes of a turn if it is dropped. libzmq goes on receiving
+#: meanwhile, so what is dropped has to leave it faster than it comes.
+_LARGE_BYTES = 16_384
 
 
 class RouterEndpoint:
@@ -175,9 +178,11 @@ class RouterEndpoint:
         if now >= connections.look_at:
             connections.read(now)
             connections.look(now)
+        if now >= connections.count_at:
+            connections.count(now)
         if lanes is not None and now >= lanes.look_at:
             lanes.look(now)
-        agenda.at = min(guard.look_at, connections.look_at)
+        agenda.at = min(guard.look_at, connections.look_at, connections.count_at)
         if lanes is not None:
             agenda.by(lanes.look_at)
 
@@ -207,7 +212,7 @@ class RouterEndpoint:
                 self._refuse_frames(routing_id, envelope, size, has_more, now)
                 continue
             try:
-                received = decode(envelope, payload, *reads_of(routing_id))
+                received = decode(envelope, payload, *reads_of(routing_id, size))
             except CodecError as error:
                 server.reject(routing_id, error.code, error.text, error.clause, error.seq, now)
                 continue
@@ -216,8 +221,12 @@ class RouterEndpoint:
                 receive(routing_id, received, size, now)
             else:
                 receive(routing_id, received, size, now, SAME_USER if is_lane else self._zeromq.proof())
-            if not is_lane and (is_hello or strangers) and server.carries(routing_id):
+            if is_lane:
+                continue
+            if (is_hello or strangers) and server.carries(routing_id):
                 self._connections.introduce(routing_id, self._zeromq.source(), now)
+            elif size > _LARGE_BYTES and not server.carries(routing_id):
+                self._zeromq.budget_bytes += size
 
     def _refuse_frames(
         self, routing_id: RoutingId, envelope: bytes | None, size: int, has_more: bool, now: float
@@ -242,6 +251,8 @@ class RouterEndpoint:
                 if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
                     raise
                 self._server.unreachable(routing_id, self._now)
+        for routing_id in self._server.take_dismissed():
+            self._connections.dismiss(routing_id, self._now)
         if self._server.abandoned:
             for routing_id in self._server.take_abandoned():
                 self._connections.close_of(routing_id)

@@ -47,7 +47,7 @@ _HANDSHAKE_MILLISECONDS = 10_000
 #: Messages of one connection that libzmq may hold before they are read. It counts messages and not bytes, so it is
 #: small: at 1,000, one worker with Results of 400 KB made libzmq hold 400 MB. Reading costs no more CPU than at 1,000
 #: (measured from 200 B to 1 MiB).
-_RECEIVE_MARK = 32
+_RECEIVE_MARK = 16
 #: Doubling up to the second number, as long as a dial lasts. What starts together, such as a local cluster, finds its
 #: scheduler within the second number of its listening; from 100 to 1,000, which is usual, it was found at 700.
 _RECONNECT_MILLISECONDS = 20

@@ -41,6 +41,8 @@ class _ZeroMq:
         self.is_drained = False
         self.is_quiet = False
         self._envelope_limit = limits.envelope_bytes
+        #: what may still be read in this turn
+        self.budget_bytes = 0
         #: the first of the message that is being handed over
         self._frame: zmq.Frame | None = None
         self._is_skipping = False  # in the middle of a message with far too many frames
@@ -49,7 +51,7 @@ class _ZeroMq:
         """What is there, within a budget: behind the routing id of its sender, or nothing in its place."""
         recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
         clock = time.monotonic
-        budget_bytes, ends_at = _BUDGET_BYTES, clock() + BUDGET_SECONDS
+        self.budget_bytes, ends_at = _BUDGET_BYTES, clock() + BUDGET_SECONDS
         self.is_drained = self.is_quiet = False
         if self._is_skipping and not self._skip():
             return
@@ -63,8 +65,8 @@ class _ZeroMq:
             self._frame = frame = recv(sockets.NOBLOCK, False)
             parts = read(frame, recv, self._envelope_limit)
             yield routing_id, parts
-            budget_bytes -= parts[2]
-            if (parts[3] and not self._skip()) or budget_bytes < 0 or clock() > ends_at:
+            self.budget_bytes -= parts[2]
+            if (parts[3] and not self._skip()) or self.budget_bytes < 0 or clock() > ends_at:
                 return
 
     def has_input(self) -> bool:
