@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import gc
 import itertools
 import math
 import operator
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -137,3 +139,51 @@ def test_places_give_each_value_once(arrivals: list[int]) -> None:
     assert ordered == sorted(arrivals)
     assert unordered == arrivals
     assert len(in_order) == len(as_they_come) == 0
+
+
+# ---------------------------------------------------------------- in an event loop
+
+
+def ticks_while(work: Any) -> tuple[Any, int]:
+    """What the coroutine returns, and how often the loop came round meanwhile."""
+
+    async def run() -> tuple[Any, int]:
+        task, ticks = asyncio.ensure_future(work), 0
+        while not task.done():
+            ticks += 1
+            await asyncio.sleep(0)
+        return task.result(), ticks
+
+    return asyncio.run(run())
+
+
+def test_in_a_loop_results_come_without_blocking_it(client: Client, cluster: FakeCluster) -> None:
+    async def collected() -> list[int]:
+        return [value async for value in client.imap(abs, range(-50, 0), window=8)]
+
+    found, ticks = ticks_while(collected())
+    assert found == list(range(50, 0, -1)) and ticks > 50
+
+
+def test_a_client_in_a_loop(cluster: FakeCluster) -> None:
+    async def work() -> list[int]:
+        async with await Client.open(cluster.address, timeout_seconds=10) as client:
+            return await asyncio.gather(*(client.submit(abs, -number) for number in range(1_000)))
+
+    before = threading.active_count()
+    found, ticks = ticks_while(work())
+    assert found == list(range(1_000)) and ticks > 1
+    assert threading.active_count() <= before + 4, "no thread for each await"
+
+
+def test_a_wait_that_is_canceled_leaves_no_thread_behind(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+
+    async def work() -> None:
+        results = client.imap(abs, range(100), window=8)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(results), 0.05)
+        assert [value async for value in results] == []
+
+    asyncio.run(work())  # ends only when the threads of its executor have
+    eventually(lambda: cluster.held_count() == 0, "nothing is left")

@@ -26,6 +26,8 @@ from scaler_protocol.messages import NO_TASK
 from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from scaler.client.info import ClusterInfo
     from scaler.client.submitting.named import NamedCalls
 
@@ -184,7 +186,7 @@ class Client(Submitting):
             return
         calls = None if self._is_closed else self._calls
         collectors = [] if calls is None else calls.connection.pending_collectors(self._owner)
-        count = sum(isinstance(collector, ScalerFuture) for collector in collectors)
+        count = sum(isinstance(collector, ScalerFuture) and not collector.done() for collector in collectors)
         self.disconnect()
         if count and exception_type is None:
             what = "1 task that had" if count == 1 else f"{count:,} tasks that had"
@@ -192,6 +194,23 @@ class Client(Submitting):
                 'leaving the `with` block canceled %s not ended: ask for the results before, or write on_exit="wait"',
                 what,
             )
+
+    # ------------------------------------------------------------ in an event loop
+
+    @classmethod
+    async def open(cls, *arguments: Any, **options: Any) -> Self:
+        """A new client, with the arguments of the class, without blocking the loop while it connects."""
+        import asyncio  # not needed, and slow to import, for everyone else
+
+        return await asyncio.to_thread(cls, *arguments, **options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.__exit__, *exception)
 
     def __del__(self) -> None:
         # Unfinished futures keep their client, so nobody waits for anything of this one any more.

@@ -101,8 +101,9 @@ class Gathering:
             self._place(self._arrived.popleft())
 
     def abandon(self) -> None:
-        """Cancel what has not ended."""
+        """Cancel what has not ended. A thread that waits for it meanwhile waits no more."""
         self._is_over = True
+        self._has_arrived.set()
         self._release_arrived()
         if self.positions:
             self.calls.connection.cancel(self.positions)
@@ -118,14 +119,17 @@ class Gathering:
             driver.watch.wake()
 
     def _wait(self, end_at: float | None) -> None:
-        while not self._arrived:
+        while self._has_to_wait():
             self._has_arrived.clear()
             remaining = None if end_at is None else end_at - time.monotonic()
-            if not self._arrived and not self._has_arrived.wait(remaining):
+            if self._has_to_wait() and not self._has_arrived.wait(remaining):
                 count = len(self.positions)
                 what = "1 task has" if count == 1 else f"{count} tasks have"
                 # As an Executor's: before Python 3.11 the builtin error is another one.
                 raise concurrent.futures.TimeoutError(f"{what} not ended in time")
+
+    def _has_to_wait(self) -> bool:
+        return not (self._arrived or self._is_over)
 
     def _place(self, outcomes: Outcomes) -> None:
         take = self.positions.pop

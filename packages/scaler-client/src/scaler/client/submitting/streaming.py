@@ -19,6 +19,7 @@ from scaler.client.submitting.mapping import Gathering, MapRun
 
 T = TypeVar("T")
 
+_END = object()
 WINDOW = 1_024
 """Unless the program says otherwise: several batches for a hundred workers, and not so much that reading ahead of slow
 tasks surprises."""
@@ -142,6 +143,8 @@ class Results(Iterator[T], Generic[T]):
             while not gathering.values.has_next():
                 if self._send():
                     gathering.take(self._end_at, is_waiting=False)
+                elif self._is_closed:  # by another thread
+                    raise StopIteration
                 elif gathering.positions:
                     gathering.take(self._end_at, is_waiting=True)
                 else:
@@ -155,6 +158,24 @@ class Results(Iterator[T], Generic[T]):
             raise
         found: T = value
         return found
+
+    def __aiter__(self) -> Results[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """The same in an event loop, which is not blocked: the items are read and the results awaited in a thread of
+        its executor. Canceling the wait closes this."""
+        import asyncio  # not needed, and slow to import, for programs without a loop
+
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(None, next, self, _END)
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        if found is _END:
+            raise StopAsyncIteration
+        value: T = found  # type: ignore[assignment]  # not the mark of the end
+        return value
 
     def _send(self) -> bool:
         """One batch, if there is room for it."""
