@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from scaler_protocol.process import (
     logging_options,
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
+from scaler_storage.core.limits import UNLIMITED
 
 PROGRAM = "scaler_object_storage_server"
 
@@ -26,6 +28,8 @@ PROGRAM = "scaler_object_storage_server"
 class Config:
     address: str
     memory_limit_bytes: int | None = None
+    spill_directory: str | None = None
+    disk_limit_bytes: int | None = None
     shares_memory: bool = True
     event_loop: str = "builtin"
     logging: LoggingOptions = field(default_factory=LoggingOptions)
@@ -41,11 +45,23 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     return Config(
         address=_bind_address(options.address),
         memory_limit_bytes=options.memory_limit,
+        spill_directory=options.spill_directory,
+        disk_limit_bytes=_disk_limit(options),
         shares_memory=not options.no_shared_memory,
         event_loop=options.event_loop,
         logging=logging_options(options),
         keys=keys,
     )
+
+
+def _disk_limit(options: argparse.Namespace) -> int | None:
+    if options.spill_directory is None:
+        if options.disk_limit is not None:
+            raise UsageError("--disk-limit needs --spill-directory: the directory in which objects may lie")
+        return None
+    if options.memory_limit is None:
+        raise UsageError("--spill-directory needs --memory-limit: near that limit objects are moved to the disk")
+    return UNLIMITED if options.disk_limit is None else int(options.disk_limit)
 
 
 def _bind_address(text: str) -> str:
@@ -72,6 +88,20 @@ def parser() -> ArgumentParser:
         type=byte_count,
         metavar="BYTES",
         help="refuse objects beyond this many bytes in all, such as 8GiB (default: no limit)",
+    )
+    parser.add_argument(
+        "--spill-directory",
+        metavar="DIR",
+        help="from 80 %% of --memory-limit on, move the objects that were used least recently into files without names "
+        "on the file system of this directory; nothing is left there when the storage ends (default: objects "
+        "stay in memory)",
+    )
+    parser.add_argument(
+        "--disk-limit",
+        type=byte_count,
+        metavar="BYTES",
+        help="how much of that file system such files may take, such as 100GiB; 5 %% of it is always left free "
+        "(default: no other limit)",
     )
     parser.add_argument(
         "--no-shared-memory",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
@@ -34,12 +38,14 @@ from scaler_storage.core import (
     Enter,
     Event,
     FileOffered,
+    Move,
+    Read,
     Send,
     StorageCore,
     Tick,
 )
 from scaler_storage.grants import Grants
-from scaler_storage.shared_files import SharedFiles
+from scaler_storage.shared_files import SharedFiles, most_spill_files
 
 BACKLOG_BYTES = 64 * 1024 * 1024
 """Of the answers that one peer has not acknowledged. Those to Gets wait before that (LIM-14); all others are short."""
@@ -47,12 +53,23 @@ BACKLOG_BYTES = 64 * 1024 * 1024
 _TICK = Tick()
 
 
+if TYPE_CHECKING:
+    from scaler_storage.spill_files import SpillThreads
+
+
 class StorageService:
     def __init__(self, config: Config, stop: asyncio.Event) -> None:
         self._stop = stop
         admission = admission_of(config)
+        limits = CoreLimits(memory_bytes=config.memory_limit_bytes)
+        self._spill: SpillThreads | None = None
+        if config.spill_directory is not None:
+            from scaler_storage.spill_files import SpillDirectory
+
+            self._directory = SpillDirectory(config.spill_directory)
+            limits = replace(limits, disk_bytes=config.disk_limit_bytes, spill_files=most_spill_files())
         self._core = StorageCore(
-            CoreLimits(memory_bytes=config.memory_limit_bytes),
+            limits,
             unread=lambda peer_id: self._router.backlog_bytes(peer_id),
             all_unread=lambda: self._router.total_backlog_bytes,
             family_of=None if admission.keyring is None else Grants(admission.keyring).family_of,
@@ -70,12 +87,21 @@ class StorageService:
         logging.info("ObjectStorageServer: listen to object storage address %s", self._router.address)
         try:
             self._driver.start()
+            if self._core.limits.disk_bytes is not None:
+                from scaler_storage.spill_files import SpillThreads
+
+                wake = partial(_wake, asyncio.get_running_loop(), self._driver)
+                self._spill = SpillThreads(self._directory, wake)
             await self._stop.wait()
         finally:
             self._driver.stop()
             self._router.close()
+            if self._spill is not None:
+                self._spill.close()
 
     def _on_events(self, events: list[SessionEvent], now: float) -> None:
+        for done in self._spill.take_done() if self._spill is not None else ():
+            self._handle(done, now)
         self._handle(_TICK, now)
         for event in events:
             if isinstance(event, Received) and isinstance(event.message, PutShared):
@@ -97,8 +123,16 @@ class StorageService:
                 self._router.send(action.peer_id, action.message)
             elif isinstance(action, Enter):
                 self._files.enter(action.object_id, action.file)
+            elif isinstance(action, (Move, Read)):
+                assert self._spill is not None, "nothing is moved without a directory to move it to"
+                self._spill.do(action)
             else:
                 self._files.strike(action.object_id)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, driver: AsyncioDriver) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: a disk was slower than the end
+        loop.call_soon_threadsafe(driver.wake)
 
 
 def admission_of(config: Config) -> Admission:

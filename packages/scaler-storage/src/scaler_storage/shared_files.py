@@ -73,6 +73,11 @@ class SharedFiles:
             self._directory.remove(object_id)
 
 
+def most_spill_files() -> int:
+    """Half of the descriptors: memory files and connections need the others."""
+    return max(0, _raised_descriptor_limit() - RESERVED_DESCRIPTORS) // 2
+
+
 def _raised_descriptor_limit() -> int:
     """How many descriptors this process may have, raised to what the administrator allows: the usual 1,024 are a
     courtesy to programs that use `select`."""

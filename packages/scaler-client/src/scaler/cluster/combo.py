@@ -79,6 +79,9 @@ class SchedulerClusterCombo:
         scaler_policy: Any = None,
         key_file: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        memory_limit: int | None = None,
+        spill_directory: str | os.PathLike[str] | None = None,
+        disk_limit: int | None = None,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -94,7 +97,8 @@ class SchedulerClusterCombo:
         program = _program_options(event_loop, logging_paths, logging_level, logging_config_file, insecure)
         is_started = storage is None or _is_ours_to_start(self._storage_address)
         self._keyring = _keyring(key_file, insecure, None if is_started else self._storage_address)
-        self._storage = ObjectStorageServerProcess(self._storage_address, **program) if is_started else None
+        room = _room(memory_limit, spill_directory, disk_limit)
+        self._storage = ObjectStorageServerProcess(self._storage_address, **room, **program) if is_started else None
         self._scheduler = SchedulerProcess(
             address=self._address,
             storage_address=self._storage_address,
@@ -205,6 +209,13 @@ def _check_count(n_workers: int) -> None:
     if not count:
         text = "a cluster of no workers: tasks wait until a scaler_cluster or a worker manager joins it"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _room(
+    memory_limit: int | None, spill_directory: str | os.PathLike[str] | None, disk_limit: int | None
+) -> dict[str, Any]:
+    """What the object storage may take."""
+    return {"memory_limit": memory_limit, "spill_directory": spill_directory, "disk_limit": disk_limit}
 
 
 def _program_options(

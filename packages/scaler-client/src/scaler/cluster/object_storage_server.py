@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -22,11 +23,17 @@ class ObjectStorageServerProcess(CommandProcess):
         event_loop: str = "builtin",
         key_file: str | None = None,
         insecure: bool = False,
+        memory_limit: int | None = None,
+        spill_directory: str | os.PathLike[str] | None = None,
+        disk_limit: int | None = None,
     ) -> None:
         self._storage_address = str(storage_address)
         command = command_line(
             "scaler_storage",
             self._storage_address,
+            memory_limit=memory_limit,
+            spill_directory=None if spill_directory is None else os.fspath(spill_directory),
+            disk_limit=disk_limit,
             event_loop=event_loop,
             logging_paths=logging_paths,
             logging_level=logging_level,

@@ -1,8 +1,8 @@
 """The decisions of the object storage, without sockets, clocks or threads."""
 
-from scaler_storage.core.actions import Action, Enter, Send, Strike
+from scaler_storage.core.actions import Action, Enter, Move, Read, Send, Strike
 from scaler_storage.core.core import StorageCore
-from scaler_storage.core.events import Event, FileOffered, Tick
+from scaler_storage.core.events import Event, FileOffered, Moved, ReadBack, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import FEATURE as FEATURE_LIVE_OWNERS
 from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES, FamilyOf
@@ -17,6 +17,10 @@ __all__ = [
     "FamilyOf",
     "Event",
     "FileOffered",
+    "Move",
+    "Moved",
+    "Read",
+    "ReadBack",
     "Send",
     "StorageCore",
     "Strike",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Message
-from scaler_storage.core.values import SharedFile
+from scaler_storage.core.values import AnyValue, SharedFile, SpillFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +32,22 @@ class Strike:
     object_id: ObjectId
 
 
-Action = Send | Enter | Strike
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Write these values into one new file, each behind the one before, and answer with Moved."""
+
+    number: int
+    values: tuple[AnyValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read from this file, and answer with ReadBack."""
+
+    number: int
+    file: SpillFile
+    offset: int
+    size: int
+
+
+Action = Send | Enter | Strike | Move | Read

@@ -32,22 +32,23 @@ from scaler_protocol.messages import (
     Value,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core import refusals
+from scaler_storage.core import refusals, room
 from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.departures import Departures
-from scaler_storage.core.events import Event, FileOffered, Tick
+from scaler_storage.core.disk import Disk
+from scaler_storage.core.events import Event, FileOffered, Moved, OfPeer, ReadBack, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import OWNERS_IN_A_SLICE, Namings, Speakers
-from scaler_storage.core.objects import ObjectTable, StoredObject
+from scaler_storage.core.objects import ObjectTable
 from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.pacing import Pacing
-from scaler_storage.core.refusals import Refusal
-from scaler_storage.core.replies import Replies
+from scaler_storage.core.puts import Puts
 from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
+from scaler_storage.core.spilling import Spilling
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.status import status_of
 from scaler_storage.core.uploads import UploadTable
-from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue
+from scaler_storage.core.values import AnyValue, FileValue
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
 from scaler_storage.core.work import Job, Work, weight
 
@@ -56,7 +57,7 @@ Available = tuple[ObjectId, list[Waiter]]
 """An object, and those that have waited for it and no longer do."""
 
 
-class StorageCore(Replies):
+class StorageCore(Puts):
     def __init__(
         self,
         limits: CoreLimits | None = None,
@@ -72,7 +73,8 @@ class StorageCore(Replies):
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
         self.rights = Rights(family_of, self.roles)
-        self.objects = ObjectTable()
+        self.disk = Disk(Spilling(self.limits))
+        self.objects = ObjectTable(self.disk.spilling)
         self.uploads = UploadTable(self.limits.upload_idle_seconds)
         self.waiters = WaiterTable()
         self.gone_owners = GoneOwners(self.limits.gone_owners)
@@ -105,26 +107,39 @@ class StorageCore(Replies):
         self.pacing.begin()
         # What is due goes first: a Get whose time is up is not served by an object that came later. (STO-7)
         self._expire()
-        if isinstance(event, Tick):
+        if isinstance(event, (Moved, ReadBack)):
+            self.disk.handle(self, event)
+        elif isinstance(event, Tick):
             self._go_on()
         elif event.peer_id in self.work.jobs:
             if isinstance(event, Lost):
                 self.pacing.forget(event.peer_id)
             self.work.defer(event.peer_id, self._later(event), weight(event))
         else:
-            job = self._on_event[type(event)](event)
+            job = self.disk.waits(self, event) or self.perform(event)
             if job is not None:
                 self.work.start(event.peer_id, job, weight(event))
+        self.disk.settle(self)
         return self._actions
 
-    def _later(self, event: Event) -> Job:
+    def perform(self, event: OfPeer) -> Job | None:
+        return self._on_event[type(event)](event)
+
+    def _later(self, event: OfPeer) -> Job:
         yield 1
-        yield from self._on_event[type(event)](event) or ()
+        yield from self.disk.waits(self, event) or self.perform(event) or ()
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    def act(self, action: Action) -> None:
+        self._actions.append(action)
 
     def next_deadline(self) -> float | None:
-        if self.departures or self.work.jobs or self.pacing.is_behind:
+        if self.departures or self.work.is_left or self.pacing.is_behind:
             return self._now  # work is left over: the next Tick goes on with it
-        deadlines = (self.waiters.deadlines.next(), self.uploads.deadlines.next())
+        deadlines = (self.waiters.deadlines.next(), self.uploads.deadlines.next(), self.disk.next_deadline())
         return min((due_at for due_at in deadlines if due_at is not None), default=None)
 
     def is_busy_with(self, peer_id: PeerId) -> bool:
@@ -134,9 +149,10 @@ class StorageCore(Replies):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held for objects, for what is noted of them, and for uploads that are not finished."""
+        """Bytes held in memory for objects, for what is noted of them, and for uploads that are not finished."""
         noted_bytes = self.limits.entry_bytes * self.objects.entries
-        return self.objects.value_bytes + noted_bytes + self.uploads.received_bytes
+        value_bytes = self.objects.value_bytes - self.disk.spilling.spilled_bytes
+        return value_bytes + noted_bytes + self.uploads.received_bytes
 
     def state_of(self, object_id: ObjectId) -> ObjectState:
         if object_id in self.objects.objects:
@@ -195,150 +211,46 @@ class StorageCore(Replies):
             refusal = refusals.no_such_object(waiter.object_id, is_waited_for=True)
             self._refuse(waiter.peer_id, waiter.request.request_id, refusal)
 
-    # ------------------------------------------------------------ Put
-
-    def _put(self, peer_id: PeerId, put: Put) -> None:
-        if put.owner in self.gone_owners:
-            self._drop_upload(peer_id, put.object_id)
-            self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
-        elif (stored := self.objects.get(put.object_id)) is not None and stored.is_again(put):
-            # Also for the chunks of an upload that another session of this owner was faster with. (STO-4)
-            self._drop_upload(peer_id, put.object_id)
-            self._confirm(peer_id, put.request_id)
-        elif (refusal := self._check_put(peer_id, put)) is not None:
-            # The chunks behind a refused one are refused as well, until the writer begins again. (STO-5)
-            self._drop_upload(peer_id, put.object_id)
-            self._refuse(peer_id, put.request_id, refusal)
-        elif stored is not None:
-            self._compare_chunk(peer_id, put, stored)
-        else:
-            self._confirm(peer_id, put.request_id)
-            self._take_chunk(peer_id, put)
-
-    def _compare_chunk(self, peer_id: PeerId, put: Put, stored: StoredObject) -> None:
-        """A Put of an object that exists and has other owners. Knowledge of the id alone must not make a peer an owner,
-        because an owner can read the object; and a writer must not take other bytes, which another peer has put there,
-        for its own. So the bytes are compared (STO-30), and the writer is told with the last of them: told with each
-        chunk, it could find out an object of which it knows the id, byte by byte. (SEC-17)"""
-        if put.offset == 0:
-            self._drop_upload(peer_id, put.object_id)
-            begun = ComparedValue(stored.number, put.total_bytes)
-            self.uploads.begin(peer_id, put.object_id, put.owner, begun, self._now)
-        compared = self.uploads.uploads[peer_id, put.object_id].value
-        assert isinstance(compared, ComparedValue), "what is compared is an upload of an object that exists"
-        compared.compare(stored.value, put.payload)
-        self.uploads.append(peer_id, put.object_id, put.payload, self._now)
-        if compared.is_complete:
-            self.uploads.remove(peer_id, put.object_id)
-            if not compared.is_same:
-                self._refuse(peer_id, put.request_id, refusals.exists(put.object_id))
-                return
-            self._add_owner(put.object_id, put.owner, put.grant)
-        self._confirm(peer_id, put.request_id)
-
-    def _check_put(self, peer_id: PeerId, put: Put) -> Refusal | None:
-        chunk_bytes = memoryview(put.payload).nbytes
-        upload = self.uploads.get(peer_id, put.object_id)
-        stored = self.objects.get(put.object_id)
-        refusal = refusals.check_shape(put, chunk_bytes, self.limits) or refusals.check_continues(put, upload, stored)
-        if refusal is not None:
-            return refusal
-        if upload is None and self.uploads.count_of(peer_id) >= self.limits.session_uploads:
-            return refusals.too_many("unfinished uploads", self.limits.session_uploads)
-        refusal = refusals.check_entry(put.owner, self.objects, self.limits)
-        if refusal is not None:
-            return refusal
-        if stored is not None:
-            return self._check_room(0)  # of its bytes nothing will be kept
-        # The first chunk must leave room for the whole value, so that a hopeless upload fails early; nothing is
-        # reserved, so two uploads may both begin and the later one fail at a later chunk.
-        held = self.memory_bytes
-        if put.offset == 0 and upload is not None:
-            held -= upload.kept_bytes
-        return self._check_room(put.total_bytes - put.offset, held)
-
-    def _check_room(self, wanted_bytes: int, held_bytes: int | None = None) -> Refusal | None:
-        """For so many bytes more in a value, and for what is noted of it and its owner."""
-        held_bytes = self.memory_bytes if held_bytes is None else held_bytes
-        return refusals.check_room(wanted_bytes + self.limits.entry_bytes, held_bytes, self.limits)
-
-    def _check_owner(self, owner: PeerId, wanted_bytes: int = 0) -> Refusal | None:
-        """Whether this owner may have one object more."""
-        return refusals.check_entry(owner, self.objects, self.limits) or self._check_room(wanted_bytes)
-
-    def _take_chunk(self, peer_id: PeerId, put: Put) -> None:
-        if put.offset == 0:
-            self._drop_upload(peer_id, put.object_id)
-            if memoryview(put.payload).nbytes == put.total_bytes:
-                # Most objects are one chunk: they never become an upload.
-                value = StoredValue(put.total_bytes)
-                value.append(put.payload)
-                self._complete(put.object_id, value, put.owner, put.grant)
-                return
-            self.uploads.begin(peer_id, put.object_id, put.owner, StoredValue(put.total_bytes), self._now)
-        self.uploads.append(peer_id, put.object_id, put.payload, self._now)
-        upload = self.uploads.uploads[peer_id, put.object_id]
-        if upload.value.is_complete:
-            self.uploads.remove(peer_id, put.object_id)
-            assert isinstance(upload.value, StoredValue), "what is compared is an upload of an object that exists"
-            self._complete(put.object_id, upload.value, put.owner, put.grant)
-
-    def _drop_upload(self, peer_id: PeerId, object_id: ObjectId) -> None:
-        if self.uploads.get(peer_id, object_id) is not None:
-            self.uploads.remove(peer_id, object_id)
-
-    def _file_offered(self, event: FileOffered) -> None:
-        """A whole object in a file. What it is refused for does not end an upload of the same id: nothing was sent
-        out of order. A file that is not kept is closed with the event, when nothing refers to it any more."""
-        peer_id, put, file = event.peer_id, event.put, event.file
-        if (no_right := self.rights.refusal(peer_id, put)) is not None:
-            self._refuse(peer_id, put.request_id, no_right)
-            return
-        if put.owner in self.gone_owners:
-            self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
-        elif (stored := self.objects.get(put.object_id)) is not None and stored.is_again(put):
-            self._confirm(peer_id, put.request_id)
-        elif stored is not None:
-            # The bytes have to be compared, and are nothing to be read here at once: they may be very many. (STO-30)
-            unread = refusals.unreadable_file("the object exists, and is compared with what is put")
-            self._refuse(peer_id, put.request_id, unread)
-        elif isinstance(file, str):
-            self._refuse(peer_id, put.request_id, refusals.unreadable_file(file))
-        elif (refusal := self._check_owner(put.owner, file.size)) is not None:
-            self._refuse(peer_id, put.request_id, refusal)
-        else:
-            self._drop_upload(peer_id, put.object_id)
-            self._confirm(peer_id, put.request_id)
-            self._complete(put.object_id, FileValue(file), put.owner, put.grant)
-        self.speakers.note(peer_id, put.owner)
-
     # ------------------------------------------------------------ Get and Duplicate
 
-    def _get(self, peer_id: PeerId, get: Get) -> None:
+    def _get(self, peer_id: PeerId, get: Get) -> Job | None:
         """In the order in which they came, as far as the peer reads. (LIM-14)"""
         if self.pacing.is_free(peer_id):
-            self._answer_get(peer_id, get)
-        elif not self.pacing.wait(peer_id, get):
+            return self._answer_get(peer_id, get)
+        if not self.pacing.wait(peer_id, get):
             refusal = refusals.too_many("Gets whose answers are not read", self.limits.session_waiters)
             self._refuse(peer_id, get.request_id, refusal)
+        return None
 
-    def _answer_get(self, peer_id: PeerId, get: Get) -> None:
+    def _answer_later(self, peer_id: PeerId, get: Get) -> None:
+        """A Get that has waited."""
+        job = self._answer_get(peer_id, get)
+        if job is not None:
+            self.work.add(peer_id, job)
+
+    def _answer_get(self, peer_id: PeerId, get: Get) -> Job | None:
         stored = self.objects.get(get.object_id)
         if stored is None or not self.rights.may_read(peer_id, get, stored):
             self._wait(peer_id, get, get.object_id)
         elif get.offset > stored.value.total_bytes:
             self._refuse(peer_id, get.request_id, refusals.bad_range(get, stored.value.total_bytes))
         else:
-            self._send_value(peer_id, get, stored.value)
+            return self._send_value(peer_id, get, stored.value)
+        return None
 
-    def _send_value(self, peer_id: PeerId, get: Get, value: AnyValue) -> None:
-        if get.accepts_shared and isinstance(value, FileValue):
+    def _send_value(self, peer_id: PeerId, get: Get, value: AnyValue) -> Job | None:
+        if get.accepts_shared and isinstance(value, FileValue) and value.file is not None:
+            self.disk.spilling.used(value, self._now, is_to_be_continued=False)
             self._actions.append(Send(peer_id, SharedValue(get.request_id, value.total_bytes, value.file.reference())))
-            return
+            return None
         most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
+        if value.place is not None and get.offset < value.total_bytes:
+            return self.disk.read_back(self, peer_id, get, value, most_bytes)
         chunk = value.slice_at(get.offset, most_bytes)
+        self.disk.spilling.used(value, self._now, is_to_be_continued=get.offset + len(chunk) < value.total_bytes)
         self.pacing.let_out(peer_id, len(chunk))
         self._actions.append(Send(peer_id, Value(get.request_id, value.total_bytes, get.offset, chunk)))
+        return None
 
     def _duplicate(self, peer_id: PeerId, duplicate: Duplicate) -> None:
         source, target = self.objects.get(duplicate.source), self.objects.get(duplicate.target)
@@ -349,7 +261,7 @@ class StorageCore(Replies):
             self._confirm(peer_id, duplicate.request_id)
         elif source is None or not self.rights.may_read(peer_id, duplicate, source):
             self._wait(peer_id, duplicate, duplicate.source)
-        elif (refusal := self._check_owner(duplicate.owner)) is not None:
+        elif (refusal := room.check_owner(self, self.disk, duplicate.owner)) is not None:
             self._refuse(peer_id, duplicate.request_id, refusal)
         elif target is not None:
             self._name_again(peer_id, duplicate, source.value)
@@ -401,12 +313,14 @@ class StorageCore(Replies):
         for created_id, waiters in available:
             for waiter in waiters:
                 if isinstance(waiter.request, Get):
-                    self._get(waiter.peer_id, waiter.request)
+                    job = self._get(waiter.peer_id, waiter.request)
+                    if job is not None:  # another name of a value that is on the disk
+                        self.work.add(waiter.peer_id, job)
                     continue
                 request, shared = waiter.request, self.objects.objects[created_id].value
                 if request.target in self.objects.objects:
                     self._name_again(waiter.peer_id, request, shared)
-                elif (refusal := self._check_owner(request.owner)) is not None:
+                elif (refusal := room.check_owner(self, self.disk, request.owner)) is not None:
                     self._refuse(waiter.peer_id, request.request_id, refusal)
                 else:
                     self._confirm(waiter.peer_id, request.request_id)
@@ -415,7 +329,7 @@ class StorageCore(Replies):
     def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId, grant: bytes) -> Available:
         next_state(self.state_of(object_id), Change.COMPLETED)
         self.objects.add(object_id, value, owner, self.rights.family(owner, grant))
-        if isinstance(value, FileValue):
+        if isinstance(value, FileValue) and value.file is not None:
             self._actions.append(Enter(object_id, value.file))
         return object_id, self._admitted(object_id)
 
@@ -483,9 +397,10 @@ class StorageCore(Replies):
     def _go_on(self) -> None:
         """Once in each turn."""
         self.work.begin_turn()
+        self.disk.tick(self)
         self.work.go_on()
         self._release_departed()
-        self.work.left -= self.pacing.go_on(self._answer_get, self.work.left)
+        self.work.left -= self.pacing.go_on(self._answer_later, self.work.left)
 
     def _release_departed(self) -> None:
         for departure in self.departures.work_off(self.work, self.objects.owned, self._let_go):

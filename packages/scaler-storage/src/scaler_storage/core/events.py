@@ -6,7 +6,7 @@ from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import PutShared
 from scaler_protocol.records import dataclass
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core.values import SharedFile
+from scaler_storage.core.values import SharedFile, SpillFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +23,22 @@ class FileOffered:
     file: SharedFile | str
 
 
-Event = FileOffered | Opened | Received | Lost | Tick
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A Move has ended: all bytes are in the file, or none are on the disk, and this is why."""
+
+    number: int
+    file: SpillFile | str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """A Read has ended: with the bytes, or without them, and this is why."""
+
+    number: int
+    data: bytes | str
+
+
+OfPeer = FileOffered | Opened | Received | Lost
+OfDisk = Moved | ReadBack
+Event = OfPeer | OfDisk | Tick

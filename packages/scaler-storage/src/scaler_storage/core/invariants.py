@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_storage.core import spilling_invariants
 from scaler_storage.core.core import StorageCore
 from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 
@@ -41,11 +42,17 @@ def _check_objects(core: StorageCore) -> None:
     for key, value in values.items():
         assert value.names == names[key], "a value knows how many ids stand for it"
         _check_value(value)
+    spilling_invariants.check(core.disk.spilling, list(values.values()))
 
 
 def _check_value(value: AnyValue) -> None:
     if isinstance(value, FileValue):
-        assert value.total_bytes == value.file.size, "a file has the bytes of its value and no others"
+        assert value.file is None or value.total_bytes == value.file.size, (
+            "a file has the bytes of its value and no others"
+        )
+        return
+    if value.place is not None:
+        assert not value.chunks and not value.starts, "what is on the disk is not in memory"
         return
     offset = 0
     assert len(value.starts) == len(value.chunks), "one start for each chunk"

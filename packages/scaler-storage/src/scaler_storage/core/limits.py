@@ -6,11 +6,23 @@ from dataclasses import dataclass
 
 MEBIBYTE = 1024 * 1024
 
+#: What a disk limit is that the operator has not named: more than any file system holds.
+UNLIMITED = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class CoreLimits:
     #: Bytes of values and unfinished uploads together; None: what the machine has.
     memory_bytes: int | None = None
+    #: Bytes of files in the spill directory; None: values stay in memory.
+    disk_bytes: int | None = None
+    #: Files in it that are open at a time.
+    spill_files: int = 65_536
+    #: Smaller values share a file, of about so many bytes at most.
+    small_bytes: int = MEBIBYTE
+    extent_bytes: int = 8 * MEBIBYTE
+    #: Another move is begun while fewer bytes are on their way: a disk that stands still has hold of little more.
+    moving_bytes: int = 64 * MEBIBYTE
     #: What an object takes for each of its owners besides its value, about: else empty objects would weigh nothing.
     entry_bytes: int = 512
     #: Objects of one owner, owners, and objects of all owners together.

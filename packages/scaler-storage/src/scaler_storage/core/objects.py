@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Put, PutShared
+from scaler_storage.core.limits import CoreLimits
+from scaler_storage.core.spilling import Spilling
 from scaler_storage.core.values import AnyValue
 
 
@@ -26,7 +28,9 @@ class StoredObject:
 
 
 class ObjectTable:
-    def __init__(self) -> None:
+    def __init__(self, spilling: Spilling | None = None) -> None:
+        #: is told of values that come and go
+        self._spilling = spilling or Spilling(CoreLimits())
         self.objects: dict[ObjectId, StoredObject] = {}
         #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
@@ -48,6 +52,7 @@ class ObjectTable:
         assert value.is_complete, "an object exists once all its bytes are there (STO-3)"
         if value.names == 0:
             self.value_bytes += value.total_bytes
+            self._spilling.added(value)
         value.names += 1
         self._last_number += 1
         self.objects[object_id] = StoredObject(value, self._last_number)
@@ -88,3 +93,4 @@ class ObjectTable:
         value.names -= 1
         if value.names == 0:
             self.value_bytes -= value.total_bytes
+            self._spilling.deleted(value)

@@ -52,6 +52,10 @@ class Pacing:
         most = limits.least_unread_bytes if is_much else limits.unread_bytes
         return self._unread(peer_id) + self._let_out.get(peer_id, 0) < most
 
+    def may_answer(self, peer_id: PeerId) -> bool:
+        """For answers that take more than a turn."""
+        return self._has_room(peer_id)
+
     def wait(self, peer_id: PeerId, get: Get) -> bool:
         """False: too many of this peer wait already."""
         gets = self.waiting.setdefault(peer_id, deque())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Get, Put
-from scaler_storage.core.limits import MEBIBYTE, CoreLimits
+from scaler_storage.core.limits import MEBIBYTE, UNLIMITED, CoreLimits
 from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.uploads import Upload
+from scaler_storage.core.values import ComparedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,28 @@ def check_room(wanted_bytes: int, held_bytes: int, limits: CoreLimits) -> Refusa
     )
 
 
+def disk_full(
+    wanted_bytes: int,
+    held_bytes: int,
+    disk_bytes: int,
+    limits: CoreLimits,
+    trouble: str,
+    largest: Sequence[tuple[PeerId, int]],
+) -> Refusal:
+    """Nothing can leave memory for the disk, or nothing does in time."""
+    owners = ", ".join(f"client {owner.hex()} with {_mebibytes(size)}" for owner, size in largest) or "none"
+    is_limited = limits.disk_bytes is not None and limits.disk_bytes < UNLIMITED
+    disk = f" of at most {_mebibytes(limits.disk_bytes or 0)}" if is_limited else ""
+    reason = f"; the disk: {trouble}" if trouble else ""
+    return Refusal(
+        codes.STORAGE_FULL,
+        f"the object storage holds {_mebibytes(held_bytes)} of at most {_mebibytes(limits.memory_bytes or 0)} in "
+        f"memory and {_mebibytes(disk_bytes)}{disk} on the disk, and cannot take {_mebibytes(wanted_bytes)} more"
+        f"{reason}. The largest owners: {owners}. Release objects, or start it with a larger --disk-limit or "
+        "--memory-limit",
+    )
+
+
 def check_entry(owner: PeerId, objects: ObjectTable, limits: CoreLimits) -> Refusal | None:
     """Whether one more object of this owner may be noted (LIM-12)."""
     owned = objects.owned.get(owner)
@@ -65,12 +89,22 @@ def unreadable_file(reason: str) -> Refusal:
     return Refusal(codes.UNREADABLE_FILE, f"{reason}: put the object in chunks")
 
 
+def unreadable_object(object_id: ObjectId, reason: str) -> Refusal:
+    """As if it were not stored: a client that can make it again does so then."""
+    return Refusal(codes.NO_SUCH_OBJECT, f"object {object_id.hex()} cannot be read back from the disk: {reason}")
+
+
 def exists(object_id: ObjectId) -> Refusal:
     return Refusal(
         codes.EXISTS,
         f"object {object_id.hex()} exists with other bytes, which another client or worker has stored under this id: "
         "nothing was changed. Find out which program that was, and restart the storage to be rid of them",
     )
+
+
+def other_bytes(object_id: ObjectId, compared: ComparedValue) -> Refusal:
+    """What was put under this id is not what the object has, or that cannot be found out."""
+    return unreadable_object(object_id, compared.trouble) if compared.trouble else exists(object_id)
 
 
 def too_many(what: str, limit: int) -> Refusal:

@@ -21,6 +21,10 @@ class Upload:
     def kept_bytes(self) -> int:
         return 0 if isinstance(self.value, ComparedValue) else self.value.held_bytes
 
+    @property
+    def missing_bytes(self) -> int:
+        return 0 if isinstance(self.value, ComparedValue) else self.value.total_bytes - self.value.held_bytes
+
 
 class UploadTable:
     def __init__(self, idle_seconds: float) -> None:
@@ -32,6 +36,8 @@ class UploadTable:
         self.deadlines: Deadlines[UploadKey] = Deadlines()
         #: bytes kept of all of them
         self.received_bytes = 0
+        #: bytes that are still to come, and will be kept
+        self.missing_bytes = 0
 
     def get(self, peer_id: PeerId, object_id: ObjectId) -> Upload | None:
         return self.uploads.get((peer_id, object_id))
@@ -43,6 +49,7 @@ class UploadTable:
         self, peer_id: PeerId, object_id: ObjectId, owner: PeerId, value: StoredValue | ComparedValue, now: float
     ) -> Upload:
         upload = Upload(owner, value)
+        self.missing_bytes += upload.missing_bytes
         self.uploads[peer_id, object_id] = upload
         self.by_peer.setdefault(peer_id, set()).add(object_id)
         self.deadlines.set((peer_id, object_id), now + self._idle_seconds)
@@ -53,12 +60,14 @@ class UploadTable:
         before = upload.kept_bytes
         upload.value.append(payload)
         self.received_bytes += upload.kept_bytes - before
+        self.missing_bytes -= upload.kept_bytes - before
         self.deadlines.set((peer_id, object_id), now + self._idle_seconds)
 
     def remove(self, peer_id: PeerId, object_id: ObjectId) -> Upload:
         """Forget it; a complete one hands its value over to the caller."""
         upload = self.uploads.pop((peer_id, object_id))
         self.received_bytes -= upload.kept_bytes
+        self.missing_bytes -= upload.missing_bytes
         self.deadlines.remove((peer_id, object_id))
         of_peer = self.by_peer[peer_id]
         of_peer.remove(object_id)

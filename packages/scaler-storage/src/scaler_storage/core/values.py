@@ -4,6 +4,7 @@ all names of a duplicated object share them."""
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import Protocol
 
 from scaler_protocol.messages import Buffer, MemoryFile
@@ -25,15 +26,38 @@ class SharedFile(Protocol):
     def read(self, offset: int, size: int) -> bytes: ...
 
 
+class SpillFile(Protocol):
+    """A file on the disk with the bytes of one value or of several. Open as long as it is referred to, then gone."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, offset: int, size: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where on the disk a value begins."""
+
+    file: SpillFile
+    offset: int
+
+
 class FileValue:
     """A value that lies in a memory file. It is complete from the start; `names` counts the ids that stand for it."""
 
-    __slots__ = ("file", "names", "total_bytes")
+    __slots__ = ("file", "names", "place", "total_bytes")
 
     def __init__(self, file: SharedFile) -> None:
-        self.file = file
+        #: none once it has left memory
+        self.file: SharedFile | None = file
+        #: none as long as it is in memory
+        self.place: Place | None = None
         self.total_bytes = file.size
         self.names = 0
+
+    def leave_memory(self, place: Place) -> None:
+        self.file, self.place = None, place
 
     @property
     def is_complete(self) -> bool:
@@ -41,13 +65,16 @@ class FileValue:
 
     def slice_at(self, offset: int, most_bytes: int) -> memoryview:
         """For readers who cannot open the file. A copy: nothing that others have made is ever mapped here."""
+        if offset == self.total_bytes:
+            return memoryview(b"")
+        assert self.file is not None, "what is on the disk is read by a thread"
         return memoryview(self.file.read(offset, most_bytes))
 
 
 class StoredValue:
     """Immutable once it is complete; `names` counts the ids that stand for it."""
 
-    __slots__ = ("chunks", "names", "starts", "total_bytes")
+    __slots__ = ("chunks", "names", "place", "starts", "total_bytes")
 
     #: as of one that is compared: with no object
     compared: int | None = None
@@ -58,10 +85,17 @@ class StoredValue:
         self.chunks: list[memoryview] = []
         #: starts[i] is the offset of chunks[i] in the value
         self.starts: list[int] = []
+        #: none as long as it is in memory
+        self.place: Place | None = None
         self.names = 0
+
+    def leave_memory(self, place: Place) -> None:
+        self.chunks, self.starts, self.place = [], [], place
 
     @property
     def held_bytes(self) -> int:
+        if self.place is not None:
+            return self.total_bytes
         return self.starts[-1] + self.chunks[-1].nbytes if self.chunks else 0
 
     @property
@@ -80,6 +114,7 @@ class StoredValue:
         assert 0 <= offset <= self.total_bytes, "checked when the Get was received"
         if offset == self.total_bytes:
             return memoryview(b"")
+        assert self.place is None, "what is on the disk is read by a thread"
         index = bisect_right(self.starts, offset) - 1
         begin = offset - self.starts[index]
         return self.chunks[index][begin : begin + most_bytes]
@@ -93,7 +128,7 @@ class ComparedValue:
     """The progress of an upload that is compared with an object that exists. It keeps no bytes, neither of the upload
     nor of the object, and the object may be released meanwhile."""
 
-    __slots__ = ("compared", "held_bytes", "is_same", "total_bytes")
+    __slots__ = ("compared", "held_bytes", "is_same", "total_bytes", "trouble")
 
     def __init__(self, number: int, total_bytes: int) -> None:
         #: the number of that object
@@ -101,15 +136,23 @@ class ComparedValue:
         self.held_bytes = 0
         #: so far; the writer is told at the end
         self.is_same = True
+        #: why bytes of the object could not be read back from the disk; empty: they could
+        self.trouble = ""
         self.total_bytes = total_bytes
 
     @property
     def is_complete(self) -> bool:
         return self.held_bytes == self.total_bytes
 
-    def compare(self, value: AnyValue, payload: Buffer) -> None:
-        """The next chunk. It is compared whatever came before: else the time that it takes would tell the writer."""
-        is_there = self.total_bytes == value.total_bytes and is_at(value, self.held_bytes, payload)
+    def compare(self, value: AnyValue, payload: Buffer, data: bytes | str | None) -> None:
+        """The next chunk. It is compared whatever came before: else the time that it takes would tell the writer.
+        `data`: the bytes that were read from the disk for it, or why they cannot be read."""
+        if isinstance(data, str):
+            self.trouble = self.trouble or data
+        if self.total_bytes != value.total_bytes:
+            is_there = False
+        else:
+            is_there = is_at(value, self.held_bytes, payload) if data is None else data == bytes(payload)
         self.is_same = is_there and self.is_same
 
     def append(self, payload: Buffer) -> None:

@@ -16,7 +16,10 @@ from scaler_protocol.session.gate import Pressure
 from scaler_storage.core.events import Event, FileOffered
 
 Job = Iterator[int]
-"""Each `next` does a part of the work and returns how many steps it took."""
+"""Each `next` does a part of the work and returns how many steps it took, or PARKED."""
+
+PARKED = -1
+"""The job cannot go on before something has happened, and is not asked again before `wake`."""
 
 
 def weight(event: Event) -> int:
@@ -33,11 +36,13 @@ class Work:
         self.jobs: dict[PeerId, deque[tuple[Job, int]]] = {}
         self.pressure = Pressure()
         self.left = turn_steps
+        #: peers whose first job is parked
+        self.parked: set[PeerId] = set()
 
     def start(self, peer_id: PeerId, job: Job, size: int) -> None:
         """Do this as far as the turn allows. The peer has no other work left."""
         assert peer_id not in self.jobs, "whatever else happens to this peer waits"
-        if not self._does(job):
+        if not self._does(peer_id, job):
             self.jobs[peer_id] = deque()
             self.defer(peer_id, job, size)
 
@@ -47,27 +52,47 @@ class Work:
         if size:
             self.pressure.hold(peer_id, size)
 
+    def add(self, peer_id: PeerId, job: Job) -> None:
+        """Work of a message that was worked off otherwise: behind what the peer has left."""
+        if peer_id in self.jobs:
+            self.defer(peer_id, job, 0)
+        else:
+            self.start(peer_id, job, 0)
+
+    def wake(self) -> None:
+        self.parked.clear()
+
+    @property
+    def is_left(self) -> bool:
+        """Some job can go on."""
+        return len(self.jobs) > len(self.parked)
+
     def begin_turn(self) -> None:
         self.left = self._turn_steps
 
     def go_on(self) -> None:
         """Peers take turns."""
-        for peer_id in tuple(self.jobs):
+        for peer_id in [peer_id for peer_id in self.jobs if peer_id not in self.parked]:
             jobs = self.jobs[peer_id]
-            while jobs and self._does(jobs[0][0]):
+            while jobs and self._does(peer_id, jobs[0][0]):
                 _, size = jobs.popleft()
                 if size:
                     self.pressure.drop(peer_id, size)
+            if peer_id in self.parked:
+                continue
             if jobs:
                 self.jobs[peer_id] = self.jobs.pop(peer_id)  # the last in line, from now on
                 return
             del self.jobs[peer_id]
 
-    def _does(self, job: Job) -> bool:
+    def _does(self, peer_id: PeerId, job: Job) -> bool:
         """False: there is more to be done."""
         while self.left > 0:
             steps = next(job, None)
             if steps is None:
                 return True
+            if steps == PARKED:
+                self.parked.add(peer_id)
+                return False
             self.left -= steps
         return False

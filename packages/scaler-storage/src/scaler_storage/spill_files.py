@@ -1,0 +1,184 @@
+"""Files in the spill directory: made, written and read by threads of their own, so that no socket waits for a disk.
+
+A file has no name (O_TMPFILE), or loses it at once where a file system has no such files. So nothing is left of it when
+this process ends, however it ends, and no process finds it that does not have it open. (STO-39)
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import queue
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from scaler_protocol.objects.memory_files import OpenedFile
+from scaler_protocol.process import StartupError
+from scaler_storage.core import Move, Moved, Read, ReadBack
+from scaler_storage.core.events import OfDisk
+from scaler_storage.core.values import AnyValue, FileValue
+
+THREADS = 2
+
+#: Of the file system: what others need on it is not ours to take.
+MOST_FULL = 0.95
+
+#: One call of writev or sendfile. More is left to the next one, so that an end of the process is not held up.
+STEP_BYTES = 16 * 1024 * 1024
+_PIECES = 1_000
+
+#: Of a file that has a name for the blink of an eye. One that is found at start was left by a kill in just that moment.
+NAME = ".scaler-spill-"
+
+
+class SpilledFile:
+    """Holds the file open until the last reference to this is gone: then its room on the disk is free."""
+
+    __slots__ = ("__weakref__", "_descriptor", "size")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        pieces = []
+        while size > 0:
+            piece = os.pread(self._descriptor, size, offset)
+            if not piece:
+                raise OSError(errno.EIO, "the file in the spill directory is shorter than what was written")
+            pieces.append(piece)
+            offset, size = offset + len(piece), size - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def write(self, values: tuple[AnyValue, ...]) -> None:
+        for value in values:
+            if not isinstance(value, FileValue):
+                self._write_pieces([*value.chunks])
+            elif value.file is not None:
+                self._copy(value.file, value.total_bytes)
+
+    def _write_pieces(self, views: list[memoryview]) -> None:
+        while views:
+            written = os.writev(self._descriptor, views[:_PIECES])
+            self.size += written
+            while views and written >= views[0].nbytes:
+                written -= views.pop(0).nbytes
+            if written:
+                views[0] = views[0][written:]
+
+    def _copy(self, file: object, size: int) -> None:
+        assert isinstance(file, OpenedFile)
+        copied = 0
+        while copied < size:
+            sent = os.sendfile(self._descriptor, file.descriptor, copied, min(size - copied, STEP_BYTES))
+            if not sent:
+                raise OSError(errno.EIO, "a memory file is shorter than its size")
+            copied += sent
+            self.size += sent
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._descriptor)
+
+
+class SpillDirectory:
+    def __init__(self, path: str) -> None:
+        """Raises StartupError for a directory in which no files can be made."""
+        self.path = path
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._remove_leftovers()
+            self.new_file(0)
+        except OSError as error:
+            raise StartupError(f"--spill-directory {path} cannot be used: {error.strerror or error}") from None
+
+    def new_file(self, size: int) -> SpilledFile:
+        """An empty file, on a file system with room for so many bytes. Raises OSError."""
+        room = os.fstatvfs(self._descriptor)
+        if room.f_blocks and (room.f_bavail * room.f_frsize - size) < (1 - MOST_FULL) * room.f_blocks * room.f_frsize:
+            raise OSError(errno.ENOSPC, f"the file system of {self.path} is full to {MOST_FULL:.0%}")
+        return SpilledFile(self._open())
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC
+        try:
+            return os.open(f"/proc/self/fd/{self._descriptor}", flags | os.O_TMPFILE, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL):
+                raise
+        name = NAME + os.urandom(16).hex()
+        descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=self._descriptor)
+        os.unlink(name, dir_fd=self._descriptor)
+        return descriptor
+
+    def _remove_leftovers(self) -> None:
+        for path in Path(self.path).glob(f"{NAME}*"):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class SpillThreads:
+    """Does what the core asks for, in the order in which it asks, and wakes the loop when something is done. How much
+    waits here is bounded by the core: the moves that it begins, and one read of each peer."""
+
+    def __init__(self, directory: SpillDirectory, wake: Callable[[], None]) -> None:
+        self._directory = directory
+        self._wake = wake
+        self._todo: queue.SimpleQueue[Move | Read | None] = queue.SimpleQueue()
+        self._done: deque[OfDisk] = deque()
+        self._is_failing = False
+        # Daemons: a disk that does not answer must not keep the process from ending.
+        self._threads = [threading.Thread(target=self._run, name=f"spill-{n}", daemon=True) for n in range(THREADS)]
+        for thread in self._threads:
+            thread.start()
+
+    def do(self, action: Move | Read) -> None:
+        self._todo.put(action)
+
+    def take_done(self) -> list[OfDisk]:
+        done: list[OfDisk] = []
+        while self._done:
+            done.append(self._done.popleft())
+        return done
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._todo.put(None)
+
+    def _run(self) -> None:
+        while (action := self._todo.get()) is not None:
+            event = self._move(action) if isinstance(action, Move) else _read(action)
+            del action  # the bytes are not to be held until the next one comes
+            self._done.append(event)
+            self._wake()
+
+    def _move(self, move: Move) -> Moved:
+        try:
+            file = self._directory.new_file(sum(value.total_bytes for value in move.values))
+            file.write(move.values)
+        except OSError as error:
+            reason = f"{error.strerror or error}"
+            if not self._is_failing:
+                self._is_failing = True
+                logging.error("ObjectStorageServer: objects cannot be moved to %s: %s", self._directory.path, reason)
+            return Moved(move.number, reason)
+        if self._is_failing:
+            self._is_failing = False
+            logging.warning("ObjectStorageServer: objects are moved to %s again", self._directory.path)
+        return Moved(move.number, file)
+
+
+def _read(read: Read) -> ReadBack:
+    try:
+        return ReadBack(read.number, read.file.read(read.offset, read.size))
+    except OSError as error:
+        logging.error("ObjectStorageServer: an object cannot be read back from the disk: %s", error)
+        return ReadBack(read.number, f"{error.strerror or error}")

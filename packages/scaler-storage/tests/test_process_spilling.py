@@ -1,0 +1,188 @@
+"""The real thing: a storage whose objects do not fit into memory, over sockets, with files on a disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.support.storage_server import Server, until
+
+from scaler_protocol.codes import ROLE_SCHEDULER, STORAGE_FULL
+from scaler_protocol.errors import StorageError
+from scaler_protocol.ids import new_object_id, new_peer_id
+from scaler_protocol.keys import find_pass
+from scaler_protocol.objects import ObjectClient
+from scaler_protocol.process.ports import free_ports
+from scaler_storage.core import Move, Read
+from scaler_storage.core.values import StoredValue
+from scaler_storage.spill_files import NAME, SpillDirectory, SpillThreads
+
+MIB = 1024 * 1024
+OWNER = new_peer_id()
+WORKERS = 8
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def start_one(memory: str, *options: str) -> Server:
+        where = ("--memory-limit", memory, "--spill-directory", str(tmp_path / "spill"))
+        servers.append(Server(free_ports(1), *where, *options))
+        return servers[-1]
+
+    yield start_one
+    for server in servers:
+        server.end(signal.SIGKILL)
+
+
+def connected(server: Server) -> contextlib.closing[ObjectClient]:
+    return contextlib.closing(
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+    )
+
+
+def spilled_files_of(process_id: int, directory: Path) -> list[int]:
+    """The sizes of the files without a name that it has open there."""
+    sizes = []
+    for path in Path(f"/proc/{process_id}/fd").glob("*"):
+        try:
+            if os.readlink(path).startswith(f"{directory}/") and path.stat().st_nlink == 0:
+                sizes.append(path.stat().st_size)
+        except FileNotFoundError:
+            continue
+    return sizes
+
+
+def content(number: int, size: int) -> bytes:
+    return number.to_bytes(4, "little") * (size // 4)
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_values_of_four_times_the_limit_pass_through_eight_writers(start, tmp_path, shares: bool) -> None:
+    server = start("32MiB", *([] if shares else ["--no-shared-memory"]))
+    ids = [new_object_id() for _ in range(64)]
+
+    def work(number: int) -> None:
+        """Writes its share, and reads what its neighbour writes."""
+        with connected(server) as client:
+            for one in range(number, len(ids), WORKERS):
+                client.put(ids[one], OWNER, [content(one, 2 * MIB)])
+            for one in range((number + 1) % WORKERS, len(ids), WORKERS):
+                assert client.get(ids[one], 20.0) == content(one, 2 * MIB)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(work, range(WORKERS)))
+    with connected(server) as client:
+        assert client.status().memory_bytes <= 32 * MIB
+        assert sum(spilled_files_of(server.process.pid, tmp_path / "spill")) >= 96 * MIB
+        client.release(OWNER, ids)
+        assert client.status().memory_bytes == 0
+        until(lambda: not spilled_files_of(server.process.pid, tmp_path / "spill"), "the files are closed")
+    assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_a_killed_storage_leaves_nothing_in_the_directory(start, tmp_path) -> None:
+    server = start("8MiB")
+    with connected(server) as client:
+        for number in range(8):
+            client.put(new_object_id(), OWNER, [content(number, 2 * MIB)])
+        assert spilled_files_of(server.process.pid, tmp_path / "spill")
+        server.end(signal.SIGKILL)
+    assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_small_objects_share_files(start, tmp_path) -> None:
+    server = start("4MiB")
+    ids = [new_object_id() for _ in range(2_000)]
+    with connected(server) as client:
+        for number, one in enumerate(ids):
+            client.put(one, OWNER, [content(number, 4_000)])
+        assert 1 <= len(spilled_files_of(server.process.pid, tmp_path / "spill")) <= 40
+        assert all(client.get(one) == content(number, 4_000) for number, one in enumerate(ids))
+
+
+def test_a_full_disk_is_said_at_once(start, tmp_path) -> None:
+    server = start("4MiB", "--disk-limit", "8MiB")
+    with connected(server) as client:
+        with pytest.raises(StorageError, match=r"--disk-limit") as caught:
+            for number in range(12):
+                client.put(new_object_id(), OWNER, [content(number, 2 * MIB)])
+        assert caught.value.code == STORAGE_FULL and OWNER.hex()[:8] in str(caught.value)
+
+
+# ---------------------------------------------------------------- files and threads
+
+
+def value(data: bytes) -> StoredValue:
+    made = StoredValue(len(data))
+    made.append(data)
+    return made
+
+
+@pytest.fixture(params=[True, False])
+def directory(request, tmp_path, monkeypatch) -> SpillDirectory:
+    if not request.param:  # a file system without files that have no name
+        monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_TMPFILE)
+    return SpillDirectory(str(tmp_path / "spill"))
+
+
+def test_a_file_has_no_name(directory, tmp_path) -> None:
+    file = directory.new_file(10)
+    file.write((value(b"hello"), value(b"world")))
+    assert (file.size, file.read(0, 5), file.read(5, 5)) == (10, b"hello", b"world")
+    assert list((tmp_path / "spill").iterdir()) == []
+    with pytest.raises(OSError, match="shorter"):
+        file.read(5, 6)
+
+
+def test_what_a_kill_has_left_is_removed(tmp_path) -> None:
+    (tmp_path / f"{NAME}0011").write_bytes(b"left over")
+    (tmp_path / "another").write_bytes(b"of somebody else")
+    SpillDirectory(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["another"]
+
+
+def test_a_file_system_that_is_nearly_full_takes_nothing(directory, monkeypatch) -> None:
+    real = os.fstatvfs
+    monkeypatch.setattr(os, "fstatvfs", lambda fd: _Full(real(fd)))
+    wakes: list[None] = []
+    threads = SpillThreads(directory, lambda: wakes.append(None))
+    try:
+        threads.do(Move(1, (value(b"hello"),)))
+        until(lambda: bool(wakes), "the move has ended")
+        (moved,) = threads.take_done()
+        assert moved.number == 1 and "95%" in str(moved.file)
+    finally:
+        threads.close()
+
+
+def test_an_error_of_the_disk_is_an_answer(directory, monkeypatch) -> None:
+    file = directory.new_file(5)
+    file.write((value(b"hello"),))
+    wakes: list[None] = []
+    threads = SpillThreads(directory, lambda: wakes.append(None))
+
+    def broken(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "writev", broken)
+    monkeypatch.setattr(os, "pread", broken)
+    try:
+        threads.do(Move(1, (value(b"hello"),)))
+        threads.do(Read(2, file, 0, 5))
+        until(lambda: len(wakes) == 2, "both have ended")
+        moved, read = sorted(threads.take_done(), key=lambda done: done.number)
+        assert (moved.file, read.data) == ("Input/output error", "Input/output error")
+    finally:
+        threads.close()
+
+
+class _Full:
+    def __init__(self, real: os.statvfs_result) -> None:
+        self.f_blocks, self.f_frsize, self.f_bavail = real.f_blocks, real.f_frsize, real.f_blocks // 25
