@@ -112,3 +112,7 @@ class StorageStatus:
     waiter_count: int = 0
     owner_objects: bytes = b""
     owner_bytes: bytes = b""
+    disk_bytes: int = 0
+    moving_bytes: int = 0
+    memory_limit_bytes: int = 0
+    disk_limit_bytes: int = 0

@@ -110,6 +110,10 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   waiterCount @4 :UInt64;    # Gets and Duplicates that wait for an object
   ownerObjects @5 :Data;     # u64·n: how many objects each of the owners has that the request names (MON-26)
   ownerBytes @6 :Data;       # u64·n: of the values of these objects. What has several owners counts for each of them
+  diskBytes @7 :UInt64;      # bytes of files outside of memory in which values lie (STO-37)
+  movingBytes @8 :UInt64;    # bytes of values on their way there; they count as memory until they have arrived
+  memoryLimitBytes @9 :UInt64;  # zero: none
+  diskLimitBytes @10 :UInt64;   # zero: none, or all values stay in memory
 }
 
 # Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of

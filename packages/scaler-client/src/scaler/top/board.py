@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from scaler.monitoring import ClusterState, users_of
 from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
 from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, name_text, plain
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count
+from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count, StorageStatus
 
 OTHER_FUNCTIONS = "(other)"
 USER_COLUMNS = 10
@@ -71,7 +71,11 @@ def board_of(state: ClusterState) -> Board:
     )
     objects = Section(
         "object_manager",
-        (("num_of_objs", count_text(status.storage.object_count)), ("memory", byte_text(status.storage.memory_bytes))),
+        (
+            ("num_of_objs", count_text(status.storage.object_count)),
+            ("memory", byte_text(status.storage.memory_bytes)),
+            *_on_disk(status.storage),
+        ),
     )
     return Board(
         blocks=(
@@ -117,6 +121,14 @@ def function_counts(status: ClusterStatus) -> list[Count]:
     """Unfinished tasks of each function, by what people call it where that is known."""
     names = {one.function_id.hex(): one.name for one in status.function_names}
     return [Count(names.get(one.name) or one.name or OTHER_FUNCTIONS, one.value) for one in status.function_counts]
+
+
+def _on_disk(storage: StorageStatus) -> Iterator[tuple[str, str]]:
+    """Lines for a storage that moves values to a disk."""
+    if storage.disk_bytes:
+        yield "disk", byte_text(storage.disk_bytes)
+    if storage.moving_bytes:
+        yield "to_disk", byte_text(storage.moving_bytes)
 
 
 def _by_state(counts: Iterable[Count]) -> tuple[tuple[str, str], ...]:

@@ -45,6 +45,8 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
             "is_connected": status.is_storage_connected,
             "object_count": status.storage.object_count,
             "memory_bytes": status.storage.memory_bytes,
+            "disk_bytes": status.storage.disk_bytes,
+            "moving_bytes": status.storage.moving_bytes,
         },
         "tasks": _counts(status.task_counts),
         "functions": [{"name": one.name, "task_count": one.value} for one in function_counts(status)],

@@ -111,6 +111,10 @@ def _storage(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_storage_up", "Whether the scheduler is connected to its storage.", status.is_storage_connected)
     yield _gauge("scaler_storage_objects", "Objects in the storage.", storage.object_count)
     yield _gauge("scaler_storage_memory_bytes", "Values that the storage holds in memory.", storage.memory_bytes)
+    yield _gauge("scaler_storage_disk_bytes", "Files on the disk with values of the storage.", storage.disk_bytes)
+    yield _gauge("scaler_storage_moving_bytes", "Values on their way from memory to the disk.", storage.moving_bytes)
+    yield _gauge("scaler_storage_memory_limit_bytes", "0: none.", storage.memory_limit_bytes)
+    yield _gauge("scaler_storage_disk_limit_bytes", "0: none.", storage.disk_limit_bytes)
     yield _gauge("scaler_storage_waiters", "Requests that wait for an object.", storage.waiter_count)
 
 

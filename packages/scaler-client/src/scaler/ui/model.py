@@ -161,6 +161,8 @@ def cluster(status: ClusterStatus, at: float) -> Json:
             "objects": status.storage.object_count,
             "owners": status.storage.owner_count,
             "bytes": status.storage.memory_bytes,
+            "disk": status.storage.disk_bytes,
+            "moving": status.storage.moving_bytes,
             "waiters": status.storage.waiter_count,
         },
         "tasks": {count.name: count.value for count in status.task_counts},

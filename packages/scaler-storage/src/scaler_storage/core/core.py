@@ -410,5 +410,6 @@ class StorageCore(Puts):
     # ------------------------------------------------------------ replies
 
     def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
-        status = status_of(request, self.roles[peer_id], self.objects, self.memory_bytes, len(self.waiters))
+        role, waiting, spilling = self.roles[peer_id], len(self.waiters), self.disk.spilling
+        status = status_of(request, role, self.objects, self.memory_bytes, waiting, spilling)
         self._actions.append(Send(peer_id, status))
