@@ -9,7 +9,11 @@ author = "The Scaler maintainers"
 release = (_ROOT / "VERSION").read_text(encoding="utf-8").strip()
 version = release
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "separated"
+default_role = "code"  # docstrings write names as Markdown does
 myst_enable_extensions = ["deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 4
 

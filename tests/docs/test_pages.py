@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tools.site.commands import parsers_of, scripts
 
+import scaler
+from scaler.client.submitting.surface import Submitting
 from tests.architecture.sources import ROOT
 from tests.docs.table import tomllib
 
@@ -52,3 +54,13 @@ def test_a_configuration_file_is_accepted(page: str, text: str, tmp_path: Path) 
         # An address that `scaler config.toml` fills in is not in the file.
         given = [] if "address" in sections[section] else ["tcp://127.0.0.1:2345"]
         parser.parse_settings([*given, "--config", str(path)], {})  # type: ignore[attr-defined]
+
+
+def test_the_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in scaler.__all__ if name != "__version__" and f":: scaler.{name}\n" not in page]
+    assert not missing
+    public = {name for name in vars(scaler.Client) if not name.startswith("_")}
+    public |= {name for name in vars(Submitting) if not name.startswith("_")}
+    listed = page.split(":members:", 1)[1].split(":inherited-members:")[0].replace(",", " ").split()
+    assert public - {"asynchronous"} <= set(listed)

@@ -1,4 +1,4 @@
-"""joblib's parallel calls, and with them scikit-learn's, as tasks of a cluster.
+"""joblib's parallel calls, and with them scikit-learn's, as tasks of a cluster::
 
     import joblib, scaler.joblib
 

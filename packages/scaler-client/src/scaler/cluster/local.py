@@ -27,7 +27,7 @@ class LocalClient(Client):
 
 
 def local(workers: int | None = None, *, on_exit: Literal["cancel", "wait"] = "cancel", **options: Any) -> LocalClient:
-    """A client of a new cluster on this machine, as many workers as processors unless told.
+    """A client of a new cluster on this machine, as many workers as processors unless told::
 
         with scaler.local(workers=4) as client:
             client.map(function, values)

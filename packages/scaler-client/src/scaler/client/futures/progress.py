@@ -13,7 +13,7 @@ F = TypeVar("F", bound=concurrent.futures.Future[Any])
 
 
 def progress(futures: Iterable[F], description: str = "tasks", *, file: IO[str] | None = None) -> list[F]:
-    """Show a bar until all of these have ended; it tells of failed and canceled ones too. Returns them in their order.
+    """Show a bar until all of these have ended; it tells of failed and canceled ones too. Returns them in their order::
 
         values = [future.result() for future in scaler.progress(futures)]
 
