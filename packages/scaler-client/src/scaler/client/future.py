@@ -197,8 +197,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def result(self, timeout: float | None = None) -> T:
         """What the task returned, waiting for it at most `timeout` seconds.
 
-        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time, and the
-        errors of `scaler.utility.exceptions` for what keeps its value from being run or read.
+        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time, and
+        the errors of `scaler.utility.exceptions` for what keeps its value from being run or read.
         """
         end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
         self._wait(timeout)
