@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 import time
-from collections import Counter
 
 from tests.fuzz.access import ACCESS
-from tests.fuzz.arena import Verdict
+from tests.fuzz.arena import CALLS_FACTOR, Verdict
 from tests.fuzz.families import FAMILIES
 from tests.fuzz.runner import line_of, run, runnable
+from tests.fuzz.summary import Summary
 
 EACH_SECONDS = 10.0
 """In a long run a family has so long before the next one has its turn, with a fresh cluster after each round."""
+JUDGED_SECONDS = 1.0
+"""From so long for each family on, its median call is judged, and not only told."""
 
 
 def main() -> int:
@@ -24,54 +27,26 @@ def main() -> int:
     names = options.families or runnable(options.access)
     print(f"seed {seed}; {len(names)} families, {seconds:g} s in all", flush=True)
     end_at = time.monotonic() + seconds
-    summary = Summary()
+    summary = Summary(options.access)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def took(verdict: Verdict) -> None:
+        summary.add(verdict)
+        tell(verdict)
+
     try:
         while True:
             left = max(end_at - time.monotonic(), 0.0)
             each = min(EACH_SECONDS, max(left / len(names), 0.5))
-            for verdict in run(names, seed, each, tell, options.access):
-                summary.add(verdict)
+            run(names, seed, each, took, options.access, is_judged=each >= JUDGED_SECONDS)
             seed += 1
             if time.monotonic() >= end_at:
                 break
-    finally:  # also of a run that is interrupted
-        print(f"\n{summary.text(options.access)}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    finally:
+        print(f"\n{summary.text()}", flush=True)
     return 1 if summary.failed else 0
-
-
-class Summary:
-    """What a closing note can take as it is. It takes no more memory however long the run is."""
-
-    def __init__(self) -> None:
-        self._places: Counter[str] = Counter()
-        self._runs = self._calls = 0
-        self._slowest: tuple[float, str] = (0.0, "")
-        #: by server: the largest growth under one family
-        self._grown: dict[str, tuple[int, str]] = {}
-        #: by family: how often, and how to repeat the first
-        self.failed: dict[str, tuple[int, str]] = {}
-
-    def add(self, verdict: Verdict) -> None:
-        self._places.update(verdict.places)
-        self._runs += 1
-        self._calls += verdict.calls
-        self._slowest = max(self._slowest, (verdict.slowest_seconds, verdict.name))
-        for server, grown in verdict.grown_bytes.items():
-            self._grown[server] = max(self._grown.get(server, (0, "")), (grown, verdict.name))
-        if verdict.troubles:
-            count, command = self.failed.get(verdict.name, (0, verdict.command))
-            self.failed[verdict.name] = (count + 1, command)
-
-    def text(self, access: str) -> str:
-        lines = [f"access {access}: {self._places.total():,} inputs in {self._runs} runs of families"]
-        lines += [f"    {place:34} {count:14,} inputs" for place, count in sorted(self._places.items())]
-        seconds, name = self._slowest
-        lines.append(f"bystander: {self._calls:,} calls, the slowest {seconds:.2f} s ({name})")
-        for server, (grown, by) in sorted(self._grown.items()):
-            lines.append(f"    {server:10} grew by at most {grown >> 20} MiB ({by})")
-        lines.append(f"{len(self.failed)} families failed")
-        lines += [f"    {name}, {count} times: {command}" for name, (count, command) in sorted(self.failed.items())]
-        return "\n".join(lines)
 
 
 def tell(verdict: Verdict) -> None:
@@ -83,7 +58,12 @@ def tell(verdict: Verdict) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz",
+        description=__doc__,
+        epilog="The bystander's calls are compared with those before each family, while this process spins and sends "
+        f"nothing. A family fails if their median is above {CALLS_FACTOR:g} times that, or a server grows by too much.",
+    )
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of: {', '.join(FAMILIES)} (default: all)")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all of them (default: %(default)g)")
     parser.add_argument("--hour", action="store_true", help="for an hour, in rounds")

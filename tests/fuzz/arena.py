@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from scaler_protocol.process.ports import answers
 from tests.fuzz.access import Access
 from tests.fuzz.bystander import CAPABILITY
+from tests.fuzz.timing import Calls, Medians, medians, spin
 from tests.fuzz.watching import Numbers, Watch, is_quiet
 from tests.support.processes import Command, Stage, until
 
@@ -22,21 +23,16 @@ DESCRIPTORS = 64
 KEPT_BYTES = 1024
 """For each object that a family has asked a storage to keep: to keep objects is what it is for, up to its limit."""
 CALLS_FACTOR = 10.0
-CALLS_SECONDS = 0.25
-"""The median call of the bystander takes at most so many times its quiet time, or this on a machine that is loaded."""
+CALLS_SECONDS = 0.002
+"""The median call of the bystander takes at most so many times what it takes when nothing attacks, or this."""
+LOADED_SECONDS = 0.25
+"""Of a family that is not judged by it, the median call takes no longer than this all the same."""
 SLOWEST_SECONDS = 5.0
 FORGOTTEN_SECONDS = 20.0
 """How long after the hostile peers have gone a server may still be busy with them, or hold their descriptors."""
 QUIET_SHARE = 0.5
 BEGIN_SECONDS = 15.0
 FIRST_CALLS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    begun_at: float
-    seconds: float
-    trouble: str
 
 
 @dataclass(slots=True)
@@ -48,15 +44,26 @@ class Verdict:
     inputs: int = 0
     sessions: int = 0
     calls: int = 0
-    median_seconds: float = 0.0
+    #: of the bystander's calls, before and under the attack
+    base: Medians = field(default_factory=Medians)
+    medians: Medians = field(default_factory=Medians)
     slowest_seconds: float = 0.0
     #: inputs by the port that they went to, and the role of the session
     places: Counter[str] = field(default_factory=Counter)
     kept_bytes: int = 0  #: that the storage was asked to keep
     grown_bytes: dict[str, int] = field(default_factory=dict)
     cpu_seconds: dict[str, float] = field(default_factory=dict)
+    descriptors: int = 0  #: the most that a server had more than before
     #: what is wrong, each a sentence; empty: the cluster held
     troubles: list[str] = field(default_factory=list)
+
+    @property
+    def call_ratio(self) -> float:
+        return self.medians.call / self.base.call if self.base.call else 0.0
+
+    @property
+    def map_ratio(self) -> float:
+        return self.medians.map / self.base.map if self.base.map else 0.0
 
 
 class Arena:
@@ -91,8 +98,9 @@ class Arena:
         self.bystander = stage.start("tests.fuzz.bystander", self.address, *given)
         self.watch = Watch(self.servers)
         until(lambda: len(self.bystander.lines) >= FIRST_CALLS, "the bystander is served")
-        quiet = sorted(call.seconds for call in self.calls()[FIRST_CALLS // 2 :])
-        self.quiet_seconds = quiet[len(quiet) // 2]
+        self.calls = Calls(self.bystander)
+        #: when nothing attacks
+        self.base = medians(self.calls.since(0.0)[FIRST_CALLS // 2 :])
 
     def close(self) -> None:
         self.watch.close()
@@ -102,51 +110,49 @@ class Arena:
     def is_alive(self) -> bool:
         return all(command.process.poll() is None for command in self._commands().values())
 
-    # ------------------------------------------------------------ what the bystander notices
-
-    def calls(self, since: float = 0.0) -> list[Call]:
-        """Those that have ended since then."""
-        found = []
-        for line in list(self.bystander.lines):
-            begun, seconds, *trouble = line.split(" ", 2)
-            call = Call(float(begun), float(seconds), trouble[0] if trouble else "")
-            if call.begun_at + call.seconds >= since:
-                found.append(call)
-        return found
+    def measure_base(self, seconds: float) -> None:
+        """Anew, because other programs of the machine come and go."""
+        begun_at = time.monotonic()
+        spin(seconds)
+        found = medians(call for call in self.calls.since(begun_at) if call.begun_at >= begun_at)
+        self.base = Medians(found.call or self.base.call, found.map or self.base.map)
 
     # ------------------------------------------------------------ one family
 
     @contextmanager
-    def judged(self, verdict: Verdict) -> Iterator[None]:
+    def judged(self, verdict: Verdict, *, is_judged: bool) -> Iterator[None]:
         before, begun_at = self.watch.numbers(), time.monotonic()
+        verdict.base = self.base
         said = {name: len(command.error_lines) + len(command.lines) for name, command in self._commands().items()}
         self.watch.begin()
         yield
         attacked_until = time.monotonic()
-        self._judge_calls(verdict, begun_at, attacked_until)
+        self._judge_calls(verdict, begun_at, attacked_until, is_judged)
         self._judge_servers(verdict, before)
         self._judge_logs(verdict, said)
 
     def _commands(self) -> dict[str, Command]:
         return {**self.servers, "worker": self.worker, "bystander": self.bystander}
 
-    def _judge_calls(self, verdict: Verdict, begun_at: float, ended_at: float) -> None:
+    def _judge_calls(self, verdict: Verdict, begun_at: float, ended_at: float, is_judged: bool) -> None:
         """Also the call that was under way when the attack ended is waited for."""
         try:
-            until(lambda: bool(self.calls(ended_at)), "the bystander is served again", SLOWEST_SECONDS)
+            until(lambda: bool(self.calls.since(ended_at)), "the bystander is served again", SLOWEST_SECONDS)
         except AssertionError:
             verdict.troubles.append(f"the bystander was not served for {SLOWEST_SECONDS:g} s after the attack")
-        calls = self.calls(begun_at)
+        calls = self.calls.since(begun_at)
         verdict.calls = len(calls)
         if not calls:
             return
-        times = sorted(call.seconds for call in calls)
-        verdict.median_seconds, verdict.slowest_seconds = times[len(times) // 2], times[-1]
-        bound = max(CALLS_FACTOR * self.quiet_seconds, CALLS_SECONDS)
-        if verdict.median_seconds > bound:
-            verdict.troubles.append(
-                f"the bystander's median call took {verdict.median_seconds:.3f} s, more than {bound:.3f} s"
-            )
+        verdict.medians = medians(calls)
+        verdict.slowest_seconds = max(call.seconds for call in calls)
+        least = CALLS_SECONDS if is_judged else LOADED_SECONDS
+        for kind, base, took in (
+            ("call", verdict.base.call, verdict.medians.call),
+            ("map", verdict.base.map, verdict.medians.map),
+        ):
+            if took > max(CALLS_FACTOR * base, least):
+                verdict.troubles.append(f"the bystander's median {kind} took {took:.4f} s; before, {base:.4f} s")
         if verdict.slowest_seconds > SLOWEST_SECONDS:
             verdict.troubles.append(f"a call of the bystander took {verdict.slowest_seconds:.1f} s")
         for trouble in sorted({call.trouble for call in calls if call.trouble}):
@@ -154,6 +160,7 @@ class Arena:
 
     def _judge_servers(self, verdict: Verdict, before: dict[str, Numbers]) -> None:
         peaks = self.watch.peaks()
+        most = self.watch.most_descriptors()
         for name, command in self.servers.items():
             if command.process.poll() is not None:
                 killed = " (by us: it had grown too large)" if name in self.watch.killed else ""
@@ -166,6 +173,7 @@ class Arena:
             if now is None:
                 continue
             verdict.grown_bytes[name] = max(0, peaks.get(name, 0) - was.rss_bytes)
+            verdict.descriptors = max(verdict.descriptors, most.get(name, 0) - was.descriptors)
             verdict.cpu_seconds[name] = now.cpu_seconds - was.cpu_seconds
             if verdict.grown_bytes[name] > MEMORY_BYTES + (verdict.kept_bytes if name == "storage" else 0):
                 verdict.troubles.append(f"the {name} grew by {verdict.grown_bytes[name] >> 20} MiB")

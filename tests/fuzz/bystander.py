@@ -1,7 +1,7 @@
 """A client that does what clients do, and tells how long each took: `python -m tests.fuzz.bystander ADDRESS KEYS`.
 
-A line for each call: when it began, on the clock that all processes of a machine share, its seconds, and what was
-wrong. It comes over ZeroMQ, as a client of another machine does, and not by the local lane.
+A line for each call: its kind, when it began, on the clock that all processes of a machine share, its seconds, and what
+was wrong. It comes over ZeroMQ, as a client of another machine does, and not by the local lane.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from typing import Any
 
 from scaler import Client
 from scaler_protocol.transport.lane import OFF_VARIABLE
+from tests.fuzz.timing import CALL, LARGE, MAP
 
 PAUSE_SECONDS = 0.02
 LARGE_EVERY = 10
 LARGE_BYTES = 300_000
+MAP_EVERY = 5
+MAP_TASKS = 20
 CALL_SECONDS = 60.0
 CAPABILITY = "bystander"
 """Only the true worker has it: no hostile one gets the bystander's tasks."""
@@ -34,21 +37,28 @@ def main() -> None:
     with Client(sys.argv[1], **given) as client:
         while True:
             number += 1
+            kind = MAP if number % MAP_EVERY == 1 else LARGE if number % LARGE_EVERY == 0 else CALL
             begun_at = time.monotonic()
-            trouble = ""
             try:
-                call: Callable[[Any], int] = increment
-                argument: Any = number
-                wanted = number + 1
-                if number % LARGE_EVERY == 0:
-                    call, argument, wanted = len, bytes(LARGE_BYTES), LARGE_BYTES
-                future = client.submit_verbose(call, (argument,), {}, capabilities={CAPABILITY: -1})
-                if (found := future.result(CALL_SECONDS)) != wanted:
-                    trouble = f"wrong: {found!r:.100}"
+                trouble = do(client, kind, number)
             except Exception as error:
                 trouble = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
-            print(f"{begun_at:.6f} {time.monotonic() - begun_at:.6f} {trouble}", flush=True)
+            print(f"{kind} {begun_at:.6f} {time.monotonic() - begun_at:.6f} {trouble}", flush=True)
             time.sleep(PAUSE_SECONDS)
+
+
+def do(client: Client, kind: str, number: int) -> str:
+    """What was wrong."""
+    if kind == LARGE:
+        calls: list[tuple[Callable[[Any], int], Any, int]] = [(len, bytes(LARGE_BYTES), LARGE_BYTES)]
+    else:
+        tasks = MAP_TASKS if kind == MAP else 1
+        calls = [(increment, at, at + 1) for at in range(number, number + tasks)]
+    futures = [
+        client.submit_verbose(call, (argument,), {}, capabilities={CAPABILITY: -1}) for call, argument, _ in calls
+    ]
+    found = [future.result(CALL_SECONDS) for future in futures]
+    return "" if found == [wanted for _, _, wanted in calls] else f"wrong: {found!r:.100}"
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ from tests.fuzz.arena import Arena, Attack, Verdict
 from tests.fuzz.families import FAMILIES
 from tests.support.processes import Stage
 
+BASE_SECONDS = 2.0
+"""Before each family, that the bystander's calls under it are compared with."""
+
 
 def runnable(access: str) -> list[str]:
     """Those that attack something with this access."""
@@ -30,15 +33,18 @@ def run(
     seconds: float,
     tell: Callable[[Verdict], object] = lambda verdict: None,
     access: str = "insecure",
+    *,
+    is_judged: bool = False,
 ) -> list[Verdict]:
-    """Each family has so many seconds, and its choices from the seed and its name, so that it can be repeated alone."""
+    """Each family has so many seconds, and its choices from the seed and its name, so that it can be repeated alone.
+    `is_judged`: also by how long the calls of the bystander take."""
     verdicts: list[Verdict] = []
     while len(verdicts) < len(names):
         with _stage() as stage:
             arena = _arena(stage, access)
             try:
                 for name in names[len(verdicts) :]:
-                    verdicts.append(_one(arena, name, seed, seconds))
+                    verdicts.append(_one(arena, name, seed, seconds, is_judged=is_judged))
                     tell(verdicts[-1])
                     if not arena.is_alive:
                         break  # the others get another one
@@ -68,11 +74,13 @@ def _stage() -> Iterator[Stage]:
             yield stage
 
 
-def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
+def _one(arena: Arena, name: str, seed: int, seconds: float, *, is_judged: bool) -> Verdict:
     verdict = Verdict(
         name, f"python -m tests.fuzz --seed {seed} --seconds {seconds:g} --access {arena.access.kind} {name}"
     )
-    with arena.judged(verdict):
+    if is_judged:
+        arena.measure_base(min(BASE_SECONDS, seconds / 4))
+    with arena.judged(verdict, is_judged=is_judged):
         has_sessions = FAMILIES[name].has_sessions and arena.access.may_have_sessions
         chance, place = random.Random(f"{seed}/{name}"), FAMILIES[name].place
         attack = Attack(arena, chance, seconds, place, has_sessions=has_sessions)
@@ -93,6 +101,7 @@ def _one(arena: Arena, name: str, seed: int, seconds: float) -> Verdict:
 def line_of(verdict: Verdict) -> str:
     grown = ", ".join(f"{name} +{size >> 20} MiB" for name, size in verdict.grown_bytes.items() if size >> 20)
     calls = (
-        f"{verdict.calls:4} calls, median {verdict.median_seconds * 1e3:.1f} ms, worst {verdict.slowest_seconds:.2f} s"
+        f"{verdict.calls:4} calls, median {verdict.medians.call * 1e3:.1f} ms ({verdict.call_ratio:.1f}x), of maps "
+        f"{verdict.medians.map * 1e3:.1f} ms ({verdict.map_ratio:.1f}x), worst {verdict.slowest_seconds:.2f} s"
     )
     return f"{verdict.name:22} {verdict.inputs:10,} inputs {verdict.sessions:6,} sessions  {calls}  {grown}"

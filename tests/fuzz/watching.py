@@ -29,6 +29,7 @@ class Watch:
     def __init__(self, servers: Mapping[str, Command]) -> None:
         self._processes = {name: psutil.Process(command.pid) for name, command in servers.items()}
         self._peaks: dict[str, int] = {}
+        self._descriptors: dict[str, int] = {}
         self.killed: list[str] = []
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="watch", daemon=True)
@@ -40,10 +41,14 @@ class Watch:
     def begin(self) -> None:
         """Peaks count from here."""
         self._peaks = {}
+        self._descriptors = {}
 
     def peaks(self) -> dict[str, int]:
         """The largest memory of each since `begin`."""
         return dict(self._peaks)
+
+    def most_descriptors(self) -> dict[str, int]:
+        return dict(self._descriptors)
 
     def close(self) -> None:
         self._is_over.set()
@@ -62,10 +67,11 @@ class Watch:
         while not self._is_over.wait(SAMPLE_SECONDS):
             for name, process in self._processes.items():
                 try:
-                    rss = process.memory_info().rss
+                    rss, descriptors = process.memory_info().rss, process.num_fds()
                 except psutil.Error:
                     continue
                 self._peaks[name] = max(self._peaks.get(name, 0), rss)
+                self._descriptors[name] = max(self._descriptors.get(name, 0), descriptors)
                 if rss > KILLED_BYTES and name not in self.killed:
                     self.killed.append(name)
                     process.kill()
