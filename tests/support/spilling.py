@@ -6,7 +6,7 @@ import weakref
 
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import MemoryFile
-from scaler_storage.core import Move, Moved, Read, ReadBack
+from scaler_storage.core import Copied, Copy, Move, Moved, Read, ReadBack
 from scaler_storage.core.values import FileValue
 
 
@@ -26,11 +26,16 @@ class File:
         assert offset + size <= self.size or self._name is not None, "a value is read, and nothing beyond it"
         return self.content[offset : offset + size]
 
+    def copy(self, name: bytes, offset: int, size: int) -> File:
+        return File(self.read(offset, size), ObjectId(name))
+
 
 class Disk:
     def __init__(self) -> None:
         self.moves: list[Move] = []
         self.reads: list[Read] = []
+        self.copies: list[Copy] = []
+        self._made: weakref.WeakSet[File] = weakref.WeakSet()
         self._files: weakref.WeakSet[File] = weakref.WeakSet()
 
     def move(self, index: int) -> Moved:
@@ -54,6 +59,17 @@ class Disk:
         if is_error:
             return ReadBack(read.number, "Input/output error")
         return ReadBack(read.number, read.file.read(read.offset, read.size))
+
+    def copy(self, index: int, is_error: bool) -> Copied:
+        copy = self.copies.pop(index)
+        if is_error:
+            return Copied(copy.number, "Cannot allocate memory")
+        file = copy.file.copy(copy.name, copy.offset, copy.size)
+        self._made.add(file)
+        return Copied(copy.number, file)
+
+    def bytes_copied(self) -> int:
+        return sum(file.size for file in self._made)
 
     def bytes_open(self) -> int:
         """Of the files that exist, and of those that are being written."""

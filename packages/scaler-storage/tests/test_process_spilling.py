@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.storage_server import Server, until
+from tests.support.storage_server import Server, memory_files_of, until
 
 from scaler_protocol.codes import ROLE_SCHEDULER, STORAGE_FULL
 from scaler_protocol.errors import StorageError
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
-from scaler_protocol.objects import ObjectClient
+from scaler_protocol.objects import ObjectClient, memory_files
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.core import Move, Read
 from scaler_storage.core.values import StoredValue
@@ -85,6 +85,25 @@ def test_values_of_four_times_the_limit_pass_through_eight_writers(start, tmp_pa
         assert client.status().memory_bytes == 0
         until(lambda: not spilled_files_of(server.process.pid, tmp_path / "spill"), "the files are closed")
     assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_readers_on_this_host_map_a_copy_of_what_is_on_the_disk(start, tmp_path) -> None:
+    """And a Put that needs the room has it at once: the bytes are on the disk already."""
+    server = start("16MiB")
+    ids = [new_object_id() for _ in range(12)]
+    with connected(server) as client, connected(server) as reader:
+        for number, one in enumerate(ids):
+            client.put(one, OWNER, [content(number, 2 * MIB)])
+        until(lambda: len(spilled_files_of(server.process.pid, tmp_path / "spill")) >= 6, "half of them are moved")
+        assert reader.get(ids[0], 20.0) == content(0, 2 * MIB) and reader.get(ids[0], 20.0) == content(0, 2 * MIB)
+        counts = reader._link().endpoint.received_counts
+        assert (counts["SharedValue"], "Value" in counts) == (1, False), "the second time it is in the directory"
+        for number in range(12, 20):
+            client.put(new_object_id(), OWNER, [content(number, 2 * MIB)])
+        assert client.status().memory_bytes <= 16 * MIB
+        assert all(reader.get(one, 20.0) == content(number, 2 * MIB) for number, one in enumerate(ids))
+        client.release(OWNER, ids)
+        until(lambda: len(memory_files_of(server.process.pid)) <= 8, "a copy goes with its object")
 
 
 def test_a_killed_storage_leaves_nothing_in_the_directory(start, tmp_path) -> None:
@@ -160,6 +179,16 @@ def test_a_file_system_that_is_nearly_full_takes_nothing(directory, monkeypatch)
         assert moved.number == 1 and "95%" in str(moved.file)
     finally:
         threads.close()
+
+
+def test_a_copy_is_a_sealed_file_with_the_bytes_of_one_value(directory) -> None:
+    file = directory.new_file(10)
+    file.write((value(b"hello"), value(b"world")))
+    copied = file.copy(OWNER, 5, 5)
+    read = memory_files.open_file(copied.reference(), 5)
+    assert bytes(read.content()) == b"world"
+    with pytest.raises(OSError, match="shorter"):
+        file.copy(OWNER, 6, 5)
 
 
 def test_an_error_of_the_disk_is_an_answer(directory, monkeypatch) -> None:

@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core import CoreLimits, FileOffered, Move, Read, Send, StorageCore, Tick, invariants
+from scaler_storage.core import Copy, CoreLimits, FileOffered, Move, Read, Send, StorageCore, Tick, invariants
 from scaler_storage.core.spilling import REST_SECONDS, WAIT_SECONDS
 
 LIMITS = CoreLimits(
@@ -37,6 +37,8 @@ LIMITS = CoreLimits(
     extent_bytes=30,
     moving_bytes=60,
     chunk_bytes=40,
+    copied_bytes=9,
+    copies=3,
 )
 PEERS = [PeerId(bytes((65 + n,)) * 16) for n in range(3)]
 OBJECTS = [ObjectId(bytes((97 + n,)) * 16) for n in range(12)]
@@ -80,6 +82,8 @@ class SpillingMachine(RuleBasedStateMachine):
                 self.disk.moves.append(action)
             elif isinstance(action, Read):
                 self.disk.reads.append(action)
+            elif isinstance(action, Copy):
+                self.disk.copies.append(action)
             elif isinstance(action, Send):
                 self._answered(action.peer_id, action.message)
         invariants.check(self.core)
@@ -129,7 +133,10 @@ class SpillingMachine(RuleBasedStateMachine):
             else:
                 assert not self.owners[get.object_id], "an object that exists is found"
         elif isinstance(reply, SharedValue):
-            assert reply.total_bytes == size and reply.file.name == get.object_id
+            assert reply.total_bytes == size and get.accepts_shared
+            stored = self.core.objects.get(get.object_id)
+            if stored is not None and (file := stored.value.shared) is not None:
+                assert reply.file == file.reference() and file.read(0, size) in contents, "the bytes are equal"
         else:
             assert isinstance(reply, Value)
             end = get.offset + len(reply.payload)
@@ -198,6 +205,13 @@ class SpillingMachine(RuleBasedStateMachine):
         self._handle(self.disk.read(0, is_error))
         self._handle(Tick())
 
+    @precondition(lambda self: self.disk.copies)
+    @rule(data=st.data(), is_error=st.sampled_from((False, False, False, True)))
+    def copied(self, data: st.DataObject, is_error: bool) -> None:
+        number = data.draw(st.integers(0, len(self.disk.copies) - 1))
+        self._handle(self.disk.copy(number, is_error))
+        self._handle(Tick())
+
     @rule(seconds=st.sampled_from((0.0, 0.3, 1.1, REST_SECONDS, WAIT_SECONDS)))
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -207,6 +221,7 @@ class SpillingMachine(RuleBasedStateMachine):
     def limits_hold(self) -> None:
         assert self.core.memory_bytes <= 100
         assert self.disk.bytes_open() <= 150, "files, finished or begun"
+        assert self.disk.bytes_copied() <= 100, "copies are dropped"
 
     def teardown(self) -> None:
         """When the disk has done what it was asked for, nothing waits; and when all is released, nothing is left."""
@@ -216,6 +231,9 @@ class SpillingMachine(RuleBasedStateMachine):
                 self._handle(self.disk.move(0))
             while self.disk.reads:
                 self._handle(self.disk.read(0, is_error=False))
+            self._handle(Tick())
+            while self.disk.copies:
+                self._handle(self.disk.copy(0, is_error=False))
             self._handle(Tick())
             if not any(self.unanswered.values()) and not self.disk.moves and not self.disk.reads:
                 break
@@ -228,7 +246,7 @@ class SpillingMachine(RuleBasedStateMachine):
         assert self.core.memory_bytes == 0 and self.core.disk.spilling.disk_bytes == 0 and not self.core.disk.wanted
         while self.disk.moves:
             self._handle(self.disk.move(0))
-        assert self.disk.bytes_open() == 0, "no file is open any more"
+        assert self.disk.bytes_open() == self.disk.bytes_copied() == 0, "no file is open any more"
         assert self.read_errors >= 0, "no error was said that was none; several in one upload are said once"
 
 

@@ -38,11 +38,10 @@ from scaler_storage.core import (
     Enter,
     Event,
     FileOffered,
-    Move,
-    Read,
     Send,
     StorageCore,
     Tick,
+    ToDisk,
 )
 from scaler_storage.grants import Grants
 from scaler_storage.shared_files import SharedFiles, most_spill_files
@@ -123,7 +122,7 @@ class StorageService:
                 self._router.send(action.peer_id, action.message)
             elif isinstance(action, Enter):
                 self._files.enter(action.object_id, action.file)
-            elif isinstance(action, (Move, Read)):
+            elif isinstance(action, ToDisk):
                 assert self._spill is not None, "nothing is moved without a directory to move it to"
                 self._spill.do(action)
             else:

@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.memory_files import OpenedFile
 from scaler_protocol.process import StartupError
-from scaler_storage.core import Move, Moved, Read, ReadBack
+from scaler_storage.core import Copied, Copy, Move, Moved, Read, ReadBack, ToDisk
 from scaler_storage.core.events import OfDisk
 from scaler_storage.core.values import AnyValue, FileValue
 
@@ -43,6 +44,10 @@ class SpilledFile:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.size = 0
+
+    def copy(self, name: bytes, offset: int, size: int) -> OpenedFile:
+        """A memory file with so many bytes."""
+        return memory_files.copy(name, self._descriptor, offset, size)
 
     def read(self, offset: int, size: int) -> bytes:
         pieces = []
@@ -132,7 +137,7 @@ class SpillThreads:
     def __init__(self, directory: SpillDirectory, wake: Callable[[], None]) -> None:
         self._directory = directory
         self._wake = wake
-        self._todo: queue.SimpleQueue[Move | Read | None] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[ToDisk | None] = queue.SimpleQueue()
         self._done: deque[OfDisk] = deque()
         self._is_failing = False
         # Daemons: a disk that does not answer must not keep the process from ending.
@@ -140,7 +145,7 @@ class SpillThreads:
         for thread in self._threads:
             thread.start()
 
-    def do(self, action: Move | Read) -> None:
+    def do(self, action: ToDisk) -> None:
         self._todo.put(action)
 
     def take_done(self) -> list[OfDisk]:
@@ -155,10 +160,15 @@ class SpillThreads:
 
     def _run(self) -> None:
         while (action := self._todo.get()) is not None:
-            event = self._move(action) if isinstance(action, Move) else _read(action)
+            event = self._event_of(action)
             del action  # the bytes are not to be held until the next one comes
             self._done.append(event)
             self._wake()
+
+    def _event_of(self, action: ToDisk) -> OfDisk:
+        if isinstance(action, Move):
+            return self._move(action)
+        return _read(action) if isinstance(action, Read) else _copy(action)
 
     def _move(self, move: Move) -> Moved:
         try:
@@ -182,3 +192,11 @@ def _read(read: Read) -> ReadBack:
     except OSError as error:
         logging.error("ObjectStorageServer: an object cannot be read back from the disk: %s", error)
         return ReadBack(read.number, f"{error.strerror or error}")
+
+
+def _copy(copy: Copy) -> Copied:
+    try:
+        return Copied(copy.number, copy.file.copy(copy.name, copy.offset, copy.size))
+    except OSError as error:
+        # The disk, or no room in memory: the reader is sent chunks, and is told what is wrong with the disk then.
+        return Copied(copy.number, f"{error.strerror or error}")

@@ -14,6 +14,7 @@ Where there are no memory files (everywhere but on Linux), `FEATURES` is empty a
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -36,6 +37,8 @@ _PREFIX = "scaler-"
 _BLOCK_BYTES = 512
 #: What one call of `writev` takes.
 _PIECES = 1024
+#: One call of `sendfile`: an end of the process is not held up.
+_STEP_BYTES = 16 * 1024 * 1024
 
 if sys.platform == "linux" and hasattr(os, "memfd_create"):
     import fcntl
@@ -103,8 +106,19 @@ def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:
     """A new file of these pieces, one after another. Raises OSError where there is no room, or no more descriptors."""
     opened = OpenedFile(_create(_PREFIX + name.hex()), name, 0)
     opened.size = _write(opened.descriptor, pieces)
-    _seal(opened.descriptor, _SEALS)
-    return opened
+    return _sealed(opened)
+
+
+def copy(name: bytes, source: int, offset: int, size: int) -> OpenedFile:
+    """A new file of so many bytes of an open file, from `offset` on. Raises OSError, also when that file is shorter."""
+    opened = OpenedFile(_create(_PREFIX + name.hex()), name, 0)
+    while opened.size < size:
+        sent = os.sendfile(opened.descriptor, source, offset + opened.size, min(size - opened.size, _STEP_BYTES))
+        if not sent:
+            raise OSError(errno.EIO, "the file is shorter than what was written")
+        opened.size += sent
+    opened.kept_bytes = size
+    return _sealed(opened)
 
 
 def create_table(size: int) -> OpenedFile:
@@ -175,6 +189,11 @@ def _create(name: str) -> int:
         return os.memfd_create(name, _FLAGS | _MFD_NOEXEC_SEAL)
     except OSError:
         return os.memfd_create(name, _FLAGS)
+
+
+def _sealed(opened: OpenedFile) -> OpenedFile:
+    _seal(opened.descriptor, _SEALS)
+    return opened
 
 
 def _seal(descriptor: int, seals: int) -> None:

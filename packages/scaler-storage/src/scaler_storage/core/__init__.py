@@ -1,8 +1,8 @@
 """The decisions of the object storage, without sockets, clocks or threads."""
 
-from scaler_storage.core.actions import Action, Enter, Move, Read, Send, Strike
+from scaler_storage.core.actions import Action, Copy, Enter, Move, Read, Send, Strike, ToDisk
 from scaler_storage.core.core import StorageCore
-from scaler_storage.core.events import Event, FileOffered, Moved, ReadBack, Tick
+from scaler_storage.core.events import Copied, Event, FileOffered, Moved, ReadBack, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import FEATURE as FEATURE_LIVE_OWNERS
 from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES, FamilyOf
@@ -12,6 +12,8 @@ __all__ = [
     "ALLOWED_ROLES",
     "FEATURE_LIVE_OWNERS",
     "Action",
+    "Copied",
+    "Copy",
     "CoreLimits",
     "Enter",
     "FamilyOf",
@@ -25,4 +27,5 @@ __all__ = [
     "StorageCore",
     "Strike",
     "Tick",
+    "ToDisk",
 ]

@@ -50,4 +50,16 @@ class Read:
     size: int
 
 
-Action = Send | Enter | Strike | Move | Read
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy so many bytes of this file into a new memory file of this name, and answer with Copied."""
+
+    number: int
+    file: SpillFile
+    offset: int
+    size: int
+    name: ObjectId
+
+
+ToDisk = Move | Read | Copy
+Action = Send | Enter | Strike | ToDisk

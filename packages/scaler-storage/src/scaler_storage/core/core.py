@@ -36,7 +36,7 @@ from scaler_storage.core import refusals, room
 from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.departures import Departures
 from scaler_storage.core.disk import Disk
-from scaler_storage.core.events import Event, FileOffered, Moved, OfPeer, ReadBack, Tick
+from scaler_storage.core.events import Copied, Event, FileOffered, Moved, OfPeer, ReadBack, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import OWNERS_IN_A_SLICE, Namings, Speakers
 from scaler_storage.core.objects import ObjectTable
@@ -107,7 +107,7 @@ class StorageCore(Puts):
         self.pacing.begin()
         # What is due goes first: a Get whose time is up is not served by an object that came later. (STO-7)
         self._expire()
-        if isinstance(event, (Moved, ReadBack)):
+        if isinstance(event, (Moved, ReadBack, Copied)):
             self.disk.handle(self, event)
         elif isinstance(event, Tick):
             self._go_on()
@@ -151,7 +151,7 @@ class StorageCore(Puts):
     def memory_bytes(self) -> int:
         """Bytes held in memory for objects, for what is noted of them, and for uploads that are not finished."""
         noted_bytes = self.limits.entry_bytes * self.objects.entries
-        value_bytes = self.objects.value_bytes - self.disk.spilling.spilled_bytes
+        value_bytes = self.objects.value_bytes - self.disk.spilling.away_bytes
         return value_bytes + noted_bytes + self.uploads.received_bytes
 
     def state_of(self, object_id: ObjectId) -> ObjectState:
@@ -239,9 +239,9 @@ class StorageCore(Puts):
         return None
 
     def _send_value(self, peer_id: PeerId, get: Get, value: AnyValue) -> Job | None:
-        if get.accepts_shared and isinstance(value, FileValue) and value.file is not None:
+        if get.accepts_shared and (file := value.shared) is not None:
             self.disk.spilling.used(value, self._now, is_to_be_continued=False)
-            self._actions.append(Send(peer_id, SharedValue(get.request_id, value.total_bytes, value.file.reference())))
+            self._actions.append(Send(peer_id, SharedValue(get.request_id, value.total_bytes, file.reference())))
             return None
         most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
         if value.place is not None and get.offset < value.total_bytes:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Duplicate, Get, ObjectReply, Put, Value
 from scaler_protocol.session import Received
 from scaler_storage.core import refusals
-from scaler_storage.core.actions import Move, Read, Send, Strike
-from scaler_storage.core.events import FileOffered, Moved, OfDisk, OfPeer
+from scaler_storage.core.actions import Copy, Enter, Move, Read, Send, Strike
+from scaler_storage.core.events import Copied, FileOffered, Moved, OfDisk, OfPeer
 from scaler_storage.core.refusals import Refusal
 from scaler_storage.core.spilling import Spilling
-from scaler_storage.core.values import AnyValue, FileValue, Place
+from scaler_storage.core.values import AnyValue, FileValue, Place, SharedFile
 from scaler_storage.core.work import PARKED, Job
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Disk:
         self._wanted_bytes = 0
         #: reads under way, and what came of those that have ended
         self._reads: dict[int, bytes | str | None] = {}
+        #: the same of copies
+        self._copies: dict[int, SharedFile | str | None] = {}
         self._last_read = 0
         self._looks_at = 0.0
         #: the owners of most bytes, as of a moment ago
@@ -78,6 +81,9 @@ class Disk:
         if wanted > limit or wanted + promised <= free:
             return False
         self._plan(core, now, self._wanted_bytes + (0 if event.peer_id in self.wanted else wanted))
+        free = limit - core.memory_bytes
+        if wanted + promised <= free:
+            return False
         return wanted <= free or self.spilling.may_make_room(began_at, now)
 
     def _wait_and_do(self, core: Parts, event: OfPeer, wanted: int, began_at: float) -> Job:
@@ -124,6 +130,9 @@ class Disk:
     def read_back(self, core: Parts, peer_id: PeerId, get: Get, value: AnyValue, most_bytes: int) -> Job:
         """Answers a Get of a value that is on the disk."""
         assert value.place is not None
+        if get.accepts_shared and self._may_copy(core, value):
+            self.spilling.begin_read(value.place.file)
+            return self._share(core, peer_id, get, value, value.place)
         size = min(most_bytes, value.total_bytes - get.offset)
         reading = self.read(core, value.place, get.offset, size)
         return self._answer(core, peer_id, get, value.total_bytes, size, reading)
@@ -139,13 +148,44 @@ class Disk:
             core.pacing.let_out(peer_id, size)
             core.act(Send(peer_id, Value(get.request_id, total_bytes, get.offset, memoryview(data))))
 
+    def _may_copy(self, core: Parts, value: AnyValue) -> bool:
+        self._drop_copies(core, value.total_bytes)
+        return not self.wanted and self.spilling.copies.may_begin(value, core.memory_bytes)
+
+    def _share(self, core: Parts, peer_id: PeerId, get: Get, value: AnyValue, place: Place) -> Job:
+        """Answers with a copy in memory, which readers of the same value wait for together; or else with a chunk."""
+        copies = self.spilling.copies
+        if value in copies.coming:
+            while value in copies.coming:
+                yield PARKED
+        elif value.copy is None and self._may_copy(core, value):
+            copies.begin(value)
+            self._last_read += 1
+            number = self._last_read
+            self._copies[number] = None
+            core.act(Copy(number, place.file, place.offset, value.total_bytes, get.object_id))
+            while (file := self._copies[number]) is None:
+                yield PARKED
+            del self._copies[number]
+            copies.end(value, None if isinstance(file, str) else file, core.now)
+            stored = core.objects.get(get.object_id)
+            if value.copy is not None and stored is not None and stored.value is value:
+                core.act(Enter(get.object_id, value.copy))
+        self.spilling.end_read(place.file)
+        yield 1
+        # The object may have been released meanwhile: it is looked for again. No copy was made: it is sent in chunks.
+        again = get if value.copy is not None else replace(get, accepts_shared=False)
+        yield from core.perform(Received(peer_id, 0, again)) or ()
+
     # ------------------------------------------------------------ moves
 
     def handle(self, core: Parts, event: OfDisk) -> None:
         """What waits goes on with the next Tick."""
         if isinstance(event, Moved):
             self._end_move(core, event, core.now)
-        elif event.number in self._reads:
+        elif isinstance(event, Copied):
+            self._copies[event.number] = event.file
+        else:
             self._reads[event.number] = event.data
         core.work.wake()
 
@@ -164,7 +204,12 @@ class Disk:
         if self.spilling.is_enabled:
             self._plan(core, core.now, self._wanted_bytes)
 
+    def _drop_copies(self, core: Parts, wanted: int) -> None:
+        for name in self.spilling.drop_copies(core.memory_bytes, wanted, core.now):
+            core.act(Strike(name))
+
     def _plan(self, core: Parts, now: float, wanted: int) -> None:
+        self._drop_copies(core, wanted)
         for planned in self.spilling.plan(core.memory_bytes, wanted, now):
             core.act(Move(planned.number, planned.values))
 

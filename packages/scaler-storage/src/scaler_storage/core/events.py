@@ -39,6 +39,14 @@ class ReadBack:
     data: bytes | str
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A Copy has ended: this is the memory file, or why there is none."""
+
+    number: int
+    file: SharedFile | str
+
+
 OfPeer = FileOffered | Opened | Received | Lost
-OfDisk = Moved | ReadBack
+OfDisk = Moved | ReadBack | Copied
 Event = OfPeer | OfDisk | Tick

@@ -23,6 +23,10 @@ class CoreLimits:
     extent_bytes: int = 8 * MEBIBYTE
     #: Another move is begun while fewer bytes are on their way: a disk that stands still has hold of little more.
     moving_bytes: int = 64 * MEBIBYTE
+    #: Values on the disk that are copied back for readers on this host, instead of being sent in chunks: from this size
+    #: on, and so many at a time, because each holds a descriptor.
+    copied_bytes: int = 256 * 1024
+    copies: int = 256
     #: What an object takes for each of its owners besides its value, about: else empty objects would weigh nothing.
     entry_bytes: int = 512
     #: Objects of one owner, owners, and objects of all owners together.

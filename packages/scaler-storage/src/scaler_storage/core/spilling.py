@@ -14,6 +14,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from scaler_protocol.ids import ObjectId
+from scaler_storage.core.copies import Copies
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.values import AnyValue, Place, SpillFile
 
@@ -68,6 +70,7 @@ class Spilling:
     files: dict[SpillFile, int] = field(default_factory=dict)
     #: these reads
     reads: Counter[SpillFile] = field(default_factory=Counter)
+    copies: Copies = field(init=False)
     #: bytes of these files: what is deleted stays in a shared file until its last value goes
     disk_bytes: int = 0
     #: bytes of the values in them that exist
@@ -83,6 +86,12 @@ class Spilling:
 
     def __post_init__(self) -> None:
         self.is_enabled = self.limits.memory_bytes is not None and self.limits.disk_bytes is not None
+        self.copies = Copies(self.limits)
+
+    @property
+    def away_bytes(self) -> int:
+        """Of values that exist, without those of which a copy is in memory."""
+        return self.spilled_bytes - self.copies.bytes
 
     # ------------------------------------------------------------ values come, are used, and go
 
@@ -96,6 +105,7 @@ class Spilling:
             return
         if value in self.in_memory:
             self.in_memory.move_to_end(value)
+        self.copies.used(value)
         if is_to_be_continued:
             self.read_until[value] = now + READING_SECONDS
         else:
@@ -109,6 +119,7 @@ class Spilling:
         self.read_until.pop(value, None)
         if value.place is None:
             return
+        self.copies.deleted(value)
         self.spilled_bytes -= value.total_bytes
         file = value.place.file
         value.place = None
@@ -134,12 +145,17 @@ class Spilling:
 
     # ------------------------------------------------------------ moves
 
+    def drop_copies(self, memory_bytes: int, wanted_bytes: int, now: float) -> Iterator[ObjectId]:
+        """What can go without a move. Yields the names of their files."""
+        if self.copies.kept_until and self.limits.memory_bytes is not None:
+            yield from self.copies.drop(memory_bytes + wanted_bytes - self.limits.memory_bytes, now)
+
     def plan(self, memory_bytes: int, wanted_bytes: int, now: float) -> Iterator[Planned]:
         """Moves to begin now. `wanted_bytes`: what a Put asks for that waits for room."""
         limit = self.limits.memory_bytes
         if not self.is_enabled or limit is None or now < self.rests_until:
             return
-        held_bytes = memory_bytes - self.moving_bytes
+        held_bytes = memory_bytes - self.moving_bytes - self.copies.bytes
         excess = held_bytes - STOP_SHARE * limit if held_bytes > START_SHARE * limit else 0.0
         excess = max(excess, held_bytes + wanted_bytes - limit)
         while excess > 0 and len(self.moves) < MOVES and self.moving_bytes < self.limits.moving_bytes:
@@ -221,7 +237,9 @@ class Spilling:
         soon as it has been read."""
         if not self.is_enabled or now >= max(began_at, self.progress_at) + WAIT_SECONDS:
             return False
-        return bool(self.moves) or (now >= self.rests_until and self._is_any_read(now))
+        if self.moves or self.copies.bytes:
+            return True
+        return now >= self.rests_until and self._is_any_read(now)
 
     def _is_any_read(self, now: float) -> bool:
         room = (self.limits.disk_bytes or 0) - self.disk_bytes

@@ -28,4 +28,8 @@ def check(spilling: Spilling, values: list[AnyValue]) -> None:
     assert spilling.disk_bytes == sum(file.size for file in files), "the bytes of all files"
     assert spilling.disk_bytes + spilling.moving_bytes <= (limits.disk_bytes or 0), "the disk limit holds"
     assert len(spilling.moves) <= MOVES and len(files) + len(spilling.moves) <= limits.spill_files, "files are bounded"
+    copies = spilling.copies
+    assert {value for value in values if value.copy is not None} == set(copies.kept_until) <= on_disk, "copies exist"
+    assert copies.bytes == sum(value.total_bytes for value in [*copies.kept_until, *copies.coming]), "their bytes"
+    assert len(copies.kept_until) + len(copies.coming) <= limits.copies, "copies are bounded"
     assert spilling.read_until.keys() <= living, "of what is deleted nothing is kept"

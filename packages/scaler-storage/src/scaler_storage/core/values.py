@@ -34,6 +34,8 @@ class SpillFile(Protocol):
 
     def read(self, offset: int, size: int) -> bytes: ...
 
+    def copy(self, name: bytes, offset: int, size: int) -> SharedFile: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -46,18 +48,25 @@ class Place:
 class FileValue:
     """A value that lies in a memory file. It is complete from the start; `names` counts the ids that stand for it."""
 
-    __slots__ = ("file", "names", "place", "total_bytes")
+    __slots__ = ("copy", "file", "names", "place", "total_bytes")
 
     def __init__(self, file: SharedFile) -> None:
         #: none once it has left memory
         self.file: SharedFile | None = file
         #: none as long as it is in memory
         self.place: Place | None = None
+        #: once it has left memory: a memory file with its bytes, for readers on this host (`Spilling.copies`)
+        self.copy: SharedFile | None = None
         self.total_bytes = file.size
         self.names = 0
 
     def leave_memory(self, place: Place) -> None:
         self.file, self.place = None, place
+
+    @property
+    def shared(self) -> SharedFile | None:
+        """What readers on this host may open."""
+        return self.copy if self.file is None else self.file
 
     @property
     def is_complete(self) -> bool:
@@ -74,7 +83,7 @@ class FileValue:
 class StoredValue:
     """Immutable once it is complete; `names` counts the ids that stand for it."""
 
-    __slots__ = ("chunks", "names", "place", "starts", "total_bytes")
+    __slots__ = ("chunks", "copy", "names", "place", "starts", "total_bytes")
 
     #: as of one that is compared: with no object
     compared: int | None = None
@@ -87,10 +96,17 @@ class StoredValue:
         self.starts: list[int] = []
         #: none as long as it is in memory
         self.place: Place | None = None
+        #: as in a FileValue
+        self.copy: SharedFile | None = None
         self.names = 0
 
     def leave_memory(self, place: Place) -> None:
         self.chunks, self.starts, self.place = [], [], place
+
+    @property
+    def shared(self) -> SharedFile | None:
+        """What readers on this host may open: what came in chunks is in a memory file only when it is read again."""
+        return self.copy
 
     @property
     def held_bytes(self) -> int:
