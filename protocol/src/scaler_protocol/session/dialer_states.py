@@ -21,6 +21,8 @@ from enum import Enum
 
 
 class State(Enum):
+    __hash__ = object.__hash__  # members are single; Enum's own hash is a Python call for every look into a set
+
     IDLE = "idle"
     DIALING = "dialing"
     WAITING = "waiting"
@@ -31,6 +33,8 @@ class State(Enum):
 
 
 class Trigger(Enum):
+    __hash__ = object.__hash__
+
     START = "start"
     WELCOMED = "welcomed"  # a new session
     FAILED = "failed"  # no answer, silence, a gap, or a server that does not know this socket

@@ -38,24 +38,24 @@ class Cancels:
         #: pending tasks that are being canceled, and until when the answer is waited for; oldest first
         self.waiting: dict[TaskId, float] = {}
         #: ids that have not been sent yet, by their grace
-        self._gathered: dict[float, list[bytes]] = {}
+        self.gathered: dict[float, list[bytes]] = {}
         self._count = 0
         self._first_at = self._last_at = 0.0
 
     def ask(self, ids: Iterable[TaskId], column: bytes, grace_seconds: float, now: float) -> None:
         """These pending tasks shall end, and `column` is what to name in the Cancel: of a graph, all of its tasks."""
-        if not self._gathered:
+        if not self.gathered:
             self._first_at = now
         self._last_at = now
         self._count += len(column) // ID_BYTES
-        self._gathered.setdefault(grace_seconds, []).append(column)
+        self.gathered.setdefault(grace_seconds, []).append(column)
         answer_by = now + grace_seconds + ANSWER_SECONDS
         self.waiting.update(dict.fromkeys(ids, answer_by))
 
     def take(self, bounds: Bounds) -> list[Cancel]:
         """All that was gathered. When it takes several messages, the tasks submitted last are named first: the oldest
         are those that run, and their places are free only when the others cannot take them any more."""
-        gathered, self._gathered = self._gathered, {}
+        gathered, self.gathered = self.gathered, {}
         self._count = 0
         most_ids = min(CANCEL_IDS, bounds.ids)
         messages: list[Cancel] = []
@@ -81,17 +81,17 @@ class Cancels:
 
     def forget_unsent(self) -> None:
         """The session is over, and the next scheduler has none of these tasks."""
-        self._gathered = {}
+        self.gathered = {}
         self._count = 0
 
     def next_deadline(self) -> float | None:
-        if self._gathered:
+        if self.gathered:
             return self._due_at()
         # Cancels wait equally long but for their grace, so the oldest is near enough the first to expire.
         return next(iter(self.waiting.values()), None)
 
     def _due_at(self) -> float | None:
-        if not self._gathered:
+        if not self.gathered:
             return None
         quiet_seconds = LONE_QUIET_SECONDS if self._count == 1 else QUIET_SECONDS
         return min(self._last_at + quiet_seconds, self._first_at + LONGEST_SECONDS)

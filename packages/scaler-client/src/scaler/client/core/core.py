@@ -126,6 +126,8 @@ class ClientCore:
         self._table.forget_taken()
 
     def next_deadline(self) -> float | None:
+        if not (self._cancels.waiting or self._cancels.gathered or self._reruns.stops):
+            return self._give_up_at
         every = self._cancels.next_deadline(), self._give_up_at, self._reruns.next_deadline()
         return min([at for at in every if at is not None], default=None)
 

@@ -32,7 +32,7 @@ def check(core: ClientCore) -> None:
         sealed = [batch.message.is_graph_sealed for batch in graph.batches]
         assert sealed == [False] * (len(sealed) - 1) + [True], "its last batch says that a graph is whole"
 
-    for graph in core._reruns._stops:
+    for graph in core._reruns.stops:
         assert graph.graph_id in table.graphs, "only an unfinished graph begins again"
         assert core._is_open, "without a session nothing of it has to end first"
         assert graph.is_canceling and graph.sent_count, "its tasks are being canceled"

@@ -44,16 +44,28 @@ class Outbox:
         # Programs submit with the same header again and again: comparing identities spares hashing its twelve fields.
         self._last_header: TaskHeader | None = None
         self._last_group: deque[Entry] = deque()
+        #: the only entry that waits and belongs to no graph, in no group: a program that waits for each call before the
+        #: next one needs no groups
+        self._alone: Entry | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._groups or self._graphs)
+        return bool(self._alone or self._groups or self._graphs)
 
     def __iter__(self) -> Iterator[Entry]:
-        return chain(
-            chain.from_iterable(self._groups.values()), *[graph.entries for graph in (*self._graphs, *self._awaiting)]
-        )
+        alone = () if self._alone is None else (self._alone,)
+        in_graphs = [graph.entries for graph in (*self._graphs, *self._awaiting)]
+        return chain(alone, chain.from_iterable(self._groups.values()), *in_graphs)
 
     def add(self, entry: Entry) -> None:
+        if self._alone is None and not self._groups:
+            self._alone = entry
+            return
+        if self._alone is not None:
+            alone, self._alone = self._alone, None
+            self._line_up(alone)
+        self._line_up(entry)
+
+    def _line_up(self, entry: Entry) -> None:
         header = entry.submission.header
         if header is not self._last_header:
             self._last_group = self._groups.setdefault(header, deque())
@@ -64,6 +76,7 @@ class Outbox:
         self._graphs.append(graph)
 
     def clear(self) -> None:
+        self._alone = None
         self._groups = {}
         self._graphs.clear()
         self._awaiting.clear()
@@ -101,6 +114,11 @@ class Outbox:
     ) -> list[Submit | KeptResults | Cancel]:
         """What leaves now, in order; each entry is SENT afterwards. Tasks no longer pending are left out."""
         messages: list[Submit | KeptResults | Cancel] = []
+        if self._alone is not None and room_bytes > 0 and room_messages > 0:
+            message = self._take_alone(bounds, table)
+            if message is not None:
+                messages.append(message)
+                room_bytes -= _bytes_of(message)
         while (self._groups or self._graphs) and room_bytes > 0 and len(messages) < room_messages:
             begin = len(messages)
             if self._groups:
@@ -111,6 +129,27 @@ class Outbox:
         return messages
 
     # ------------------------------------------------------------ calls
+
+    def _take_alone(self, bounds: Bounds, table: Table) -> Submit | None:
+        """None: it was canceled meanwhile, or its size has to be looked at, as that of any other in a group."""
+        entry, self._alone = self._alone, None
+        assert entry is not None, "it is asked for while there is one"
+        if entry.state is not State.QUEUED:
+            return None
+        submission = entry.submission
+        header, count = submission.header, len(submission.ids)
+        column_bytes = TASK_BYTES * count + PART_BYTES * len(submission.part_sizes)
+        if (
+            header.keywords
+            or header.capabilities
+            or count > bounds.tasks
+            or len(submission.payload) > bounds.payload_bytes
+            or column_bytes > bounds.column_bytes
+        ):
+            self._line_up(entry)
+            return None
+        entry.state = after(entry.state, Move.SEND)
+        return _submit(header, [_unfinished(entry, table.pending)])
 
     def _next_of_calls(self, bounds: Bounds, table: Table) -> list[Submit | Cancel]:
         """One batch of the header whose turn it is."""

@@ -48,13 +48,13 @@ class Reruns:
         self._knowledge = knowledge
         self._outbox = outbox
         #: graphs that are being canceled to begin again; the oldest first
-        self._stops: dict[Graph, _Stop] = {}
+        self.stops: dict[Graph, _Stop] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._stops)
+        return bool(self.stops)
 
     def next_deadline(self) -> float | None:
-        return next((stop.end_by for stop in self._stops.values()), None)
+        return next((stop.end_by for stop in self.stops.values()), None)
 
     # ------------------------------------------------------------ why a graph begins again
 
@@ -63,7 +63,7 @@ class Reruns:
         which is known when a node does not find it."""
         actions: list[Action] = []
         for graph in self._table.graphs.values():
-            if graph.sent_count and graph not in self._stops:
+            if graph.sent_count and graph not in self.stops:
                 graph.may_miss_values = graph.rerun_count < MOST
                 if graph.may_miss_values and needs_objects(graph):
                     actions += self._stop(graph, bounds, now)
@@ -85,7 +85,7 @@ class Reruns:
         graph.rerun_count += 1
         graph.is_canceling = True  # also what has yet to be sent: only the last batch seals the graph (SCH-18)
         batches = [one.message for one in graph.outgoing or () if isinstance(one, GraphBatch)]
-        self._stops[graph] = _Stop(
+        self.stops[graph] = _Stop(
             {TaskId(task_id) for message in batches for task_id in columns.split_ids(message.ids)},
             {entry.submission.ids[0] for entry in graph.entries if entry.unfinished_count},
             now + graph.grace_seconds + ANSWER_SECONDS,
@@ -96,7 +96,7 @@ class Reruns:
 
     def heard(self, graph: Graph, outcomes: Outcomes) -> bool:
         """A wanted task has ended at the scheduler. True: its graph begins again, and the program is not told."""
-        stop = self._stops.get(graph)
+        stop = self.stops.get(graph)
         if stop is None:
             return False
         stop.unheard.difference_update(outcomes.ids)
@@ -106,7 +106,7 @@ class Reruns:
         """CANCELED and TOO_LATE: a result comes as well. UNKNOWN: it has come, or will never (CAN-10)."""
         ids = columns.split_ids(reply.ids)
         unknown = [one for one, outcome in zip(ids, reply.outcomes, strict=False) if outcome == codes.CANCEL_UNKNOWN]
-        for stop in self._stops.values():
+        for stop in self.stops.values():
             stop.unanswered.difference_update(ids)
             stop.unheard.difference_update(unknown)
 
@@ -114,7 +114,7 @@ class Reruns:
         """What has ended at the scheduler is sent again. Answers the graphs of which an argument is lost too: no node
         can make that."""
         doomed: list[Graph] = []
-        for graph in [one for one, stop in self._stops.items() if not stop.unanswered and not stop.unheard]:
+        for graph in [one for one, stop in self.stops.items() if not stop.unanswered and not stop.unheard]:
             self.forget(graph)
             if graph.is_doomed:
                 doomed.append(graph)
@@ -125,16 +125,16 @@ class Reruns:
         return doomed
 
     def expired(self, now: float) -> list[Graph]:
-        return [graph for graph, stop in self._stops.items() if stop.end_by <= now]
+        return [graph for graph, stop in self.stops.items() if stop.end_by <= now]
 
     def forget(self, graph: Graph) -> None:
         """It has ended, or begins again."""
-        if self._stops.pop(graph, None) is not None:
+        if self.stops.pop(graph, None) is not None:
             graph.is_canceling = False
 
     def clear(self) -> None:
         """The session is lost: everything begins again under another name."""
-        for graph in list(self._stops):
+        for graph in list(self.stops):
             self.forget(graph)
 
 
