@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scaler_protocol.codec import encode
 from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.ids import new_peer_id, new_routing_id
@@ -37,4 +39,4 @@ def test_the_earliest_look_counts() -> None:
     assert deadlines.take_due(2.4) == []
     assert deadlines.take_due(2.5) == [session]
     assert deadlines.take_due(1_000.0) == [], "who was due is watched no longer"
-    assert deadlines.next_deadline() is None
+    assert deadlines.next_at == math.inf

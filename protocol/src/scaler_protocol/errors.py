@@ -12,14 +12,12 @@ from scaler_protocol import codes
 TEXT_CHARACTERS = 1_000
 # Control characters (C0, DEL, C1), what ends a line elsewhere (U+2028 and U+2029), what turns the direction of writing
 # or is not seen at all, and halves of surrogate pairs. A tab is harmless.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
+_UNSAFE = "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
 
 
 def escaped(text: str) -> str:
     """The text on one line, and without anything that a terminal obeys."""
-    return _UNSAFE.sub(_escape, text)
+    return re.sub(_UNSAFE, _escape, text)
 
 
 def readable(text: str, most: int = TEXT_CHARACTERS) -> str:

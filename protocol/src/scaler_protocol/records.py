@@ -49,7 +49,11 @@ else:
     def _complete(cls, names):
         """With the methods of another class that has the same fields."""
         fields = [
-            (field.name, field.type, dataclasses.field(default=field.default, default_factory=field.default_factory))
+            (
+                field.name,
+                field.type,
+                dataclasses.field(default=field.default, default_factory=field.default_factory, repr=field.repr),
+            )
             for field in dataclasses.fields(cls)
         ]
         whole = dataclasses.make_dataclass(cls.__name__, fields, frozen="__hash__" in names)

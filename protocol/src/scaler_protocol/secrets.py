@@ -16,14 +16,14 @@ KEY_VARIABLE = "SCALER_KEY"
 """The text of the cluster's key, or of a ticket, where no file can be given."""
 
 # A URL is one of them: tokens of webhooks stand in its query. SCALER_KEY_FILE is none: it names a file.
-_NAME = re.compile(r"SCALER_(?:\w+_)?(?:TOKEN|PASSWORD|KEY|SECRET|CREDENTIALS?|URL)")
+_NAME = r"SCALER_(?:\w+_)?(?:TOKEN|PASSWORD|KEY|SECRET|CREDENTIALS?|URL)"
 
 #: name -> value
 _taken: dict[str, str] = {}
 
 
 def is_secret(name: str) -> bool:
-    return _NAME.fullmatch(name.upper()) is not None
+    return re.fullmatch(_NAME, name.upper()) is not None
 
 
 def take_secrets(environment: MutableMapping[str, str] | None = None) -> None:

@@ -184,7 +184,9 @@ class SchedulerService:
 
     def _next_deadline(self) -> float | None:
         core_at = self._core.next_deadline()
-        desk_at = self._desk.next_deadline() if self._desk.pending else None
+        if not self._desk.pending:
+            return core_at
+        desk_at = self._desk.next_deadline()
         if core_at is None or desk_at is None:
             return desk_at if core_at is None else core_at
         return min(core_at, desk_at)

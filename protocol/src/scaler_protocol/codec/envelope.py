@@ -142,10 +142,12 @@ _NUMBER = struct.Struct("<Q")
 _NUMBERS = struct.Struct("<QQ")
 _SEGMENT_COUNT = struct.Struct("<I")
 
-#: kinds that may be encoded once, by name: an empty message of each
-_EMPTY: dict[str, Message] = {
-    type(message).__name__: message
-    for message in (ClusterStatus(), TaskSamples(), GraphShapes(), TaskLog(NO_TASK, 0, ""))
+#: kinds that may be encoded once, by name: what makes an empty message of each. Most processes need none
+_EMPTY: dict[str, Callable[[], Message]] = {
+    "ClusterStatus": ClusterStatus,
+    "TaskSamples": TaskSamples,
+    "GraphShapes": GraphShapes,
+    "TaskLog": lambda: TaskLog(NO_TASK, 0, ""),
 }
 
 
@@ -220,7 +222,7 @@ def _first_segment(envelope: bytes) -> int:
 
 @cache
 def _numbers_at(name: str) -> int:
-    message = _EMPTY[name]
+    message = _EMPTY[name]()
     return _difference(encode(message, 0, 0)[0], encode(message, _MOST, _MOST)[0], _NUMBERS.size)
 
 

@@ -10,7 +10,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from scaler_protocol.keys.derivation import KEY_BYTES, public_key
 from scaler_protocol.keys.errors import KeyFileError
@@ -22,23 +21,36 @@ KEYS_MAX = 8
 KEY_PREFIX = "scaler-key-1:"
 TICKET_PREFIX = "scaler-ticket-1:"
 
-_KEY = re.compile(r"[0-9a-f]{64}\Z")
-_BASE64 = re.compile(r"[A-Za-z0-9_-]+\Z")
+_KEY = r"[0-9a-f]{64}\Z"
+_BASE64 = r"[A-Za-z0-9_-]+\Z"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyText:
+class _Secret:
+    """No tuple and no dataclass: neither its repr nor a format shows what is in it."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(getattr(self, one) == getattr(other, one) for one in self.__slots__)
+
+
+class KeyText(_Secret):
     """Newest first."""
 
-    keys: tuple[bytes, ...] = field(repr=False)
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
+        self.keys = keys
 
 
-@dataclass(frozen=True, slots=True)
-class TicketText:
-    server_keys: tuple[bytes, ...]
-    """Public keys of the servers, in the order in which they are tried."""
-    secret_key: bytes = field(repr=False)
-    ticket: bytes = field(repr=False)
+class TicketText(_Secret):
+    __slots__ = ("secret_key", "server_keys", "ticket")
+
+    def __init__(self, server_keys: tuple[bytes, ...], secret_key: bytes, ticket: bytes) -> None:
+        #: public keys of the servers, in the order in which they are tried
+        self.server_keys = server_keys
+        self.secret_key = secret_key
+        self.ticket = ticket
 
 
 def parsed(content: bytes, origin: str) -> KeyText | TicketText:
@@ -84,7 +96,7 @@ def _parsed_keys(lines: Sequence[tuple[int, str]], origin: str) -> KeyText:
 
 def _parsed_key(line: str, number: int, origin: str) -> bytes:
     digits = line.removeprefix(KEY_PREFIX)
-    if digits == line or not _KEY.match(digits):
+    if digits == line or not re.match(_KEY, digits):
         raise KeyFileError(
             f"line {number} of {origin} is no key, which is {KEY_PREFIX} and 64 hexadecimal digits in lower case: "
             f"copy the file again, or write a new one with `scaler_key make`"
@@ -116,7 +128,7 @@ def _parsed_ticket(lines: Sequence[tuple[int, str]], origin: str) -> TicketText:
 
 def _decoded(text: str) -> bytes:
     """Empty when this is not base64url as it is written: without padding, and without bits that mean nothing."""
-    if not _BASE64.match(text) or len(text) % 4 == 1:
+    if not re.match(_BASE64, text) or len(text) % 4 == 1:
         return b""
     try:
         content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

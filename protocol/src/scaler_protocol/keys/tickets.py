@@ -32,7 +32,7 @@ _EXPIRES_MAX = 1 << 53  # what a double still holds exactly
 
 #: Control characters, separators of lines, and characters that turn the direction of text around: a name is shown in
 #: logs, terminals and pages.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNPRINTABLE = "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def check_user(user: str) -> None:
     size = len(user.encode(errors="replace"))
     if not 1 <= size <= USER_BYTES_MAX:
         raise TicketError(f"a user's name has 1 to {USER_BYTES_MAX} bytes and this one has {size}")
-    if _UNPRINTABLE.search(user) or user != user.strip() or not _is_unicode(user):
+    if re.search(_UNPRINTABLE, user) or user != user.strip() or not _is_unicode(user):
         raise TicketError(f"a user's name has no control characters and no spaces around it, and {user!a} has")
 
 

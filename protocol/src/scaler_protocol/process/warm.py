@@ -31,13 +31,15 @@ from typing import NoReturn
 
 from scaler_protocol import messages
 from scaler_protocol.codec.registry import registry
+from scaler_protocol.keys import Identity
 from scaler_protocol.records import complete
 from scaler_protocol.session import Lost, Opened
 
 RECORDS = (
     messages.Hello, messages.Welcome, Opened, Lost, messages.Ping, messages.Pong, messages.Bye, messages.Submit,
     messages.Dispatch, messages.Results, messages.Credit, messages.ProcessorStatus, messages.Get, messages.Value,
-    messages.ObjectReply, messages.ClusterStatus, messages.WorkerEntry, messages.Count,
+    messages.ObjectReply, messages.ClusterStatus, messages.WorkerEntry, messages.Count, messages.Capability,
+    messages.LiveOwners, messages.ReleaseOwner, Identity,
 )  # fmt: skip
 """What a cluster uses from its first tasks on: 3 MiB less in all than if each process made its own."""
 

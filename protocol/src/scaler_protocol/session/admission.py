@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from scaler_protocol import codes
 from scaler_protocol.keys import Identity, Keyring, Refusal, local_identity
 from scaler_protocol.keys.tickets import TicketError, read
 from scaler_protocol.messages import Hello, Reject
-from scaler_protocol.records import dataclass
 from scaler_protocol.session.handshake import ServerTerms, reject
 from scaler_protocol.session.server_session import ServerSession
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """What the transport knows of the dialer behind a Hello."""
 
     holder: bytes = b""

@@ -14,7 +14,7 @@ class Deadlines:
     """Every living session has an entry no later than its `checks_at()`. When an entry comes up and the session was
     heard meanwhile, it goes back with its new time: one heap operation per session and heartbeat, not per message."""
 
-    __slots__ = ("_earliest", "_heap", "_order")
+    __slots__ = ("_earliest", "_heap", "_order", "next_at")
 
     def __init__(self) -> None:
         #: a session whose check was put forward, when it lost its socket, has a later entry too, which means nothing
@@ -22,6 +22,8 @@ class Deadlines:
         #: the one that counts
         self._earliest: dict[ServerSession, float] = {}
         self._order = 0  # ties are broken by age: a session itself has no order
+        #: when `take_due` is to be called: the first entry may be of a session that has ended
+        self.next_at = math.inf
 
     def watch(self, session: ServerSession) -> None:
         at = session.checks_at()
@@ -29,6 +31,7 @@ class Deadlines:
             self._earliest[session] = at
             self._order += 1
             heapq.heappush(self._heap, (at, self._order, session))
+            self.next_at = self._heap[0][0]
 
     def take_due(self, now: float) -> list[ServerSession]:
         """Sessions that were silent until their check. They are watched no longer."""
@@ -45,13 +48,8 @@ class Deadlines:
                 self.watch(session)
             else:
                 due.append(session)
+        self.next_at = heap[0][0] if heap else math.inf
         return due
-
-    def next_deadline(self) -> float | None:
-        heap = self._heap
-        while heap and heap[0][2].is_over:
-            self._earliest.pop(heapq.heappop(heap)[2], None)
-        return heap[0][0] if heap else None
 
     def watched(self) -> list[tuple[float, ServerSession]]:
         """For the invariants only."""

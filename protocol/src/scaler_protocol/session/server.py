@@ -16,6 +16,7 @@ Two rules keep the role's view right:
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -219,6 +220,8 @@ class SessionServer(Parting):
 
     def expire(self, now: float) -> None:
         """Call only when nothing is left to read: what waits in the socket is a sign of life too."""
+        if now < self._deadlines.next_at:
+            return
         for session in self._deadlines.take_due(now):
             late_seconds = now - session.expires_at()
             if late_seconds < 0:
@@ -238,7 +241,10 @@ class SessionServer(Parting):
             self._part(session, codes.UNAUTHORIZED, text, "SES-31")
 
     def next_deadline(self) -> float | None:
-        return 0.0 if self._events or self._held else self._deadlines.next_deadline()
+        if self._events or self._held:
+            return 0.0
+        next_at = self._deadlines.next_at
+        return None if next_at == math.inf else next_at
 
     # ------------------------------------------------------------ from the role
 

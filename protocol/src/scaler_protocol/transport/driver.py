@@ -97,32 +97,32 @@ class AsyncioDriver:
     def _turn(self, may_be_due: bool = False) -> None:
         """An exception is a mistake of ours in the middle of a turn: there is no other turn, and the loop's exception
         handler ends the process."""
+        if self._loop is None:
+            return
+        now = self._clock()
+        ready, self._ready = self._ready, set()
         try:
-            self._take_turn(may_be_due)
+            if may_be_due:
+                self._look_for_due(ready, now)
+            for endpoint in ready:
+                if self._loop is None:  # a handler stopped us
+                    return
+                events = endpoint.poll(now)
+                if self._watched.get(endpoint) != endpoint.fileno():
+                    self._watch(endpoint)
+                self._handlers[endpoint](events, now)
+            if self._loop is not None:
+                self._settle(now)
         except Exception:
             self.stop()
             self._on_failure()
             raise
 
-    def _take_turn(self, may_be_due: bool) -> None:
+    def _look_for_due(self, ready: set[Endpoint], now: float) -> None:
         """Deadlines are looked at when the timer has come, which is never later than the earliest of them."""
-        if self._loop is None:
-            return
-        now = self._clock()
-        ready, self._ready = self._ready, set()
-        if may_be_due:
-            ready.update([endpoint for endpoint in self._handlers if _is_due(endpoint.next_deadline(), now)])
-            if self._first not in ready and self._next_deadline is not None and _is_due(self._next_deadline(), now):
-                self._handlers[self._first]([], now)
-        for endpoint in ready:
-            if self._loop is None:  # a handler stopped us
-                return
-            events = endpoint.poll(now)
-            if self._watched.get(endpoint) != endpoint.fileno():
-                self._watch(endpoint)
-            self._handlers[endpoint](events, now)
-        if self._loop is not None:
-            self._settle(now)
+        ready.update([endpoint for endpoint in self._handlers if _is_due(endpoint.next_deadline(), now)])
+        if self._first not in ready and self._next_deadline is not None and _is_due(self._next_deadline(), now):
+            self._handlers[self._first]([], now)
 
     def _settle(self, now: float) -> None:
         for endpoint in self._handlers:

@@ -90,12 +90,14 @@ class LaneServer:
         """A portion from each that has something, within a budget of time."""
         ready, self._ready = self._ready, {}
         self.is_drained = len(ready) < _READY_MOST
-        ends_at = time.monotonic() + BUDGET_SECONDS
-        for number, (descriptor, events) in enumerate(ready.items()):
+        ends_at = time.monotonic() + BUDGET_SECONDS if len(ready) > 1 else math.inf
+        number = 0
+        for descriptor, events in ready.items():
             if number and time.monotonic() > ends_at:
                 self._ready = dict(islice(ready.items(), number, None))
                 self.is_drained = False
                 return
+            number += 1
             routing_id = self._by_descriptor.get(descriptor)
             if routing_id is None:  # the ZeroMQ socket, the listener, or one that was closed in this turn
                 if descriptor == self._listener.fileno():

@@ -83,8 +83,7 @@ class RouterEndpoint:
 
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, and let time pass."""
-        self._busy_seconds += min(now - self._now, _ROUND_SECONDS)
-        self._now = now
+        before, self._now = self._now, now
         self._is_in_turn = True
         if now >= self._descriptors.look_at:
             self._descriptors.look(now)
@@ -92,7 +91,7 @@ class RouterEndpoint:
             self._look(now)
         server = self._server
         server.begin(now)
-        if self._drain(now) or self._busy_seconds > _BUSY_SECONDS:
+        if self._drain(now) or self._is_busy_for_long(now - before):
             self._busy_seconds = 0.0
             server.expire(now)
         if server.transmissions:
@@ -169,6 +168,11 @@ class RouterEndpoint:
     @property
     def rejected_count(self) -> int:
         return self._server.rejected_count
+
+    def _is_busy_for_long(self, seconds: float) -> bool:
+        """There is more to read, as in each round for so long that silent peers are looked for nevertheless."""
+        self._busy_seconds += min(seconds, _ROUND_SECONDS)
+        return self._busy_seconds > _BUSY_SECONDS
 
     def _look(self, now: float) -> None:
         """After what is looked after now and then."""

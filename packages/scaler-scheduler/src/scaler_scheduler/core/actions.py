@@ -16,8 +16,7 @@ class Send(NamedTuple):
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class SendToStorage:
+class SendToStorage(NamedTuple):
     """Kept by the storage session until it is acknowledged; lost only with the storage itself."""
 
     message: Message
@@ -32,8 +31,7 @@ class Disconnect:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A monitor wants something: to watch, or to be told (MON-3, MON-15, MON-16, MON-18). The shell answers when all
     has settled: it knows the process and the sockets, keeps dumps in parts, and bounds what watching may cost."""
 
@@ -42,8 +40,7 @@ class Asked:
     message: Watch | SnapshotRequest | Explain | DumpRequest
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorLeft:
+class MonitorLeft(NamedTuple):
     """In its order among what monitors want: what came before it means nothing any more."""
 
     peer_id: PeerId

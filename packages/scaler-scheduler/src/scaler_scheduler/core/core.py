@@ -109,16 +109,14 @@ class Numbered(NamedTuple):
     ids: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StorageOpened:
+class StorageOpened(NamedTuple):
     """A new session with the object storage."""
 
     takes_live_owners: bool = False
     """It has the feature `live-owners`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StorageReplied:
+class StorageReplied(NamedTuple):
     """The object storage has answered a request of ours, in whatever way."""
 
     request_id: int
@@ -383,7 +381,8 @@ class SchedulerCore:
         if tables.delivery.slow:
             tables.deliver_waiting()
         tables.backlog.go_on()
-        self._scaler.settle(now)
+        if self._scaler.look_at < math.inf or self._scaler.managers:
+            self._scaler.settle(now)
         if tables.cut_off:
             cut_off.settle(tables, now)
         if tables.dependencies.kept or self._keeper.look_at is not None:
@@ -392,6 +391,7 @@ class SchedulerCore:
         if tables.arrived:
             admission.refuse_excess(tables)
         self._balancer.settle(now)
-        self._explainer.settle(now)
+        if self._explainer.questions:
+            self._explainer.settle(now)
         if now >= self._namer.look_at:
             self._namer.settle(now)

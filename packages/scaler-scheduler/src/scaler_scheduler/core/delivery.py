@@ -69,12 +69,7 @@ class Delivery:
         if window is None:
             return messages
         if not window.waiting:
-            size = window.sent_bytes
-            for message in messages:
-                if type(message) is Results:  # as `size_of`, which would be one more call for each
-                    size += len(message.payload) + ROW_BYTES * len(message.ids) // ID_BYTES + ENVELOPE_BYTES
-                else:
-                    size += size_of(message)
+            size = sum(map(size_of, messages), window.sent_bytes)
             if size <= window.limit:
                 window.sent_bytes = size
                 return messages

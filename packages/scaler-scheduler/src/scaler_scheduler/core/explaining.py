@@ -20,15 +20,13 @@ class Explainer:
     def __init__(self, tables: Tables, scaler: Scaler) -> None:
         self._tables = tables
         self._scaler = scaler
-        self._questions: list[tuple[Client, Explain]] = []
+        self.questions: list[tuple[Client, Explain]] = []
 
     def ask(self, client: Client, question: Explain) -> None:
-        self._questions.append((client, question))
+        self.questions.append((client, question))
 
     def settle(self, now: float) -> None:
-        if not self._questions:
-            return
-        questions, self._questions = self._questions, []
+        questions, self.questions = self.questions, []
         for client, question in questions:
             if not client.is_gone:
                 self._tables.answer(client, explanation(self._tables, self._scaler, client, question, now))

@@ -346,16 +346,18 @@ class Tables:
                 self._flush_rows(peer_id)
         actions, self._actions = self._actions, []
         # Workers first: they can begin while the clients' results are still being written.
-        for peer_id in sorted(self._out, key=self.clients.__contains__) if len(self._out) > 1 else self._out:
-            client, messages = self.clients.get(peer_id), self._out[peer_id]
+        out, self._out = self._out, {}
+        for peer_id in sorted(out, key=self.clients.__contains__) if len(out) > 1 else out:
+            client, messages = self.clients.get(peer_id), out[peer_id]
             if client is not None:
                 messages = self.delivery.outgoing(client, messages)
             for message in messages:
                 actions.append(Send(peer_id, message))
         if self.delivery.let_out:
             self.delivery.let_out.clear()
-        actions += self._last_actions
-        self._out, self._last_actions = {}, []
+        if self._last_actions:
+            actions += self._last_actions
+            self._last_actions = []
         return actions
 
     def _flush_rows(self, peer_id: PeerId) -> None:

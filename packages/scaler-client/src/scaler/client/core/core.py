@@ -275,9 +275,9 @@ class ClientCore:
         sent = [task_id for task_id in calls if self._table.pending[task_id].state is State.SENT]
         if sent:
             self._cancels.ask((), columns.join_ids(sent), 0.0, now)
-        actions = self._complete_all(calls, codes.STATUS_FAILED, losses.ERROR)
+        actions = self._complete_all(calls, codes.STATUS_FAILED, losses.error())
         for graph in graphs:
-            self._endings.fail_graph(graph, losses.OUTCOMES, actions)
+            self._endings.fail_graph(graph, losses.outcomes(), actions)
         return actions
 
     def _on_storage_restarted(self, event: events.StorageRestarted, now: float) -> list[Action]:
@@ -306,7 +306,7 @@ class ClientCore:
         """Of one task alone there is more than a message may have: an earlier scheduler took it, this one cannot."""
         entries, self._outbox.unsendable = self._outbox.unsendable, []
         ids = [task_id for one in entries for task_id in one.submission.ids]
-        return self._complete_all(ids, codes.STATUS_REFUSED, losses.TOO_LARGE)
+        return self._complete_all(ids, codes.STATUS_REFUSED, losses.too_large())
 
     def _on_named(self, event: events.Named, now: float) -> list[Action]:
         self._names.add(event.function_id, event.name)
@@ -317,7 +317,7 @@ class ClientCore:
             return self._give_up(f"the scheduler has not come back within {self._timeout_seconds:g} s")
         actions = self._send_cancels() if self._cancels.is_due(now) else []
         for graph in self._reruns.expired(now):
-            self._endings.fail_graph(graph, losses.OUTCOMES, actions)
+            self._endings.fail_graph(graph, losses.outcomes(), actions)
         return actions + self._complete_all(self._cancels.expired(now), codes.STATUS_CANCELED)
 
     # ------------------------------------------------------------ the session
@@ -388,7 +388,7 @@ class ClientCore:
         actions = handler(event.message) if handler is not None else self._on_unknown(event.message)
         if self._reruns:
             for graph in self._reruns.begin_again():
-                self._endings.fail_graph(graph, losses.OUTCOMES, actions)
+                self._endings.fail_graph(graph, losses.outcomes(), actions)
         return actions
 
     def _on_unknown(self, message: Message) -> list[Action]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from scaler.client.core.events import ObjectsLost
 from scaler.client.core.records import Graph, Outcomes, Submission
@@ -12,17 +13,27 @@ from scaler_protocol import codes, columns
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Submit, TaskError
 
-ERROR = TaskError(
-    code=codes.NO_SUCH_OBJECT,
-    message="an argument is no longer in the object storage, and its bytes were not kept here: send it again",
-)
-TOO_LARGE = TaskError(
-    code=codes.TOO_LARGE,
-    type_name="refused",
-    message="the task has more arguments than a message to this scheduler may carry: pass them in a few lists",
-)
-OUTCOMES = Outcomes((), bytes((codes.STATUS_FAILED,)), bytes((codes.KIND_NONE,)), (0,), error=ERROR)
-"""Of one task."""
+
+@cache
+def error() -> TaskError:
+    return TaskError(
+        code=codes.NO_SUCH_OBJECT,
+        message="an argument is no longer in the object storage, and its bytes were not kept here: send it again",
+    )
+
+
+@cache
+def too_large() -> TaskError:
+    return TaskError(
+        code=codes.TOO_LARGE,
+        type_name="refused",
+        message="the task has more arguments than a message to this scheduler may carry: pass them in a few lists",
+    )
+
+
+def outcomes() -> Outcomes:
+    """Of one task."""
+    return Outcomes((), bytes((codes.STATUS_FAILED,)), bytes((codes.KIND_NONE,)), (0,), error=error())
 
 
 def note_doomed(table: Table, lost: frozenset[ObjectId]) -> None:

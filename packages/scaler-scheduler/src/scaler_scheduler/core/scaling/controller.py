@@ -113,8 +113,7 @@ class Scaler:
 
     def settle(self, now: float) -> None:
         if not self.managers:
-            if self.look_at < math.inf:
-                self.look_at, self._pace = math.inf, Pace()
+            self.look_at, self._pace = math.inf, Pace()
         elif self.look_at == math.inf or now >= self.look_at:
             self.look_at = now + LOOK_SECONDS
             self._look(now)
