@@ -60,7 +60,7 @@ class HolderStory(Generic[Action]):
 
     def dispatch(self, *tasks: int, function: ObjectId = FUNCTION, **header: Any) -> list[Action]:
         sizes = join_u32([1] * len(tasks))
-        header_of_all = TaskHeader(client=CLIENT, **header)
+        header_of_all = TaskHeader(**{"client": CLIENT, **header})
         return self.receive(Dispatch(header_of_all, function, ids(*tasks), b"x" * len(tasks), sizes))
 
 

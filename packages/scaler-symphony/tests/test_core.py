@@ -20,7 +20,7 @@ from scaler_protocol.codes import (
     STATUS_TIMED_OUT,
 )
 from scaler_protocol.columns import join_ids
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Credit, Recall, Results, Returned, TaskLog
 from scaler_protocol.session import Lost
 from scaler_symphony.core import events
@@ -90,6 +90,22 @@ def test_a_function_that_does_not_exist() -> None:
     story.dispatch(1, 2, function=other)
     failed = story.step(events.FetchFailed(other, NO_SUCH_OBJECT, "lost"))
     assert results(failed) == {1: STATUS_REFUSED, 2: STATUS_REFUSED}
+
+
+def test_a_function_is_fetched_for_each_family_that_names_it() -> None:
+    """Another user may know its id without the right to run it, or name one that nobody has stored. (WRK-43)"""
+    other, ana, joe = ObjectId(b"other".ljust(16)), PeerId(b"a" * 16), PeerId(b"j" * 16)
+    story = Story(4).start()
+    for number, client in enumerate((ana, joe), 1):
+        actions = story.dispatch(number, function=other, client=client, owner_grant=bytes(16))
+        assert [action.owner.peer_id for action in actions if isinstance(action, Fetch)] == [client]
+    failed = story.step(events.FetchFailed(other, NO_SUCH_OBJECT, "lost", joe))
+    assert results(failed) == {2: STATUS_REFUSED}, "and the task of the other waits for its own"
+    assert begun(story.step(events.Fetched(other, b"text", ana))) == [1]
+    inner = story.dispatch(3, function=other, client=PeerId(b"i" * 16), owner_grant=ana + bytes(16))
+    assert begun(inner) == [3], "a client in a task is of the family of its program"
+    again = story.dispatch(4, function=other, client=joe, owner_grant=bytes(16))
+    assert [action.owner.peer_id for action in again if isinstance(action, Fetch)] == [joe]
 
 
 # ---------------------------------------------------------------- responses

@@ -203,7 +203,7 @@ class FakeCluster:
     def dispatch_parts(self, function: ObjectId, parts: list[bytes], **fields: Any) -> list[TaskId]:
         ids = self.new_ids(fields.pop("count", len(parts)))
         names = {field.name for field in dataclasses.fields(TaskHeader)} & fields.keys()
-        header = TaskHeader(client=self.client_id, **{name: fields.pop(name) for name in names})
+        header = TaskHeader(**{"client": self.client_id, **{name: fields.pop(name) for name in names}})
         sizes = join_u32([len(part) for part in parts])
         self.send(Dispatch(header, function, join_ids(ids), b"".join(parts), sizes, **fields))
         return ids

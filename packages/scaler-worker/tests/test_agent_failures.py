@@ -32,7 +32,7 @@ from scaler_protocol.codes import (
     TASK_RAISED,
     TASK_TIMED_OUT,
 )
-from scaler_protocol.ids import ObjectId, content_id
+from scaler_protocol.ids import ObjectId, PeerId, content_id
 
 # ---------------------------------------------------------------- failures
 
@@ -125,6 +125,24 @@ def test_a_function_is_run_only_if_its_id_is_the_hash_of_its_bytes(cluster: Any,
     assert content_id(named).hex() in result.error.message and "other bytes" in result.error.message
     cluster.storage.objects[content_id(named)] = named
     assert cluster.run(double, 1).loaded == 2, "what was refused is not kept"
+
+
+def test_a_function_is_fetched_for_each_family_that_names_it(cluster: Any, worker: Any) -> None:
+    """To know its id is no right to run it: the storage says whose it is. (WRK-43)"""
+    function = content_id(b"".join(values.dumps(double)))
+
+    def fetched_for(client: PeerId, grant: bytes) -> int:
+        before = cluster.storage.got.count(function)
+        calls = cluster.dispatch(double, (1,), (2,), client=client, owner_grant=grant)
+        assert [result.loaded for result in cluster.wait_results(calls)] == [2, 4]
+        return cluster.storage.got.count(function) - before
+
+    ana, joe, inner = PeerId(b"a" * 16), PeerId(b"j" * 16), PeerId(b"i" * 16)
+    assert fetched_for(ana, bytes(16)) >= 1
+    assert fetched_for(ana, bytes(16)) == 0
+    assert fetched_for(joe, bytes(16)) >= 1, "what was loaded for another is not run"
+    assert fetched_for(inner, ana + bytes(16)) == 0, "a client in a task is of the family of its program"
+    assert fetched_for(PeerId(b"k" * 16), b"") >= 1, "nor is it there where nobody is named"
 
 
 def test_a_missing_function_fails_its_task(cluster: Any, start_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,15 @@ from functools import partial
 import pytest
 
 from scaler_protocol import values
-from scaler_protocol.ids import NO_OWNER, ObjectId, content_id
-from scaler_protocol.running.calls import BROUGHT_OBJECTS, REMEMBERED_BYTES, REMEMBERED_OBJECTS, Objects
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId, content_id
+from scaler_protocol.running.calls import BROUGHT_OBJECTS, Objects
 from scaler_protocol.running.errors import TaskFailed
+from scaler_protocol.running.loaded import REMEMBERED_BYTES, REMEMBERED_FAMILIES, REMEMBERED_OBJECTS
 
 
-def bring(objects: Objects, number: int, size: int = 0) -> ObjectId:
+def bring(objects: Objects, number: int, size: int = 0, family: bytes = b"") -> ObjectId:
     content = b"".join(values.dumps(partial(operator.contains, (number, bytes(size)))))
-    objects.bring(content_id(content), content)
+    objects.bring(family, content_id(content), content)
     return content_id(content)
 
 
@@ -23,14 +24,14 @@ def test_by_count_and_by_bytes() -> None:
     objects = Objects()
     for number in range(REMEMBERED_OBJECTS + 100):
         assert objects.load_function(bring(objects, number), NO_OWNER)(number)
-    assert len(objects.loaded) == len(objects._sizes) == REMEMBERED_OBJECTS
+    assert len(objects.shelf.loaded) == len(objects.shelf.sizes) == REMEMBERED_OBJECTS
     size = REMEMBERED_BYTES // 10
     for number in range(20):
         last = bring(objects, number, size)
         assert objects.load_function(last, NO_OWNER)(number)
-    assert len(objects.loaded) < 10 and objects._loaded_bytes <= REMEMBERED_BYTES
+    assert len(objects.shelf.loaded) < 10 and objects.shelf.bytes_count <= REMEMBERED_BYTES
     alone = bring(objects, 0, REMEMBERED_BYTES + 1)
-    assert objects.load_function(alone, NO_OWNER)(0) and list(objects.loaded) == [alone], (
+    assert objects.load_function(alone, NO_OWNER)(0) and list(objects.shelf.loaded) == [alone], (
         "the last one stays, however large"
     )
 
@@ -40,12 +41,12 @@ def test_what_is_used_again_within_the_retention_time_stays() -> None:
     first, second = bring(objects, 1), bring(objects, 2)
     kept, _ = objects.load_function(first, NO_OWNER), objects.load_function(second, NO_OWNER)
     objects.forget_unused(objects.retention_seconds)
-    assert not objects.loaded and objects.load_function(first, NO_OWNER) is kept
+    assert not objects.shelf.loaded and objects.load_function(first, NO_OWNER) is kept
     objects.forget_unused(2 * objects.retention_seconds)
-    assert objects.load_function(first, NO_OWNER) is kept and set(objects._sizes) == {first}
+    assert objects.load_function(first, NO_OWNER) is kept and set(objects.shelf.sizes) == {first}
     objects.forget_unused(3 * objects.retention_seconds)
     objects.forget_unused(4 * objects.retention_seconds)
-    assert not objects.loaded and not objects._sizes and objects._loaded_bytes == 0
+    assert not objects.shelf.loaded and not objects.shelf.sizes and objects.shelf.bytes_count == 0
 
 
 def test_what_came_with_tasks_that_went_elsewhere_does_not_pile_up() -> None:
@@ -59,20 +60,65 @@ def test_what_came_with_tasks_that_went_elsewhere_does_not_pile_up() -> None:
 def test_what_came_with_a_task_is_compared_with_its_id() -> None:
     objects = Objects()
     named, sent = (b"".join(values.dumps(function)) for function in (operator.add, operator.sub))
-    objects.bring(content_id(named), sent)
+    objects.bring(b"", content_id(named), sent)
     with pytest.raises(TaskFailed, match="named no object storage"):  # it is fetched instead (STO-29)
         objects.load_function(content_id(named), NO_OWNER)
-    objects.bring(content_id(named), named)
+    objects.bring(b"", content_id(named), named)
     assert objects.load_function(content_id(named), NO_OWNER) is operator.add
 
 
 def test_what_the_storage_has_is_compared_with_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[ObjectId] = []
-    objects = Objects(fetched=lambda object_id, _content: told.append(object_id))
+    objects = Objects(fetched=lambda _family, object_id, _content: told.append(object_id))
     named, stored = (b"".join(values.dumps(function)) for function in (operator.add, operator.sub))
     monkeypatch.setattr(objects, "fetch", lambda *_: memoryview(stored))
     for load in (objects.load_function, objects.serializer):
         with pytest.raises(TaskFailed, match="other bytes"):
             load(content_id(named), NO_OWNER)
-    assert not told and not objects.loaded, "neither kept here nor told to the agent"
+    assert not told and not objects.shelf.loaded, "neither kept here nor told to the agent"
     assert objects.load_function(content_id(stored), NO_OWNER) is operator.sub and told == [content_id(stored)]
+
+
+def owner(name: bytes) -> Owner:
+    return Owner(PeerId(name.ljust(16)), bytes(16))
+
+
+def test_what_one_family_has_loaded_is_not_run_for_another() -> None:
+    """(WRK-43)"""
+    objects = Objects()
+    ana, joe = owner(b"ana"), owner(b"joe")
+    known = bring(objects, 1, family=ana.family)
+    function = objects.load_function(known, ana)
+    with pytest.raises(TaskFailed, match="named no object storage"):  # it is fetched for this family, if it may be
+        objects.load_function(known, joe)
+    with pytest.raises(TaskFailed, match="named no object storage"):
+        objects.serializer(known, joe)
+    inner = Owner(PeerId(b"nested".ljust(16)), ana.family + bytes(16))
+    assert objects.load_function(known, inner) is function, "a client in a task of the same program"
+    objects.forget_unused(objects.retention_seconds)
+    with pytest.raises(TaskFailed, match="named no object storage"):
+        objects.load_function(known, joe)
+    assert objects.load_function(known, ana) is function
+
+
+def test_what_was_sent_along_for_one_family_is_not_for_another() -> None:
+    objects = Objects()
+    known = bring(objects, 1, family=owner(b"ana").family)
+    with pytest.raises(TaskFailed, match="named no object storage"):
+        objects.load_function(known, owner(b"joe"))
+    assert objects.load_function(known, owner(b"ana"))(1)
+
+
+def test_families_are_bounded_together() -> None:
+    objects = Objects()
+    owners = [owner(f"c{number}".encode()) for number in range(2 * REMEMBERED_FAMILIES)]
+    for one in owners:
+        objects.load_function(bring(objects, 1, family=one.family), one)
+    kept = [one.family for one in owners if one.family in objects._shelves._shelves]
+    assert len(kept) == REMEMBERED_FAMILIES and kept[-1] == owners[-1].family
+    for one in owners[-2:]:
+        for number in range(REMEMBERED_OBJECTS):
+            objects.load_function(bring(objects, number, family=one.family), one)
+    objects.load_function(bring(objects, 1, family=owners[0].family), owners[0])
+    total = sum(len(shelf.loaded) for shelf in objects._shelves._shelves.values())
+    assert total <= REMEMBERED_OBJECTS + 1

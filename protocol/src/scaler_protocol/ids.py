@@ -80,6 +80,11 @@ class Owner(NamedTuple):
     peer_id: PeerId
     grant: bytes = b""  #: empty where the cluster has no keys
 
+    @property
+    def family(self) -> bytes:
+        """Those for whom what this owner has may be read; empty where there are no keys. (STO-33)"""
+        return family_in(self.grant, self.peer_id)
+
 
 NO_OWNER = Owner(PeerId(b""))
 

@@ -63,7 +63,7 @@ ALLOTTED = frozenset(
         ("SEC", 7, 19),
         ("SES", 25, 37),
         ("STO", 29, 46),
-        ("WRK", 30, 42),
+        ("WRK", 30, 46),
     )
     for number in range(first, last + 1)
 )

@@ -45,21 +45,22 @@ class Fetcher:
             self._client.close()
 
     def _fetch(self, client: ObjectClient, object_id: ObjectId, owner: Owner) -> None:
+        family = owner.family
         try:
             content = bytes(client.get(object_id, OBJECT_WAIT_SECONDS, owner))
             if content_id(content) != object_id:  # it would be kept here, and sent with every task (STO-29)
                 raise other_content("the task's function or serializer", object_id)
         except TaskFailed as error:
-            self._report(FetchFailed(object_id, error.code, str(error)))
+            self._report(FetchFailed(object_id, error.code, str(error), family))
         except ObjectNotFound:
             text = f"object {object_id.hex()} is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
-            self._report(FetchFailed(object_id, NO_SUCH_OBJECT, f"the task's function or serializer, {text}"))
+            self._report(FetchFailed(object_id, NO_SUCH_OBJECT, f"the task's function or serializer, {text}", family))
         except StorageError as error:
             text = f"the task's function or serializer cannot be fetched on this worker: {error}"
-            self._report(FetchFailed(object_id, STORAGE_UNREACHABLE, text))
+            self._report(FetchFailed(object_id, STORAGE_UNREACHABLE, text, family))
         except Exception as error:  # noqa: BLE001 - unreported, its tasks would wait for ever
             reason = str(error) or type(error).__name__
             text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {reason}"
-            self._report(FetchFailed(object_id, FUNCTION_UNREADABLE, text))
+            self._report(FetchFailed(object_id, FUNCTION_UNREADABLE, text, family))
         else:
-            self._report(Fetched(object_id, content if len(content) <= BROUGHT_BYTES else None))
+            self._report(Fetched(object_id, content if len(content) <= BROUGHT_BYTES else None, family))

@@ -18,7 +18,7 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
     TASK_TIMED_OUT,
 )
-from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId
+from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, family_in
 from scaler_protocol.keys import KeyFileError, KeyOptions, Pass
 from scaler_protocol.messages import Limits, TaskError
 from scaler_protocol.running.calls import Context, Objects, arguments_of, result_of
@@ -118,7 +118,7 @@ class Runner:
             request.owner_grant,
         )  # fmt: skip
         function_id = ObjectId(request.function)
-        function = objects.loaded.get(function_id) or objects.load_function(function_id, context.owner)
+        function = objects.load_function(function_id, context.owner)
         arguments, keywords = arguments_of(request.parts, context, objects)
         value, profile = call_with_flags(request.flags, function, arguments, keywords, printed.add)
         task_id = TaskId(request.task_id)
@@ -130,7 +130,8 @@ class Runner:
             self._modules = request.modules
             self._begin_anew()
         self._objects.use_storage(request.storage_address)
-        self._objects.brought = {ObjectId(name): content for name, content in request.brought.items()}
+        family = family_in(request.owner_grant, PeerId(request.client))
+        self._objects.brought = {(family, ObjectId(name)): content for name, content in request.brought.items()}
         return self._objects
 
 

@@ -24,7 +24,7 @@ CONTEXT = 2  # context number, client, call format, keywords, serializer, depth,
 RESUME = 3
 RECLAIM = 4  # serial
 CONFIGURE = 5  # scheduler address, storage address, inline bytes, seconds that objects are kept
-CODE = 6  # id and bytes of a function or serializer that the next slice names, so that it need not be fetched
+CODE = 6  # family, id and bytes of a function or serializer that the next slice names: it need not be fetched
 
 # From the processor.
 ENDED = 1
@@ -33,7 +33,7 @@ BLOCKED = 3
 RESUME_WANTED = 4
 GAVE_BACK = 5
 PRINTED = 6
-FETCHED = 7  # id and bytes of a function or serializer: the agent keeps it for the next processor
+FETCHED = 7  # family (as the profile), id and bytes of a function or serializer: the agent keeps it for the next one
 
 HEAD = Struct("<IBBBBQQ")
 """Bytes that follow; what it is; status or stream; value kind; profile bytes; task number; nanoseconds or serial."""

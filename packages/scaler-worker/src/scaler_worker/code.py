@@ -15,23 +15,25 @@ MOST_BYTES = 1024 * 1024
 
 class Code:
     def __init__(self) -> None:
-        #: the one used last comes last
-        self._kept: OrderedDict[ObjectId, bytes] = OrderedDict()
+        #: by family and id (WRK-43); the one used last comes last
+        self._kept: OrderedDict[tuple[bytes, ObjectId], bytes] = OrderedDict()
         self._kept_bytes = 0
 
-    def keep(self, report: bytes) -> None:
-        """A processor says what it has fetched. User code may write anything there: only what has this id is kept."""
+    def keep(self, family: bytes, report: bytes) -> None:
+        """A processor says what it has fetched, and for whom. User code may write anything there: only what has this id
+        is kept. A program that names another family here gives away what it has itself."""
         object_id, content = ObjectId(report[:ID_BYTES]), report[ID_BYTES:]
-        if object_id in self._kept or len(content) > LARGEST_BYTES or content_id(content) != object_id:
+        is_small = len(content) <= LARGEST_BYTES and len(family) <= ID_BYTES
+        if (family, object_id) in self._kept or not is_small or content_id(content) != object_id:
             return
-        self._kept[object_id] = content
+        self._kept[family, object_id] = content
         self._kept_bytes += len(content)
         while self._kept_bytes > MOST_BYTES:
             _, forgotten = self._kept.popitem(last=False)
             self._kept_bytes -= len(forgotten)
 
-    def get(self, object_id: ObjectId) -> bytes | None:
-        content = self._kept.get(object_id)
+    def get(self, family: bytes, object_id: ObjectId) -> bytes | None:
+        content = self._kept.get((family, object_id))
         if content is not None:
-            self._kept.move_to_end(object_id)
+            self._kept.move_to_end((family, object_id))
         return content

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import ObjectId, TaskId, family_in
 from scaler_protocol.messages import TaskHeader
 from scaler_worker import channel
 from scaler_worker.channel import ChannelError, Report, ReportReader, pack_order
@@ -30,6 +30,7 @@ REMEMBERED_CONTEXTS = 256
 REMEMBERED_FUNCTIONS = 4096
 
 _Key = tuple[object, ...]
+_NONE: set[ObjectId] = set()
 
 
 def _parts_behind(task: Task, numbers: Mapping[TaskId, int]) -> list[object]:
@@ -54,18 +55,24 @@ class ProcessorLink:
         self.reclaim_serial = 0
         self._reader = ReportReader()
         self._code = code
-        self._told: set[ObjectId] = set()  #: functions and serializers that it has been handed tasks of
+        #: functions and serializers that it has been handed tasks of, by family
+        self._told: dict[bytes, set[ObjectId]] = {}
+        self._told_count = 0
         self._unsent = bytearray()
-        self._contexts: dict[_Key, int] = {}  #: what the processor has been told of headers
+        #: what the processor has been told of headers: by which number it knows each, and of which family it is
+        self._contexts: dict[_Key, tuple[int, bytes]] = {}
         self._last_context = 0
         self._last_header: TaskHeader | None = None
         self._last_header_context = 0
+        self._last_family = b""
+        self._switch_count = 0  #: how often the header of a task was not that of the task before
 
     @property
     def has_unsent(self) -> bool:
         return bool(self._unsent)
 
     def hand_over(self, tasks: Sequence[Task], numbers: Mapping[TaskId, int]) -> None:
+        switch_count = self._switch_count
         rows = [
             (
                 task.number, task.id, task.attempt, self._context(task.header), task.function,
@@ -73,21 +80,35 @@ class ProcessorLink:
             )
             for task in tasks
         ]  # fmt: skip
-        named = {task.function for task in tasks}
-        if not self._told.issuperset(named):
-            self._tell(named - self._told)
+        if self._switch_count - switch_count > 1 or tasks[0].header is not self._last_header:
+            self._tell_each(tasks)
+        else:
+            named = {task.function for task in tasks}
+            if not self._told.get(self._last_family, _NONE).issuperset(named):
+                self._tell(self._last_family, named)
         uses = Counter(numbers[other] for task in tasks for other in task.awaits or ()) if numbers else {}
         self.send(pack_order(channel.RUN, rows, dict(uses)))
 
-    def _tell(self, functions: Iterable[ObjectId]) -> None:
+    def _tell_each(self, tasks: Sequence[Task]) -> None:
+        """Of several headers, and perhaps of several families."""
+        for task in tasks:
+            self._context(task.header)
+            self._tell(self._last_family, (task.function,))
+
+    def _tell(self, family: bytes, functions: Iterable[ObjectId]) -> None:
         """Also of serializers: it is about to need them, and has to fetch what no other processor has brought here."""
-        if len(self._told) > REMEMBERED_FUNCTIONS:
+        if self._told_count > REMEMBERED_FUNCTIONS:
             self._told.clear()
-        self._told.update(functions)
+            self._told_count = 0
+        told = self._told.setdefault(family, set())
         for object_id in functions:
-            content = self._code.get(object_id)
+            if object_id in told:
+                continue
+            told.add(object_id)
+            self._told_count += 1
+            content = self._code.get(family, object_id)
             if content is not None:
-                self.send(pack_order(channel.CODE, object_id, content))
+                self.send(pack_order(channel.CODE, family, object_id, content))
 
     def _context(self, header: TaskHeader) -> int:
         """What the processor knows this header by. Tasks of a batch share one header, so the first test nearly always
@@ -98,17 +119,19 @@ class ProcessorLink:
             header.client, header.call_format, header.keywords, header.serializer, header.depth, header.priority,
             header.flags, header.result_salt, header.owner_grant,
         )  # fmt: skip
-        number = self._contexts.get(key)
-        if number is None:
+        known = self._contexts.get(key)
+        if known is None:
             if len(self._contexts) >= REMEMBERED_CONTEXTS:
                 self._contexts.clear()
-            self._last_context = number = self._last_context + 1
-            self._contexts[key] = number
+            self._last_context += 1
+            known = self._contexts[key] = self._last_context, family_in(header.owner_grant, header.client)
             if header.serializer:
-                self._tell((header.serializer,))
-            self.send(pack_order(channel.CONTEXT, number, *key))
-        self._last_header, self._last_header_context = header, number
-        return number
+                self._tell(known[1], (header.serializer,))
+            self.send(pack_order(channel.CONTEXT, known[0], *key))
+        self._last_header = header
+        self._last_header_context, self._last_family = known
+        self._switch_count += 1
+        return known[0]
 
     def send(self, data: bytes) -> None:
         if self._unsent:
@@ -168,7 +191,7 @@ class ProcessorLink:
                 ends.append((number, status, value_kind, amount * 1e-9, value, profile))
                 continue
             if kind == channel.FETCHED:
-                self._code.keep(value)
+                self._code.keep(profile, value)
                 continue
             if ends:
                 events.append(TasksEnded(self.number, ends))

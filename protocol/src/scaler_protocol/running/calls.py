@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -30,14 +29,12 @@ from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.running.errors import TaskFailed, other_content, unreadable
 from scaler_protocol.running.kept import KeptValues
+from scaler_protocol.running.loaded import Shelves
 from scaler_protocol.running.named import PREFIX, NamedFunctions
 
 OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
 client: this long they are waited for. (WRK-3)"""
-REMEMBERED_OBJECTS = 1024
-REMEMBERED_BYTES = 64 * 1024 * 1024
-"""Of functions and serializers, as they are stored; the last one is kept whatever its size."""
 BROUGHT_OBJECTS = 256
 """So many are kept that came with tasks and were not read: those tasks may have gone elsewhere."""
 SILENCE_SECONDS = 60.0
@@ -69,18 +66,16 @@ class Context:
     result_salt: Salt
     owner_grant: bytes
     is_plain: bool = field(init=False)  #: PACKED, and pickled by the default serializer: nearly every task
+    family: bytes = field(init=False)
+    """Those for whom the client's objects may be read, as its grant says; empty where there are no keys."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "family", family_in(self.owner_grant, self.client))
         object.__setattr__(self, "is_plain", self.call_format == CALL_PACKED and not self.serializer)
 
     @property
     def owner(self) -> Owner:
         return Owner(self.client, self.owner_grant)
-
-    @property
-    def family(self) -> bytes:
-        """Those for whom the client's objects may be read, as its grant says; empty where there are no keys."""
-        return family_in(self.owner_grant, self.client)
 
 
 class Objects:
@@ -89,7 +84,7 @@ class Objects:
     def __init__(
         self,
         named: NamedFunctions | None = None,
-        fetched: Callable[[ObjectId, bytes], None] = lambda *_: None,
+        fetched: Callable[[bytes, ObjectId, bytes], None] = lambda *_: None,
         shown: Pass | None = None,
     ) -> None:
         self.storage_address = ""
@@ -97,18 +92,21 @@ class Objects:
         self._named = NamedFunctions() if named is None else named
         self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
-        self._older: dict[ObjectId, Any] = {}  #: what was not used since `_renewed_at`
         self._client: ObjectClient | None = None
         self._was_silent = False  #: the storage has not answered the last request
-        #: functions and serializers that came with the tasks, and need not be fetched
-        self.brought: dict[ObjectId, bytes] = {}
-        #: bytes of what is in `loaded` and in `_older`, and of all that is in `loaded`
-        self._sizes: dict[ObjectId, int] = {}
-        self._loaded_bytes = 0
+        #: functions and serializers that came with tasks of a family, and need not be fetched for it
+        self.brought: dict[tuple[bytes, ObjectId], bytes] = {}
         self._fetched = fetched
         self.kept = KeptValues()
-        #: one and the same dict for ever: the processor loop looks functions up in it by itself
-        self.loaded: OrderedDict[ObjectId, Any] = OrderedDict()
+        self._shelves = Shelves()
+        self.family = b""
+        #: what was loaded for this family. The processor loop looks functions up in it by itself
+        self.shelf = self._shelves.use(b"")
+
+    def use_family(self, family: bytes) -> None:
+        """Whose tasks come next. (WRK-43)"""
+        if family != self.family:
+            self.family, self.shelf = family, self._shelves.use(family)
 
     def use_storage(self, address: str) -> None:
         if address != self.storage_address:
@@ -125,64 +123,56 @@ class Objects:
         """Drop what was not used for one to two retention times. Called when idle, so that using costs one look-up."""
         if now >= self._renewed_at + self.retention_seconds:
             self._renewed_at = now
-            for object_id in self._older:
-                del self._sizes[object_id]
-            self._older = dict(self.loaded)
-            self.loaded.clear()
-            self._loaded_bytes = 0
+            self._shelves.forget_unused()
             self.brought.clear()
 
-    def bring(self, object_id: ObjectId, content: bytes) -> None:
-        """It need not be fetched when a task needs it."""
-        self.brought[object_id] = content
+    def bring(self, family: bytes, object_id: ObjectId, content: bytes) -> None:
+        """It need not be fetched when a task of this family needs it."""
+        self.brought[family, object_id] = content
         if len(self.brought) > BROUGHT_OBJECTS:
             del self.brought[next(iter(self.brought))]
 
     def seconds_to_forget(self, now: float) -> float | None:
         """Until `forget_unused` has something to do; None while nothing is kept."""
-        if not self.loaded and not self._older:
+        if not self._shelves:
             return None
         return max(0.0, self._renewed_at + self.retention_seconds - now)
 
     def load_function(self, object_id: ObjectId, owner: Owner) -> Callable[..., Any]:
-        """`owner`: for whom it is fetched, if it is not here."""
+        """`owner`: for whom it is fetched, if it was not loaded for that family."""
         function: Callable[..., Any] = self._load(object_id, owner, "function")
         return function
 
     def serializer(self, object_id: ObjectId, owner: Owner) -> Any:
-        serializer = self.loaded.get(object_id)
-        return self._load(object_id, owner, "serializer") if serializer is None else serializer
+        return self._load(object_id, owner, "serializer")
 
     def _load(self, object_id: ObjectId, owner: Owner, what: str) -> Any:
-        try:
-            if object_id in self._older:
-                loaded = self._older.pop(object_id)
-            else:
+        self.use_family(owner.family)
+        shelf = self.shelf
+        loaded = shelf.loaded.get(object_id)
+        if loaded is None:
+            loaded = shelf.take_older(object_id)
+        if loaded is None:
+            try:
                 content = self._code(object_id, owner, what)
                 loaded = self._read(content)
-                self._sizes[object_id] = len(content)
-        except (TaskFailed, MemoryError):
-            raise
-        except Exception as error:
-            raise unreadable(f"the task's {what} (object {object_id.hex()})", error) from error
-        self.loaded[object_id] = loaded
-        self._loaded_bytes += self._sizes[object_id]
-        # The oldest goes, not the one used least recently: the loop that looks them up has no time to note their use.
-        while len(self.loaded) > 1 and (len(self.loaded) > REMEMBERED_OBJECTS or self._loaded_bytes > REMEMBERED_BYTES):
-            forgotten, _ = self.loaded.popitem(last=False)
-            self._loaded_bytes -= self._sizes.pop(forgotten)
+            except (TaskFailed, MemoryError):
+                raise
+            except Exception as error:
+                raise unreadable(f"the task's {what} (object {object_id.hex()})", error) from error
+            shelf.put(object_id, loaded, len(content))
         return loaded
 
     def _code(self, object_id: ObjectId, owner: Owner, what: str) -> bytes:
         """The bytes of a function or serializer, compared with its id. Every peer can compute such an id, so another
         peer can have stored other bytes under it first, or sent them along. (STO-29)"""
-        content = self.brought.pop(object_id, None)
+        content = self.brought.pop((self.family, object_id), None)
         if content is not None and content_id(content) == object_id:
             return content
         content = bytes(self.fetch(object_id, owner, f"the task's {what}"))
         if content_id(content) != object_id:
             raise other_content(f"the task's {what}", object_id)
-        self._fetched(object_id, content)
+        self._fetched(self.family, object_id, content)
         return content
 
     def _read(self, content: bytes) -> Any:

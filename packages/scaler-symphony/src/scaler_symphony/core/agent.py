@@ -40,8 +40,10 @@ class SymphonyCore:
             events.SendFailed: lambda event, now: connection.on_send_failed(self.tables, event, now),
             events.TaskSent: self._on_sent,
             events.Responded: self._on_responded,
-            events.Fetched: lambda event, now: places.keep(self.tables, event.object_id, event.content),
-            events.FetchFailed: lambda event, now: places.refuse(self.tables, event.object_id, event.code, event.text),
+            events.Fetched: lambda event, now: places.keep(self.tables, event.family, event.object_id, event.content),
+            events.FetchFailed: lambda event, now: places.refuse(
+                self.tables, event.family, event.object_id, event.code, event.text
+            ),
             events.DrainRequested: self._on_drain,
             events.RoundEnded: self._on_round_ended,
         }

@@ -82,6 +82,7 @@ class Fetched:
 
     object_id: ObjectId
     content: bytes | None
+    family: bytes = b""  #: for whose tasks it was fetched; empty where there are no keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class FetchFailed:
     object_id: ObjectId
     code: int
     text: str
+    family: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

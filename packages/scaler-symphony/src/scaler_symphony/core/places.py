@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED
 from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import ObjectId, Owner
+from scaler_protocol.ids import ObjectId, Owner, family_in
 from scaler_protocol.messages import Credit, TaskError
 from scaler_symphony.core.actions import Fetch, SendTask
 from scaler_symphony.core.tables import Run, Tables
@@ -60,9 +60,10 @@ def _send(tables: Tables, task: Task, now: float) -> None:
         run.timeout_at = now + task.header.timeout_seconds + TIMEOUT_MARGIN_SECONDS
     tables.runs[run.number] = run
     brought: dict[ObjectId, bytes] = {}
+    family = _family(task)
     for object_id in _needs(task):
-        tables.objects.move_to_end(object_id)
-        content = tables.objects[object_id]
+        tables.objects.move_to_end((family, object_id))
+        content = tables.objects[family, object_id]
         if content is not None:
             brought[object_id] = content
     tables.actions.append(SendTask(tables.session.number, run.number, task, brought))
@@ -77,30 +78,36 @@ def _needs(task: Task) -> Iterator[ObjectId]:
         yield task.header.serializer
 
 
+def _family(task: Task) -> bytes:
+    """What was fetched for one is not for the tasks of another, which may only know its id. (WRK-43)"""
+    return family_in(task.header.owner_grant, task.header.client)
+
+
 def _is_complete(tables: Tables, task: Task) -> bool:
     """Its function and serializer are here; else they are on their way from now on."""
-    missing = [object_id for object_id in _needs(task) if object_id not in tables.objects]
+    family = _family(task)
+    missing = [object_id for object_id in _needs(task) if (family, object_id) not in tables.objects]
     for object_id in missing:
-        if object_id not in tables.fetching:
-            tables.fetching.add(object_id)
+        if (family, object_id) not in tables.fetching:
+            tables.fetching.add((family, object_id))
             tables.actions.append(Fetch(object_id, Owner(task.header.client, task.header.owner_grant)))
     return not missing
 
 
-def keep(tables: Tables, object_id: ObjectId, content: bytes | None) -> None:
-    tables.fetching.discard(object_id)
-    tables.objects[object_id] = content
+def keep(tables: Tables, family: bytes, object_id: ObjectId, content: bytes | None) -> None:
+    tables.fetching.discard((family, object_id))
+    tables.objects[family, object_id] = content
     tables.object_bytes += len(content or b"")
     while len(tables.objects) > KEPT_OBJECTS or (tables.object_bytes > KEPT_BYTES and len(tables.objects) > 1):
         _, dropped = tables.objects.popitem(last=False)
         tables.object_bytes -= len(dropped or b"")
 
 
-def refuse(tables: Tables, object_id: ObjectId, code: int, text: str) -> None:
-    """What cannot be fetched cannot be run. (WRK-3)"""
-    tables.fetching.discard(object_id)
+def refuse(tables: Tables, family: bytes, object_id: ObjectId, code: int, text: str) -> None:
+    """What cannot be fetched for this family cannot be run. (WRK-3)"""
+    tables.fetching.discard((family, object_id))
     value = tables.settings.encode_error(TaskError(code, "TaskFailed", text))
-    for task in [task for task in tables.queue if object_id in _needs(task)]:
+    for task in [task for task in tables.queue if object_id in _needs(task) and _family(task) == family]:
         tables.queue.remove(task)
         tables.forget(task)
         tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value)

@@ -57,9 +57,10 @@ class Tables:
     #: responses that came before we were told their handles
     early: dict[str, Reply | str] = field(default_factory=dict)
     #: functions and serializers; None for one that the service is to fetch. The one not used for longest is first.
-    objects: OrderedDict[ObjectId, bytes | None] = field(default_factory=OrderedDict)
+    #: By family and id (WRK-43).
+    objects: OrderedDict[tuple[bytes, ObjectId], bytes | None] = field(default_factory=OrderedDict)
     object_bytes: int = 0
-    fetching: set[ObjectId] = field(default_factory=set)
+    fetching: set[tuple[bytes, ObjectId]] = field(default_factory=set)
     #: how often a held task was in a session that was lost, or could not be sent; those that never were are not here
     mishaps: dict[TaskId, int] = field(default_factory=dict)
     send_not_before: float = 0.0  #: after a failure; zero when nothing is put off

@@ -84,7 +84,8 @@ class ProcessorLoop:
         self._inline_bytes = Limits().inline_bytes
         self._objects = Objects(named, self._send_fetched, shown)
         self._housekeeping = housekeeping
-        self._functions = self._objects.loaded
+        self._family = self._objects.family
+        self._functions = self._objects.shelf.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running), shown)
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
@@ -188,9 +189,9 @@ class ProcessorLoop:
         self._objects.retention_seconds = retention_seconds
         self._inline_bytes = inline_bytes
 
-    def _on_code(self, object_id: ObjectId, content: bytes) -> None:
+    def _on_code(self, family: bytes, object_id: ObjectId, content: bytes) -> None:
         """Read when a task needs it: reading it may run code of its own, and fail."""
-        self._objects.bring(object_id, content)
+        self._objects.bring(family, object_id, content)
 
     # ------------------------------------------------------------ tasks
 
@@ -219,9 +220,9 @@ class ProcessorLoop:
         try:
             if self._is_signalled and not self._attend_before(number):
                 return
-            function = self._functions.get(function_id)
+            function = self._functions.get(function_id) if context.family == self._family else None
             if function is None:
-                function = self._objects.load_function(function_id, context.owner)
+                function = self._load_function(function_id, context)
                 started_ns = perf_counter_ns()  # fetching it says nothing about the next call
             self._task.begin(task_id, function_id, context)
             if context.is_plain and type(parts) is bytes:
@@ -253,6 +254,12 @@ class ProcessorLoop:
             self._last_result = (number, kind, data)
             if number in self._uses:
                 self._results[number] = (kind, data)
+
+    def _load_function(self, function_id: ObjectId, context: Context) -> Callable[..., Any]:
+        """It is not loaded, or was loaded for another family. (WRK-43)"""
+        self._objects.use_family(context.family)
+        self._family, self._functions = context.family, self._objects.shelf.loaded
+        return self._objects.load_function(function_id, context.owner)
 
     def _with_results(self, numbers: list[int], pieces: list[tuple[int, Any]]) -> Pieces | None:
         """The parts of a task that takes what was returned here. None: something it awaits did not succeed, so it is
@@ -362,9 +369,9 @@ class ProcessorLoop:
         value = text.encode("utf-8", "replace")
         self._write(pack_report(channel.PRINTED, number, value, status=stream))
 
-    def _send_fetched(self, object_id: ObjectId, content: bytes) -> None:
+    def _send_fetched(self, family: bytes, object_id: ObjectId, content: bytes) -> None:
         if len(content) <= LARGEST_BYTES:
-            self._write(pack_report(channel.FETCHED, self._running, object_id + content))
+            self._write(pack_report(channel.FETCHED, self._running, object_id + content, profile=family))
 
     def _leave_in_fork(self) -> None:
         """A child that the task forks is no processor: what it does must not reach the agent."""
