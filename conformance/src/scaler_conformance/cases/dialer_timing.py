@@ -144,6 +144,17 @@ def who_is_rejected_does_not_dial_again(scene: Scene) -> None:
     scene.check(said <= 2, f"it said {said} Hellos, and was rejected each time")
 
 
+@calls("HSK-32", fresh=True)
+def who_is_not_authorized_does_not_dial_again(scene: Scene) -> None:
+    """It may read its key file again, which is the same, and dial once more."""
+    scene.needs(scene.arena.key_file is not None, "keys are optional, and the manifest does not say `keys = true`")
+    text = "the ticket has expired"
+    known = _turned_away(scene, Message("reject", {"code": CODES.UNAUTHORIZED, "text": text}))
+    scene.pump.for_seconds(3.0)
+    said = len(scene.scheduler.hellos) - known
+    scene.check(said <= 2, f"it said {said} Hellos, and was answered UNAUTHORIZED each time")
+
+
 @calls("SES-4", fresh=True)
 def an_acknowledgement_comes_although_nothing_is_to_be_said(scene: Scene) -> None:
     guest = _unhurried_client(scene)

@@ -137,6 +137,24 @@ def an_unwanted_result_object_is_released_at_once(scene: Scene) -> None:
     scene.equal(released(scene, own), [client.peer_id], "the owners in whose name it was released", "OWN-5")
 
 
+@case("OWN-5", "SCH-14")
+def an_unwanted_result_object_of_a_later_attempt_is_released_too(scene: Scene) -> None:
+    storage = scene.storage_session()
+    worker, client = scene.worker(credit=1), scene.client()
+    (task,) = client.submit(client.new_tasks(1, flags=CODES.TASK_UNWANTED))
+    scene.settle(client, worker)
+    worker.expect_dispatch(1)
+    second = scene.worker(credit=1)
+    worker.incarnation += 1
+    worker.open(worker={"name": "again", "credit": 0})  # what it held is lost
+    scene.settle(worker, second)
+    second.expect_dispatch(1, "SCH-7")
+    own = result_id(task.id, 2)
+    second.send_batch("results", write_results([Result(task.id, kind=CODES.KIND_OBJECT, value=own, attempt=2)]))
+    scene.settle(second, client, storage)
+    scene.equal(released(scene, own), [client.peer_id], "the owners in whose name it was released", "OWN-5")
+
+
 @case("OWN-10", "OWN-7")
 def a_wanted_result_object_is_left_to_its_client(scene: Scene) -> None:
     storage = scene.storage_session()

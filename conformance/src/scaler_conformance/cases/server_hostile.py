@@ -100,6 +100,19 @@ def strangers_from_other_protocols(scene: Scene) -> None:
         bystander.goes_on()
 
 
+@case("FRM-9", "FRM-8", seconds=40.0)
+def unreadable_messages_with_a_session_and_without(scene: Scene) -> None:
+    """In a connection that is let in: a server with keys does not get to read what strangers send."""
+    bystander = Bystander(scene)
+    bystander.goes_on()
+    for has_session in (True, False):
+        peer = scene.peer(is_open=has_session)
+        if not has_session:
+            peer.connect()
+        peer.raw([b"\xff" * 64], "noise instead of an envelope")
+        bystander.goes_on()
+
+
 @case("SEC-4", "FRM-9", seconds=40.0)
 def two_hundred_strangers_that_connect_and_say_nothing(scene: Scene) -> None:
     bystander = Bystander(scene)

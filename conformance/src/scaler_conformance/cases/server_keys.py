@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -18,6 +20,9 @@ from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey, Pass
 case = cases_for("scheduler", "storage")
 scheduler_case = cases_for("scheduler")
 
+#: Two heartbeats of a server, as long as any that is usual.
+KEY_SECONDS = 12.0
+TIMERS = {"heartbeatSeconds": 1.0, "leaseSeconds": 10.0}
 #: How long the fate of a connection may take to show.
 VERDICT_SECONDS = 8.0
 _VERDICTS = (
@@ -183,6 +188,68 @@ def a_session_ends_soon_after_its_ticket_has_expired(scene: Scene) -> None:
     scene.check(error["fatal"], "the Error is not fatal", "SES-31")
     peer.is_open = False
     bystander.fence()
+
+
+@case("SES-32", fresh=True, seconds=60.0)
+def tickets_of_a_key_that_was_taken_out_open_nothing(scene: Scene) -> None:
+    """A new key is put in front of the old one, which is then taken out. Sessions under the new key go on, on a
+    new connection if the server has closed theirs."""
+    file = scene.arena.key_file
+    old, new = _key(scene), ClusterKey(_secret())
+    assert file is not None
+    under_old, under_new = scene.peer(is_open=False), scene.peer(is_open=False)
+    under_old.open(timers=TIMERS)
+    assert under_old.shown is not None
+    old_ticket, renewed = under_old.shown, new.pass_for(_secret())
+    try:
+        file.write("cluster.key", new.text() + old.text())
+        under_new.shown = replace(renewed, server_key=old.curve_public)  # it listens with the pair of the oldest
+        _until_answered(scene, under_new, "welcome", timers=TIMERS)
+        under_new.expect_welcome()
+        under_old.fence(clause="SES-32")
+        file.write("cluster.key", new.text())
+        under_old.shown = replace(old_ticket, server_key=new.curve_public)
+        _until_answered(scene, under_old, "reject")
+        under_old.expect_reject(CODES.UNAUTHORIZED, "SES-32")
+        under_new.shown = renewed
+        under_new.resume()
+        under_new.fence(clause="SES-32")
+    finally:
+        file.write("cluster.key", old.text())
+
+
+@case("SES-32", "SES-31", fresh=True, seconds=60.0)
+def a_session_under_a_key_that_was_taken_out_ends(scene: Scene) -> None:
+    """It is not the oldest one, so that the server goes on listening with the same pair."""
+    file = scene.arena.key_file
+    old, new = _key(scene), ClusterKey(_secret())
+    assert file is not None
+    bystander, peer = scene.peer(), scene.peer(is_open=False)
+    try:
+        file.write("cluster.key", new.text() + old.text())
+        peer.shown = replace(new.pass_for(_secret()), server_key=old.curve_public)
+        _until_answered(scene, peer, "welcome", timers=TIMERS)
+        peer.expect_welcome()
+        file.write("cluster.key", old.text())
+        error = peer.expect("error", seconds=KEY_SECONDS, clause="SES-32")
+        peer.is_open = False
+        found = error["code"], error["fatal"]
+        scene.equal(found, (CODES.UNAUTHORIZED, True), "the code of the Error, and whether it is fatal", "SES-32")
+        bystander.fence(clause="SES-32")
+    finally:
+        file.write("cluster.key", old.text())
+
+
+def _until_answered(scene: Scene, peer: Dialer, kind: str, **hello: Any) -> None:
+    """It dials again and again until the server has read its file, and gives this answer."""
+    end_at = time.monotonic() + KEY_SECONDS
+    while time.monotonic() < end_at:
+        peer.close()
+        peer.inbox.clear()
+        peer.dial(**hello)
+        if scene.pump.until(lambda: bool(peer.inbox), 0.5) and peer.inbox[0].kind == kind:
+            return
+    raise Breach(f"no {kind} came within {KEY_SECONDS:g} s of a change of the keys", "SES-32")
 
 
 @scheduler_case("HSK-33")

@@ -109,7 +109,7 @@ class Guard:
         self._server.review()
 
     def _bind(self, now: float) -> None:
-        """Connections that are there stay; a new one needs the new key."""
+        """libzmq has closed the connections of this socket. Dialers come again, with the new key, and resume."""
         while self._unbound:
             try:
                 self._socket.bind(str(self._unbound[0]))
