@@ -72,6 +72,8 @@ HAS_SESSION = frozenset({State.OPEN, State.INTERRUPTED, State.RESUMING})
 AWAITS_ANSWER = frozenset({State.DIALING, State.RESUMING})
 #: The socket is of no use in these: what arrives on it is dropped, and sent again when the session is resumed.
 HAS_NO_SOCKET = frozenset({State.IDLE, State.WAITING, State.INTERRUPTED, State.ENDED})
+#: Nothing happens in these before a `redial`.
+AT_REST = frozenset({State.IDLE, State.ENDED})
 
 
 def step(state: State, trigger: Trigger) -> State:

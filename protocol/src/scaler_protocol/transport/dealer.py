@@ -24,7 +24,7 @@ from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE, UNAUTHORIZED
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Message, Reject
 from scaler_protocol.session import SessionDialer, SessionEvent
-from scaler_protocol.session.dialer_states import AWAITS_ANSWER
+from scaler_protocol.session.dialer_states import AT_REST, AWAITS_ANSWER
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.entry import Entry
 from scaler_protocol.transport.lane_dealer import LaneDealer
@@ -129,10 +129,12 @@ class DealerEndpoint:
         self._flush()
 
     def redial(self) -> None:
-        """After `Lost` or `Rejected`: begin a new session with the next poll."""
+        """After `Lost` or `Rejected`: begin a new session with the next poll. Nothing, and cheap, in a session: a link
+        says it for each operation. The file of the key is read for a new session only."""
         self._is_unsettled = True
-        self._entry.renew()
-        self._show()
+        if self._dialer.state in AT_REST:
+            self._entry.renew()
+            self._show()
         self._dialer.redial()
 
     def close(self) -> None:
