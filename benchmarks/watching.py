@@ -42,7 +42,7 @@ from scaler_scheduler import publishing
 from scaler_scheduler.core import FEATURE_SAMPLES, Send
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps
-from scaler_scheduler.publishing import Identity, Publisher
+from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
 from scaler_scheduler.watchers import Watchers
 
 
@@ -104,9 +104,12 @@ class Watched(Cluster):
         storage: Any = Storage()
         identity = Identity(peer(3, 0), Software(), "", 1.0)
         self.watchers = Watchers(self.router.send, self.router.unacknowledged)
-        self.publisher = Publisher(identity, self.core, self.watchers, self.router, storage, settle=self._settle)
+        figures = StorageFigures(storage, self.core.owned_objects)
+        self.publisher = Publisher(
+            identity, self.core, self.watchers, self.router, storage, figures, settle=self._settle
+        )
         dumps = Dumps(lambda now: iter(()))
-        self.desk = Desk(self.core, self.router, self.watchers, self.publisher, dumps)
+        self.desk = Desk(self.core, self.router, self.watchers, self.publisher, figures, dumps)
         self._handle([Received(self.clients[0], 1, NameFunctions(FUNCTION, ("simulate",)))])
 
     def _join(self, peer_id: PeerId, role: int, offer: WorkerOffer) -> None:

@@ -242,3 +242,16 @@ def test_use_after_disconnecting(cluster: RealCluster) -> None:
     ):
         with pytest.raises(ClientQuitException):
             use()
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_the_figures_of_the_cluster_are_of_this_moment(cluster: RealCluster) -> None:
+    with Client(cluster.address) as client:
+        info = client.cluster_info()
+        assert info.worker_count == 1 and info.host_count == 1 and info.address == cluster.address
+        reference = client.send_object(bytes(3_000_000))
+        until(lambda: client.cluster_info().object_bytes >= info.object_bytes + 3_000_000, "it is counted")
+        reference.release()
+        until(lambda: client.cluster_info().object_bytes == info.object_bytes, "it is released")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.scheduler_story import peer
@@ -20,12 +22,14 @@ from scaler_protocol.messages import (
     GraphShapes,
     Message,
     SnapshotRequest,
+    StorageStatus,
     TaskLog,
     TaskSamples,
     Watch,
 )
 from scaler_scheduler import desk, watchers
 from scaler_scheduler.desk import Allowance, Question, Questions
+from scaler_scheduler.publishing import StorageFigures
 from scaler_scheduler.watchers import GRAPHS, LOGS, STATUS, TASKS, Watchers
 
 LARGE = ClusterStatus(task_counts=(Count("x" * 60_000, 1),) * 5)
@@ -121,7 +125,10 @@ class Asked:
         self.clock = 0.0
         self.answers: list[tuple[PeerId, Question]] = []
         self.full: set[PeerId] = set()
-        self.questions = Questions(self._answer, self._has_room, Allowance(), lambda: self.clock)
+        self.awaited_until = 0.0
+        self.questions = Questions(
+            self._answer, self._has_room, Allowance(), lambda: self.awaited_until, lambda: self.clock
+        )
 
     def _answer(self, peer_id: PeerId, question: Question, now: float) -> None:
         self.clock += self.seconds
@@ -227,3 +234,39 @@ def test_a_dump_does_not_keep_other_questions_waiting() -> None:
     asked.ask("a", Explain(2))
     asked.questions.settle(1.1)
     assert len(asked.answers) == 2
+
+
+def test_a_question_waits_for_what_its_answer_is_made_of_and_not_for_ever() -> None:
+    asked = Asked()
+    asked.awaited_until = 1.25
+    asked.ask("one", SnapshotRequest(1))
+    asked.questions.settle(1.0)
+    assert not asked.answers and asked.questions.next_deadline() == 1.25
+    asked.questions.settle(1.25)
+    assert len(asked.answers) == 1, "the storage has not answered in time"
+    asked.awaited_until = 3.0
+    asked.ask("one", SnapshotRequest(2))
+    asked.questions.settle(2.0)
+    asked.awaited_until = 0.0
+    asked.questions.hurry()
+    assert asked.questions.next_deadline() == 0.0
+    asked.questions.settle(2.1)
+    assert len(asked.answers) == 2
+
+
+def test_the_storage_is_asked_at_a_bounded_rate() -> None:
+    sent: list[object] = []
+    storage: Any = SimpleNamespace(is_open=True, send=sent.append)
+    owned: Any = SimpleNamespace(request=lambda: "request", told=lambda status: status)
+    figures = StorageFigures(storage, owned)
+    for now in (10.0, 10.01, 10.09):
+        figures.refresh(now)
+    assert len(sent) == 1 and figures.awaited_until == 10.25
+    figures.told(StorageStatus(1, object_count=3))
+    assert figures.awaited_until == 0.0 and figures.status.object_count == 3
+    figures.refresh(11.0)
+    assert len(sent) == 2 and figures.awaited_until == 11.25
+    storage.is_open = False
+    figures.told(StorageStatus(2))
+    figures.refresh(20.0)
+    assert len(sent) == 2 and figures.awaited_until == 0.0, "nothing is awaited of a storage that is not there"

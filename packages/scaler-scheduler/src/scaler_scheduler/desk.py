@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 from scaler_protocol.codes import OVERLOADED
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import DumpRequest, Error, Explain, Message, SnapshotRequest, Watch
+from scaler_protocol.messages import DumpRequest, Error, Explain, Message, SnapshotRequest, StorageStatus, Watch
 from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.dumps import Dumps
-from scaler_scheduler.publishing import Publisher
+from scaler_scheduler.publishing import Publisher, StorageFigures
 from scaler_scheduler.watchers import Watchers
 
 Question = SnapshotRequest | Explain | DumpRequest
@@ -76,11 +76,14 @@ class Questions:
         answer: Callable[[PeerId, Question, float], None],
         has_room: Callable[[PeerId], bool],
         allowance: Allowance,
+        awaited_until: Callable[[], float] = lambda: 0.0,
         thread_time: Callable[[], float] = time.thread_time,
     ) -> None:
         self._answer = answer
         self._has_room = has_room
         self._allowance = allowance
+        #: before that nothing is answered: what the answers are made of is on its way
+        self._awaited_until = awaited_until
         self._thread_time = thread_time
         #: by monitor, the one that was answered longest ago first
         self.pending: OrderedDict[PeerId, deque[Question]] = OrderedDict()
@@ -111,6 +114,9 @@ class Questions:
         if not self.pending or (self._due_at is not None and now < self._due_at):
             return
         self._due_at = None
+        if now < self._awaited_until():
+            self._due_at = self._awaited_until()
+            return
         begun = self._thread_time()
         passed_over = 0
         while passed_over < len(self.pending):
@@ -129,6 +135,10 @@ class Questions:
                 self.pending.move_to_end(peer_id)
         if self.pending:
             self._due_at = now + LOOK_SECONDS
+
+    def hurry(self) -> None:
+        """What was awaited has come: at the next moment."""
+        self._due_at = 0.0
 
     def _answer_one(self, peer_id: PeerId, now: float) -> None:
         pending = self.pending[peer_id]
@@ -149,15 +159,17 @@ class Questions:
 
 class Desk:
     def __init__(
-        self, core: SchedulerCore, router: RouterEndpoint, watchers: Watchers, publisher: Publisher, dumps: Dumps
-    ) -> None:
+        self, core: SchedulerCore, router: RouterEndpoint, watchers: Watchers, publisher: Publisher,
+        figures: StorageFigures, dumps: Dumps,
+    ) -> None:  # fmt: skip
         self._core = core
         self._router = router
         self._watchers = watchers
         self._publisher = publisher
         self._dumps = dumps
         self._allowance = Allowance()
-        self._questions = Questions(self._answer, watchers.has_room, self._allowance)
+        self._figures = figures
+        self._questions = Questions(self._answer, watchers.has_room, self._allowance, lambda: figures.awaited_until)
         self.is_busy_with = self._questions.is_busy_with
         #: by monitor, the questions that wait
         self.pending = self._questions.pending
@@ -169,6 +181,8 @@ class Desk:
         if isinstance(message, Watch):
             refusal = self._watchers.watch(peer_id, seq, message)
         else:
+            if isinstance(message, SnapshotRequest):
+                self._figures.refresh(time.monotonic())
             refusal = self._questions.ask(peer_id, seq, message)
         if refusal is None:
             return
@@ -177,6 +191,10 @@ class Desk:
             self._router.disconnect(peer_id, OVERLOADED, text)
         else:
             self._router.send(peer_id, refusal)
+
+    def storage_told(self, status: StorageStatus) -> None:
+        self._figures.told(status)
+        self._questions.hurry()
 
     def lost(self, peer_id: PeerId) -> None:
         self._watchers.lost(peer_id)

@@ -16,6 +16,7 @@ from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, TaskLog
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
+from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.host_figures import HostFigures
 from scaler_scheduler.watchers import GRAPHS, LOGS, STATUS, TASKS, Watchers
 
@@ -24,6 +25,10 @@ COST_SHARE = 0.012
 workers and the sending of it all, is less than half as much again, so that all stays below two hundredths."""
 LONGEST_SECONDS = 30.0
 LOGS_PER_INTERVAL = 200
+FRESH_SECONDS = 0.1
+"""So old it may be in the answer to a question."""
+WAIT_SECONDS = 0.25
+"""A question waits so long for a storage that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,33 @@ class Identity:
     status_seconds: float
 
 
+class StorageFigures:
+    """What the object storage told of itself last."""
+
+    def __init__(self, storage: DealerEndpoint, owned: OwnedObjects) -> None:
+        self._storage = storage
+        self._owned = owned
+        self._old_at = 0.0
+        self.status = StorageStatus(0)
+        #: questions wait until then for the storage's answer
+        self.awaited_until = 0.0
+
+    def ask(self, now: float) -> None:
+        if self._storage.is_open:
+            self._old_at = now + FRESH_SECONDS
+            self._storage.send(self._owned.request())
+
+    def refresh(self, now: float) -> None:
+        """The question that comes now is answered with what the storage says now, or has said a moment ago."""
+        if now >= self._old_at and self._storage.is_open:
+            self.awaited_until = now + WAIT_SECONDS
+            self.ask(now)
+
+    def told(self, status: StorageStatus) -> None:
+        self.status = self._owned.told(status)
+        self.awaited_until = 0.0
+
+
 class Publisher:
     def __init__(
         self,
@@ -44,6 +76,7 @@ class Publisher:
         watchers: Watchers,
         router: RouterEndpoint,
         storage: DealerEndpoint,
+        figures: StorageFigures,
         settle: Callable[[], None],
     ) -> None:
         self._identity = identity
@@ -51,6 +84,7 @@ class Publisher:
         self._watchers = watchers
         self._router = router
         self._storage = storage
+        self._figures = figures
         self._settle = settle
         self._host = HostFigures()
         self._started_at = time.monotonic()
@@ -61,7 +95,6 @@ class Publisher:
         #: the last that was made, as it was published or given
         self._status: Encoded | None = None
         self._old_at = 0.0
-        self.storage_status = StorageStatus(0)
 
     def tick(self) -> None:
         """Every `status_seconds`; what comes sooner is published when it is due."""
@@ -78,8 +111,7 @@ class Publisher:
         self._interval_seconds = min(LONGEST_SECONDS, max(self._identity.status_seconds, cost_seconds / COST_SHARE))
         # A hair less: ticks are not exact, and one that comes early must not be passed over for a whole interval.
         self._due_at = now + 0.9 * self._interval_seconds
-        if self._storage.is_open:
-            self._storage.send(self._core.owned_objects.request())
+        self._figures.ask(now)
 
     def _publish(self, topics: frozenset[str], now: float) -> None:
         server_id = self._identity.server_id
@@ -129,7 +161,7 @@ class Publisher:
             cpu=host.cpu,
             rss_bytes=host.rss_bytes,
             host_free_bytes=host.host_free_bytes,
-            object_count=self.storage_status.object_count,
+            object_count=self._figures.status.object_count,
             sent_counts=_counts(self._router.sent_counts),
             received_counts=_counts(self._router.received_counts),
             rejected_count=snapshot.rejected_count + self._router.rejected_count,
@@ -138,7 +170,7 @@ class Publisher:
             scheduler_address=self._router.address,
             storage_address=identity.storage_address,
             is_storage_connected=self._storage.is_open,
-            storage=self.storage_status,
+            storage=self._figures.status,
             watcher_count=len(self._watchers),
             left_out_count=self._watchers.left_out_count,
         )

@@ -68,7 +68,7 @@ from scaler_scheduler.core import (
 from scaler_scheduler.core.display import KEY_BYTES
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
-from scaler_scheduler.publishing import Identity, Publisher
+from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
 from scaler_scheduler.storage_process import StorageProcess
 from scaler_scheduler.watchers import Watchers
 from scaler_scheduler.webhook_process import WebhookProcess
@@ -115,15 +115,17 @@ class SchedulerService:
             raise StartupError(str(error)) from None
         identity = Identity(self._server_id, self._software, config.storage_address, config.status_seconds)
         watchers = Watchers(self._router.send, self._router.unacknowledged)
+        figures = StorageFigures(self._storage, self._core.owned_objects)
         self._publisher = Publisher(
             identity,
             self._core,
             watchers,
             self._router,
             self._storage,
+            figures,
             settle=lambda: self._on_peers([], time.monotonic()),
         )
-        self._desk = Desk(self._core, self._router, watchers, self._publisher, self._dumps)
+        self._desk = Desk(self._core, self._router, watchers, self._publisher, figures, self._dumps)
         self._driver = AsyncioDriver(
             self._router, self._on_peers, next_deadline=self._next_deadline, on_failure=self._dumps.save
         )
@@ -299,7 +301,7 @@ class SchedulerService:
             if isinstance(event, Received) and isinstance(event.message, ObjectReply):
                 self._core.handle(StorageReplied(event.message.request_id), now)
             elif isinstance(event, Received) and isinstance(event.message, StorageStatus):
-                self._publisher.storage_status = self._core.owned_objects.told(event.message)
+                self._desk.storage_told(event.message)
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
                 self._storage_trouble = ""
