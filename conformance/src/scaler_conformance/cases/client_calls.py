@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import zmq
@@ -318,6 +319,19 @@ def ids_do_not_come_again_with_the_next_connection(scene: Scene) -> None:
         scene.equal(used & tasks, set(), "the ids that an earlier connection has used")
         used |= tasks
         scene.testee.ask("close")
+
+
+@case("CLI-20")
+def an_id_does_not_follow_from_the_one_before(scene: Scene) -> None:
+    client = scene.client_under_test()
+    ids: list[bytes] = []
+    for number in range(4):
+        scene.testee.submit("echo", b"%d" % number)
+        (sent,) = client.wait_for_tasks(1)
+        ids.append(sent.id)
+    for one, other in itertools.pairwise(ids):
+        changed = sum(before != after for before, after in zip(one, other, strict=True))
+        scene.check(changed >= 4, f"of {other.hex()} only {changed} bytes are not those of {one.hex()}, the id before")
 
 
 @case("OWN-14")
