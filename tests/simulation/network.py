@@ -8,6 +8,7 @@ and so loses messages in the middle.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,6 +17,7 @@ from typing import Protocol
 
 from scaler_protocol.codec import Envelope, decode
 from scaler_protocol.ids import RoutingId
+from scaler_protocol.session.vanishing import LineFacts
 
 Frames = Sequence[bytes | bytearray | memoryview]
 
@@ -71,6 +73,8 @@ class Socket:
     owner_name: str
     server: Server
     is_open: bool = True
+    #: when its host vanished, if it has
+    vanished_at: float = math.inf
     #: nothing of a direction arrives before what was sent before it
     last_arrival: dict[str, float] = field(default_factory=lambda: {"up": 0.0, "down": 0.0})
 
@@ -82,8 +86,10 @@ class Network:
         self._rng = rng
         self._note = note
         self._sockets: dict[RoutingId, Socket] = {}
-        #: pairs of node names that cannot reach each other, and until when
-        self._partitions: dict[frozenset[str], float] = {}
+        #: pairs of node names that cannot reach each other: since when, and until when
+        self._partitions: dict[frozenset[str], tuple[float, float]] = {}
+        #: the node that is vanishing just now: its system closes no connection
+        self._vanishing = ""
 
     def connect(self, routing_id: RoutingId, owner: Dialing, owner_name: str, server: Server) -> Socket:
         socket = self._sockets[routing_id] = Socket(routing_id, owner, owner_name, server)
@@ -91,13 +97,47 @@ class Network:
 
     def close(self, socket: Socket) -> None:
         socket.is_open = False
+        if socket.owner_name == self._vanishing:
+            socket.vanished_at = self.clock.now
+            return
+        # The server's system learns it when it next sends there, or a little later from the closed connection: not as
+        # long as neither reaches the other.
+        seconds = self._rng.uniform(0, 0.05)
+        _, until = self._partition_of(socket)
+        if self.clock.now < until:
+            self.clock.at(until, lambda: self._tell_closed(socket, seconds))
+        else:
+            self._tell_closed(socket, seconds)
+
+    def _tell_closed(self, socket: Socket, seconds: float) -> None:
         self._sockets.pop(socket.routing_id, None)
-        server = socket.server
-        # The server's system learns it when it next sends there, or a little later from the closed connection.
-        self.clock.after(self._rng.uniform(0, 0.05), lambda: server.connection_closed(socket.routing_id))
+        self.clock.after(seconds, lambda: socket.server.connection_closed(socket.routing_id))
 
     def part(self, one: str, other: str, seconds: float) -> None:
-        self._partitions[frozenset((one, other))] = self.clock.now + seconds
+        self._partitions[frozenset((one, other))] = self.clock.now, self.clock.now + seconds
+
+    def vanish(self, name: str, crash: Callable[[], None]) -> None:
+        """A node with its host: its connections are never closed, and its system answers nothing any more."""
+        self._vanishing = name
+        crash()
+        self._vanishing = ""
+
+    def ask_often(self, routing_id: RoutingId) -> None:
+        """It always does."""
+
+    def facts_of(self, routing_id: RoutingId) -> LineFacts | None:
+        """As the server's system would tell them, which asks each second."""
+        socket = self._sockets.get(routing_id)
+        if socket is None:
+            return None
+        since, until = self._partition_of(socket)
+        if self.clock.now >= socket.vanished_at:
+            since, until = socket.vanished_at, math.inf
+        # The last sign is up to a second older than the fault. The first question after it is over is answered.
+        silent_since = since - since * 7919 % 1
+        is_answered = self.clock.now >= silent_since + math.ceil(min(until, 1e9) - silent_since)
+        seconds = 0.0 if is_answered else self.clock.now - silent_since
+        return LineFacts(seconds, int(seconds), 2 * self.weather.delay_seconds)
 
     def send_up(self, socket: Socket, frames: Frames) -> None:
         self._carry(socket, "up", frames)
@@ -136,8 +176,11 @@ class Network:
             socket.owner.arrive(socket, envelope, size)
 
     def _is_parted(self, socket: Socket) -> bool:
-        until = self._partitions.get(frozenset((socket.owner_name, socket.server.name)), 0.0)
+        _, until = self._partition_of(socket)
         return self.clock.now < until
+
+    def _partition_of(self, socket: Socket) -> tuple[float, float]:
+        return self._partitions.get(frozenset((socket.owner_name, socket.server.name)), (0.0, 0.0))
 
     def _tell(self, socket: Socket, way: str, envelope: Envelope, remark: str) -> None:
         ends = (socket.owner_name, socket.server.name)

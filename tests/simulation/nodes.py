@@ -160,6 +160,7 @@ class ServerNode(Node):
         for routing_id, envelope, size in inbox:
             self.server.receive(routing_id, envelope, size, now)
         self.server.expire(now)
+        self.server.look_at_lines(self.world.network, now)
         return self.server.take_events()
 
     def settle_server(self, now: float) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from scaler_protocol.codes import ROLE_SCHEDULER
+from scaler_protocol.codes import ROLE_SCHEDULER, ROLE_WORKER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import (
@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Results,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
+from scaler_protocol.session.vanishing import VanishedHosts
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
 from scaler_scheduler.core.workers import Worker
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
+VANISHED_SECONDS = 5.0
 TIGHT = Limits(batch_tasks=3, envelope_bytes=64 * 1024)
 
 
@@ -125,6 +127,7 @@ class SchedulerNode(ServerNode):
             limits=self.world.limits_rng.choice((Limits(), Limits(), Limits(), TIGHT)),
             is_busy_with=self.core.is_busy_with,
             gate=self.core.gate,
+            vanished=VanishedHosts(VANISHED_SECONDS, frozenset({ROLE_WORKER})),
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS, features=(scheduling.FEATURE_LIVE_OWNERS,))
         self._storage = Port(self, self._storage_node, hello, "object storage server")
@@ -203,6 +206,7 @@ class SchedulerNode(ServerNode):
                     self._canceled.setdefault((event.peer_id, task_id), first)
         elif isinstance(event, Lost):
             self._gone.add(event.peer_id)
+            self.world.was_lost(event)
         elif isinstance(event, Opened):
             self._gone.discard(event.peer_id)
 

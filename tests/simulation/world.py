@@ -10,6 +10,7 @@ from random import Random
 
 from scaler_protocol.codec import Envelope
 from scaler_protocol.messages import Dispatch, Hello, Results, Submit, Welcome
+from scaler_protocol.session import Lost
 from scaler_scheduler.core import invariants as scheduler_invariants
 from tests.simulation import program
 from tests.simulation.clients import ClientNode
@@ -101,6 +102,9 @@ class World:
 
     def check_owners(self) -> None:
         """After each turn of the storage."""
+
+    def was_lost(self, event: Lost) -> None:
+        """The session of a peer of the scheduler is over."""
 
     def may_be_canceled(self, client: ClientNode) -> bool:
         """A client whose session was lost has its tasks cancelled; so has a task whose parent ended."""

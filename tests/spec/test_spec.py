@@ -125,12 +125,12 @@ BROKEN = {
         "LIV-4 reads differently than when it was accepted",
     ),
     "a new clause": (
-        append(SPEC + "04-liveness.md", f"\n**LIV-{15}** A peer MUST be.\n{ATTRIBUTES}"),
-        f"LIV-{15} is new",
+        append(SPEC + "04-liveness.md", f"\n**LIV-{17}** A peer MUST be.\n{ATTRIBUTES}"),
+        f"LIV-{17} is new",
     ),
     "a clause that vanished": (
-        append(SPEC + "clauses.lock", f"LIV-{15} 0123456789abcdef\n"),
-        f"LIV-{15} has vanished",
+        append(SPEC + "clauses.lock", f"LIV-{17} 0123456789abcdef\n"),
+        f"LIV-{17} has vanished",
     ),
     "a retired number used again": (
         append(SPEC + "clauses.lock", "LIV-1 retired\n"),

@@ -4,6 +4,7 @@ no shared memory between them. The key is one file that was copied, as the docs 
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 
 from tests.support.hosts import HostCommand, Network
@@ -68,6 +69,11 @@ class HostCluster:
         client = self.network[CLIENT]
         arguments = (self.address_from_afar, kind, str(count), str(log), str(timeout))
         return Running(client.start("tests.support.workload", *arguments), log)
+
+    def vanish(self, name: str) -> float:
+        """The power of a host fails; when that was."""
+        self.network.vanish(name)
+        return time.monotonic()
 
     def close(self) -> None:
         self.network.close()

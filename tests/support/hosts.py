@@ -56,6 +56,21 @@ class HostCommand(Command):
         if process is not None:
             process.send_signal(number)
 
+    def suspend(self) -> None:
+        """The command and all that it has started, as SIGSTOP does."""
+        for process in self._family():
+            process.suspend()
+
+    def resume(self) -> None:
+        for process in self._family():
+            process.resume()
+        # The process that has entered the namespaces stops itself when its child is stopped.
+        psutil.Process(self.pid).resume()
+
+    def _family(self) -> list[psutil.Process]:
+        process = self.inner()
+        return [] if process is None else [process, *process.children(recursive=True)]
+
 
 class Host:
     def __init__(self, stage: Stage, name: str, number: int) -> None:

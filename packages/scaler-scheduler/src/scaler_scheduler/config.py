@@ -49,6 +49,7 @@ class Config:
     policy: Policy
     worker_timers: Timers
     client_timers: Timers
+    vanished_host_seconds: float
     object_retention_seconds: float
     status_seconds: float
     io_threads: int
@@ -79,6 +80,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         adapter_webhook_url=options.adapter_webhook_url or "",
         worker_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.worker_timeout_seconds),
         client_timers=Timers(heartbeat_seconds=heartbeat, lease_seconds=options.client_timeout_seconds),
+        vanished_host_seconds=options.vanished_host_seconds,
         object_retention_seconds=options.object_retention_seconds,
         status_seconds=options.status_report_interval_seconds,
         io_threads=options.io_threads,
@@ -219,6 +221,11 @@ def _add_times(group: argparse._ArgumentGroup) -> None:
         group.add_argument(
             *names, type=positive_seconds, default=default, metavar="SECONDS", help=f"{text} (default: {default:g})"
         )
+    group.add_argument(
+        "--vanished-host-seconds", type=non_negative_seconds, default=5.0, metavar="SECONDS",
+        help="others do a worker's tasks when its host has given no sign for so long, not even TCP's (Linux, without a "
+        "proxy in between); zero: only --worker-timeout-seconds counts (default: 5)",
+    )  # fmt: skip
     group.add_argument(
         "--object-retention-seconds", "-ot", type=non_negative_seconds, default=60.0, metavar="SECONDS",
         help="how long workers keep functions and serializers that no task uses; a worker's own option may say less; "

@@ -41,6 +41,7 @@ from scaler_protocol.session import (
 )
 from scaler_protocol.session.admission import Admission
 from scaler_protocol.session.receivable import FROM_STORAGE
+from scaler_protocol.session.vanishing import VanishedHosts
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
 from scaler_scheduler.config import Config, as_seen_from_afar
@@ -152,6 +153,7 @@ class SchedulerService:
             is_busy_with=self._is_busy_with,
             admission=self._admission,
             gate=self._core.gate,
+            vanished=VanishedHosts(self._config.vanished_host_seconds, frozenset({ROLE_WORKER})),
         )
 
     def _storage_dialer(self) -> SessionDialer:

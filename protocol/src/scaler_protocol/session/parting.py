@@ -12,14 +12,16 @@ from scaler_protocol.session.deadlines import Deadlines
 from scaler_protocol.session.events import Lost, SessionEvent
 from scaler_protocol.session.outlet import Outlet
 from scaler_protocol.session.server_session import ServerSession
+from scaler_protocol.session.vanishing import Lines, VanishedHosts
 
 #: Goodbyes that are said as Bye; any other reason to part is an Error that ends the session.
 _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
 
 
 class Parting(Outlet):
-    def __init__(self, encode: Encode, bounds: Bounds, grace_seconds: float) -> None:
+    def __init__(self, encode: Encode, bounds: Bounds, grace_seconds: float, vanished: VanishedHosts) -> None:
         super().__init__(encode, bounds)
+        self._vanished = vanished
         self._grace_seconds = grace_seconds
         #: by carrier: all and only those that have one
         self._by_routing: dict[RoutingId, ServerSession] = {}
@@ -37,6 +39,21 @@ class Parting(Outlet):
         if session is not None and session.routing_id is not None:
             session.detach(session.grace_seconds(self._grace_seconds), now)
             self._deadlines.watch(session)
+
+    def look_at_lines(self, lines: Lines, now: float) -> None:
+        """Lose peers whose hosts give no sign. When `expire` may be called. (LIV-15)"""
+        hosts = self._vanished
+        if hosts.fresh:
+            fresh, hosts.fresh = hosts.fresh, []
+            for routing_id in fresh:
+                lines.ask_often(routing_id)
+        if now < hosts.look_at:
+            return
+        for session in hosts.take_due(now):
+            assert session.routing_id is not None, "only sessions with a socket are due"
+            if hosts.is_gone(session, lines.facts_of(session.routing_id), now):
+                text = f"its host has given no sign for {hosts.seconds:g} s"
+                self._part(session, codes.LEASE_EXPIRED, text, "LIV-15")
 
     def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
         """This socket can no longer carry the session; another one can (SES-5, SES-33)."""

@@ -48,6 +48,7 @@ from scaler_protocol.session.gate import Gate
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields, WelcomeOf
 from scaler_protocol.session.parting import Parting
 from scaler_protocol.session.server_session import CONTROL, FROM_STRANGERS, ServerSession
+from scaler_protocol.session.vanishing import VanishedHosts
 
 
 class SessionServer(Parting):
@@ -74,6 +75,7 @@ class SessionServer(Parting):
         is_busy_with: Callable[[PeerId], bool] = lambda peer_id: False,  # it gets no Pong yet: the role is not done
         admission: Admission | None = None,  # None: no keys, and all are admitted
         gate: Gate | None = None,  # None: the role takes all that comes
+        vanished: VanishedHosts | None = None,  # None: only leases count
     ) -> None:
         self.admission = admission or Admission()
         self._gate = gate or Gate()
@@ -96,7 +98,7 @@ class SessionServer(Parting):
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
         bounds = Bounds(backlog_bytes, total_backlog_bytes, most_sessions)
-        super().__init__(counted(encode, self.sent), bounds, reconnect_grace_seconds)
+        super().__init__(counted(encode, self.sent), bounds, reconnect_grace_seconds, vanished or VanishedHosts())
         # Another life of the server counts from elsewhere, so it cannot mistake a Resume of its predecessor's.
         self._last_session_id = int.from_bytes(server_id[:7], "little") << 8
         #: those that may owe a Pong or an Acknowledge; a dict because its order is that of arrival
@@ -243,7 +245,7 @@ class SessionServer(Parting):
     def next_deadline(self) -> float | None:
         if self._events or self._held:
             return 0.0
-        next_at = self._deadlines.next_at
+        next_at = min(self._deadlines.next_at, self._vanished.look_at)
         return None if next_at == math.inf else next_at
 
     # ------------------------------------------------------------ from the role
@@ -385,6 +387,7 @@ class SessionServer(Parting):
         self._by_peer[hello.peer_id] = session
         self._by_routing[routing_id] = session
         self._deadlines.watch(session)
+        self._vanished.watch(session)
         self.transmissions.append((routing_id, self._encode(welcome, 0, 0)))
         self._events.append(Opened(hello.peer_id, hello, welcome, identity))
 
@@ -414,6 +417,7 @@ class SessionServer(Parting):
         session.hello = hello
         session.attach(routing_id, now)
         self._deadlines.watch(session)  # with a socket it is looked at sooner
+        self._vanished.watch(session)
         self._by_routing[routing_id] = session
         channel.rewind()
         self._say_outside(session, self._encode(session.welcome, 0, channel.received_seq))

@@ -36,11 +36,12 @@ import zmq
 
 from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
+from scaler_protocol.session.vanishing import LineFacts
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.context import zmq_context
 from scaler_protocol.transport.descriptors import reserve_begins_at
-from scaler_protocol.transport.tcp import IS_COUNTED, received_bytes, reset
+from scaler_protocol.transport.tcp import IS_COUNTED, ask_often, facts_of, received_bytes, reset
 
 #: How long a connection may be without a session, and how many may be. (FRM-17)
 STRANGER_SECONDS = 10.0
@@ -179,6 +180,17 @@ class Connections:
             self._forget(descriptor)
             self._shut(descriptor, identity)
 
+    def ask_often(self, routing_id: RoutingId) -> None:
+        """The system is to ask each second whether the peer's is there."""
+        with self._borrowed_of(routing_id) as line:
+            if line is not None:
+                ask_often(line)
+
+    def facts_of(self, routing_id: RoutingId) -> LineFacts | None:
+        """What the system knows of the connection. None: nothing."""
+        with self._borrowed_of(routing_id) as line:
+            return None if line is None else facts_of(line)
+
     def look(self, now: float) -> None:
         """A connection that sent no Hello, or has stayed when its session was over, takes no more room than it may."""
         for routing_id in [one for one in self._descriptors if not self._carries(one)]:
@@ -294,6 +306,17 @@ class Connections:
             if borrowed is not None:
                 borrowed.detach()
             os.dup2(self._null, self._spare, inheritable=False)
+
+    @contextmanager
+    def _borrowed_of(self, routing_id: RoutingId) -> Iterator[unix.socket | None]:
+        """None: it is closed, or none of ours, such as a lane."""
+        descriptor = self._descriptors.get(routing_id, -1)
+        if descriptor < 0:
+            yield None
+            return
+        with self._borrowed(descriptor) as borrowed:
+            is_the_same = borrowed is not None and _identity_of(borrowed) == self._peers[descriptor][0]
+            yield borrowed if is_the_same else None
 
     def _identity(self, descriptor: int) -> Identity | None:
         with self._borrowed(descriptor) as borrowed:

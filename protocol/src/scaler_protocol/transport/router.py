@@ -94,6 +94,7 @@ class RouterEndpoint:
         if self._drain(now) or self._is_busy_for_long(now - before):
             self._busy_seconds = 0.0
             server.expire(now)
+            server.look_at_lines(self._connections, now)
         if server.transmissions:
             self._flush()
         return server.take_events()

@@ -1,4 +1,4 @@
-"""TCP connections of libzmq, by their descriptors: how much has come by them, and how to end one at once. (LIM-18)
+"""TCP connections of libzmq: how much has come by them and when, and how to end one at once. (LIM-18, LIV-15)
 
 libzmq hands over whole messages only. What it keeps of a message that is not whole, such as a step of a handshake with
 a length of a hundred megabytes, is not seen by its user. The kernel has counted it.
@@ -12,10 +12,22 @@ import socket
 import struct
 import sys
 
+from scaler_protocol.session.vanishing import LineFacts
+
 IS_COUNTED = sys.platform == "linux"
 
 #: `tcpi_bytes_received` of the kernel's `struct tcp_info`, since Linux 4.1.
 _COUNT = struct.Struct("=128xQ")
+_TCP_RTO_MAX_MS = 44  # Linux 6.15; no constant of Python's yet
+_TCP_THIN_LINEAR_TIMEOUTS = 16
+_ASK_SECONDS = 1
+_MOST_QUESTIONS = 127  # the most that the system takes: the user timeout comes first
+#: For so long it goes on asking on a connection that gives no sign. The session is over long before.
+_PATIENCE_SECONDS = 120
+_ESTABLISHED = 1
+#: The first fields of `struct tcp_info`: state, retransmits, probes, and from byte 44 on when data were sent and
+#: acknowledgements and data received, in milliseconds; the round trip at byte 68 in microseconds.
+_INFO = struct.Struct("=B x B B 40x I I I I 8x I")
 #: A `struct sockaddr` of the family AF_UNSPEC.
 _NO_ADDRESS = bytes(16)
 
@@ -46,3 +58,34 @@ def reset(connection: socket.socket) -> None:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     else:
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def ask_often(line: socket.socket) -> None:
+    """The system is to ask each second whether the other one is there."""
+    if not IS_COUNTED or line.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    level = socket.IPPROTO_TCP
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    line.setsockopt(level, socket.TCP_KEEPIDLE, _ASK_SECONDS)
+    line.setsockopt(level, socket.TCP_KEEPINTVL, _ASK_SECONDS)
+    line.setsockopt(level, socket.TCP_KEEPCNT, _MOST_QUESTIONS)
+    # Otherwise fifteen questions, one a second, would be the last.
+    line.setsockopt(level, socket.TCP_USER_TIMEOUT, _PATIENCE_SECONDS * 1000)
+    try:
+        line.setsockopt(level, _TCP_RTO_MAX_MS, _ASK_SECONDS * 1000)
+    except OSError:
+        # With data under way an older system asks after pauses that double: the first six do not, at least.
+        line.setsockopt(level, _TCP_THIN_LINEAR_TIMEOUTS, 1)
+
+
+def facts_of(line: socket.socket) -> LineFacts | None:
+    """None: not known, because it is no TCP connection, or one that is closing."""
+    if not IS_COUNTED or line.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    info = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    if len(info) < _INFO.size:
+        return None
+    state, retransmits, probes, _, _, data_ms, acknowledgement_ms, round_trip_us = _INFO.unpack(info)
+    if state != _ESTABLISHED:
+        return None
+    return LineFacts(min(data_ms, acknowledgement_ms) / 1000, retransmits + probes, round_trip_us / 1e6)

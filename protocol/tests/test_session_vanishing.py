@@ -1,0 +1,105 @@
+"""Which silence is that of a whole host (LIV-15, LIV-16)."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from scaler_protocol.codec import encode
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.ids import new_peer_id, new_routing_id
+from scaler_protocol.messages import Hello, Welcome
+from scaler_protocol.session.channel import Channel
+from scaler_protocol.session.server_session import ServerSession
+from scaler_protocol.session.vanishing import LineFacts, VanishedHosts
+from scaler_protocol.transport import tcp
+
+
+def session_of(role: int = ROLE_WORKER) -> ServerSession:
+    hello, welcome = Hello(1, 1, role, new_peer_id()), Welcome(1, new_peer_id(), 1, 1)
+    return ServerSession(hello, welcome, Channel(encode), None, None, new_routing_id(), 0.0)
+
+
+def gone_at(facts: list[LineFacts | None]) -> float | None:
+    """When the session is declared lost, with these facts at 2.5 s of silence and every tenth of a second after that,
+    the last of them again and again. None: not within a minute."""
+    hosts, session = VanishedHosts(5.0, frozenset({ROLE_WORKER})), session_of()
+    hosts.watch(session)
+    for step in range(600):
+        now = 2.5 + step / 10
+        if session in hosts.take_due(now) and hosts.is_gone(session, facts[min(step, len(facts) - 1)], now):
+            return round(now, 1)
+    return None
+
+
+def silence(asked_at: list[float], *, round_trip: float = 0.001, until: float = 30.0) -> list[LineFacts | None]:
+    steps = [2.5 + step / 10 for step in range(int((until - 2.5) * 10))]
+    return [LineFacts(now, sum(at <= now for at in asked_at), round_trip) for now in steps]
+
+
+EACH_SECOND = [float(second) for second in range(1, 30)]
+
+
+def test_a_host_that_answers_nothing_is_gone_after_the_time() -> None:
+    assert gone_at(silence(EACH_SECOND)) == pytest.approx(5.0, abs=0.11)
+
+
+def test_a_question_must_have_been_put_late() -> None:
+    """As of a system that waits twice as long each time: what it asked before may have met a cut of 3 s."""
+    assert gone_at(silence([0.2, 0.6, 1.4, 3.0, 6.2])) == pytest.approx(6.4, abs=0.21)
+
+
+def test_the_answer_is_given_time_by_the_round_trip_of_the_connection() -> None:
+    assert gone_at(silence(EACH_SECOND, round_trip=0.6)) == pytest.approx(4.0 + 4 * 0.6, abs=0.21)
+
+
+def test_few_questions_prove_nothing() -> None:
+    assert gone_at(silence([4.5, 9.0])) is None
+
+
+def test_an_answer_begins_anew() -> None:
+    until_answer, after = silence(EACH_SECOND, until=4.6), LineFacts(0.1, 0, 0.001)
+    assert gone_at([*until_answer, after]) is None
+
+
+def test_without_facts_only_the_lease_counts() -> None:
+    assert gone_at([None]) is None
+
+
+def test_only_workers_are_watched_and_none_without_a_time() -> None:
+    for hosts, role in ((VanishedHosts(5.0, frozenset({ROLE_WORKER})), ROLE_CLIENT), (VanishedHosts(), ROLE_WORKER)):
+        hosts.watch(session_of(role))
+        assert hosts.take_due(1e9) == [] and hosts.fresh == []
+
+
+def test_of_a_session_that_moves_or_ends_nothing_is_left() -> None:
+    hosts, session = VanishedHosts(5.0, frozenset({ROLE_WORKER})), session_of()
+    for number in range(100):
+        session.attach(new_routing_id(), float(number))
+        hosts.watch(session)
+    assert hosts.take_due(101.0) == []
+    assert hosts.take_due(102.0) == [session], "of its last socket only"
+    assert not hosts.is_gone(session, LineFacts(4.0, 4, 0.001), 102.0)
+    session.is_over = True
+    assert hosts.take_due(1e9) == []
+    assert not hosts._heap and not hosts._doubts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no facts")
+def test_what_the_system_tells() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+        other, _ = server.accept()
+        with other:
+            tcp.ask_often(other)
+            other.sendall(b"question")
+            assert one.recv(8) == b"question"
+            facts = tcp.facts_of(other)
+            assert facts is not None
+            assert facts.silent_seconds < 5.0 and facts.asked_count == 0 and 0.0 < facts.round_trip_seconds < 1.0
+            assert other.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 1
+    pair = socket.socketpair()
+    with pair[0], pair[1]:
+        tcp.ask_often(pair[0])
+        assert tcp.facts_of(pair[0]) is None

@@ -1,0 +1,53 @@
+"""The tasks of a host that vanishes are elsewhere within 5 s and a tick; one that is only slow keeps its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scaler_protocol.session import vanishing
+from tests.simulation.silent_hosts import SilentWorld
+
+SEEDS = 24
+BLOCK = 12
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_seeds(first: int) -> None:
+    found: list[float] = []
+    for seed in range(first, first + BLOCK):
+        world = SilentWorld(seed)
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:])) from error
+        found += world.found_after
+    assert found, "in none of these worlds has a host with tasks vanished"
+
+
+def _only_leases_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vanishing, "_FEWEST_QUESTIONS", 1_000_000)
+
+
+def _silence_of_the_process_is_enough(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vanishing.VanishedHosts, "is_gone", lambda self, session, facts, now: True)
+
+
+def _half_the_time_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """Then a way that is cut for 3 s loses its worker."""
+    patch.setattr("tests.simulation.servers.VANISHED_SECONDS", 2.5)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [_only_leases_count, _silence_of_the_process_is_enough, _half_the_time_is_enough],
+    ids=lambda break_it: break_it.__name__.strip("_"),
+)
+def test_a_broken_core_is_caught(
+    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(SEEDS):
+            SilentWorld(seed).run()
