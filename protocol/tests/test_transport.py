@@ -219,6 +219,16 @@ def test_a_flood_of_garbage_does_not_starve_a_bystander(bench: Bench) -> None:
         assert answers <= 8 * PATIENCE_SECONDS, "a flood is not answered by another"
 
 
+def test_no_socket_of_ours_sends_heartbeats_of_zeromq(bench: Bench) -> None:
+    """libzmq aborts the process when one is due on a connection that is at its receiving mark and has broken."""
+    server = bench.server()
+    dialer = bench.dialer(server.address)
+    bench.open(dialer)
+    assert server._zeromq.socket.getsockopt(zmq.HEARTBEAT_IVL) == 0
+    if isinstance(dialer._carrier, zeromq.ZeroMqDealer):
+        assert dialer._carrier.socket.getsockopt(zmq.HEARTBEAT_IVL) == 0
+
+
 def test_a_bad_routing_id_is_rejected_with_a_reason(bench: Bench) -> None:
     server = bench.server()
     raw = Raw(server.address, routing_id=b"me")

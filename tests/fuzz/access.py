@@ -7,9 +7,11 @@ from pathlib import Path
 import zmq
 
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.ids import new_routing_id
 from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
+from scaler_protocol.transport.curve import dial_with
 from tests.fuzz.curve import CurveWire
 from tests.fuzz.wire import Wire
 
@@ -24,6 +26,7 @@ class Access:
         self.kind = kind
         self._keyring = Keyring([new_secret()])
         self._passes: dict[int, Pass] = {}
+        self._wrong = Keyring([new_secret()]).own_pass()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 4096)
         self.key_file, self.worker_file = str(directory / "cluster.key"), str(directory / "worker.key")
@@ -62,6 +65,16 @@ class Access:
         if self.kind in ("insecure", "stranger"):
             return Wire(port)
         return CurveWire(port, self._pass(role), self._context)
+
+    def dealer(self, context: zmq.Context[zmq.Socket[bytes]], port: int, role: int) -> zmq.Socket[bytes]:
+        """As a true program dials, with what the hostile peers have; strangers have the wrong key."""
+        dialer = context.socket(zmq.DEALER)
+        dialer.setsockopt(zmq.ROUTING_ID, new_routing_id())
+        if not self.is_insecure:
+            shown = self._wrong if self.kind == "stranger" else self._pass(role)
+            dial_with(dialer, shown)
+        dialer.connect(f"tcp://127.0.0.1:{port}")
+        return dialer
 
     def _pass(self, role: int) -> Pass:
         shown_role = role if self.kind == "holder" else role % max(ALL_ROLES) + 1

@@ -63,6 +63,28 @@ def lane(attack: Attack) -> None:
             connection.close()
 
 
+@family(place="lane")
+def lane_descriptors(attack: Attack) -> None:
+    """Files passed along by a process of the same user, with bytes of the framing one at a time."""
+    if not sys.platform.startswith("linux"):
+        return
+    chance = attack.chance
+    suffix = "" if attack.arena.access.is_insecure else "/keys"
+    with open("/dev/null", "rb") as given:
+        while attack.is_on:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+                one.settimeout(0.5)
+                try:
+                    one.connect(f"\0scaler/1/127.0.0.1:{attack.port + chance.choice((0, 1))}{suffix}")
+                    said = _framed(encode(hello(chance, chance.choice(ROLES))))
+                    for at in range(0, len(said), chance.choice((1, 7, 64))):
+                        files = [given.fileno()] * chance.choice((0, 1, 250))
+                        socket.send_fds(one, [said[at : at + 64]], files)
+                        attack.count()
+                except OSError:
+                    rest()
+
+
 # ---------------------------------------------------------------- HTTP
 
 
@@ -101,6 +123,36 @@ def http_requests(attack: Attack) -> None:
             one.close()
     _probe(attack, attack.arena.page_port, "GET", "/state.json", "")
     _probe(attack, attack.arena.page_port, "GET", "/events", "")
+    _probe(attack, attack.arena.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
+
+
+@family(place="page and adapter")
+def slow_requests(attack: Attack) -> None:
+    """Very many requests, each of which comes a byte at a time, and answers of which as little is read."""
+    chance = attack.chance
+    ports = attack.arena.page_port, attack.arena.adapter_port
+    held: list[tuple[socket.socket, bytes]] = []
+    while attack.is_on:
+        for one, left in held:
+            try:
+                one.sendall(left[:1])
+                attack.count()
+            except OSError:
+                one.close()
+        held = [(one, left[1:]) for one, left in held if one.fileno() >= 0 and left]
+        for _ in range(min(20, 600 - len(held))):
+            try:
+                one = socket.create_connection(("127.0.0.1", chance.choice(ports)), timeout=0.5)
+            except OSError:
+                break
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            attack.at_end(one.close)
+            head = (
+                b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 65536\r\n\r\n"
+            )
+            held.append((one, chance.choice((head + b" " * 65_536, b"GET /state.json HTTP/1.1\r\nX: " + b"x" * 9_000))))
+        rest()
+    _probe(attack, attack.arena.page_port, "GET", "/state.json", "")
     _probe(attack, attack.arena.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
 
 

@@ -40,9 +40,6 @@ LINGER_MILLISECONDS = 1_000
 _KEEPALIVE_IDLE_SECONDS = 60
 _KEEPALIVE_INTERVAL_SECONDS = 20
 _KEEPALIVE_COUNT = 3
-#: ZeroMQ's own heartbeat only frees what is queued for a peer that no longer reads; liveness is the session's (LIV-1).
-_ZMTP_HEARTBEAT_MILLISECONDS = 30_000
-_ZMTP_TIMEOUT_MILLISECONDS = 120_000
 _HANDSHAKE_MILLISECONDS = 10_000
 #: Messages of one connection that libzmq may hold before they are read. It counts messages and not bytes, so it is
 #: small: at 1,000, one worker with Results of 400 KB made libzmq hold 400 MB. Reading costs no more CPU than at 1,000
@@ -179,8 +176,10 @@ def _set_common_options(socket: Socket, address: Address, limits: Limits) -> Non
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * max(limits.payload_frame_bytes, limits.envelope_bytes))
     socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MILLISECONDS)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, _ZMTP_HEARTBEAT_MILLISECONDS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _ZMTP_TIMEOUT_MILLISECONDS)
+    # Off: libzmq up to 4.3.5 aborts the process when a heartbeat is due, or one comes, on a connection that is at its
+    # receiving mark and has broken. Liveness is the session's (LIV-1), and what is queued for a peer that no longer
+    # reads is dropped with its connection when its session is over (FRM-17).
+    socket.setsockopt(zmq.HEARTBEAT_IVL, 0)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _KEEPALIVE_IDLE_SECONDS)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _KEEPALIVE_INTERVAL_SECONDS)
