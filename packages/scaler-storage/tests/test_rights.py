@@ -21,11 +21,12 @@ from scaler_protocol.messages import (
     PutShared,
     Release,
     ReleaseOwner,
+    StorageStatusRequest,
     Value,
     Welcome,
 )
 from scaler_protocol.session import Opened, Received
-from scaler_storage.core import CoreLimits, FileOffered, Send, StorageCore, Tick, invariants
+from scaler_storage.core import ALLOWED_MESSAGES, CoreLimits, FileOffered, Send, StorageCore, Tick, invariants
 
 KEYRING = Keyring([b"k" * 32])
 SERVER = PeerId(b"s" * 16)
@@ -218,6 +219,27 @@ class TwoFamilies(RuleBasedStateMachine):
         after = {name: ids for name, ids in self.told.core.objects.owned.items() if name != asker}
         assert before == after, "what others own"
 
+    @rule(owner=owners, object_id=objects, shown=owners)
+    def put_shared(self, owner: PeerId, object_id: ObjectId, shown: PeerId) -> None:
+        before = {name: ids.copy() for name, ids in self.told.core.objects.owned.items()}
+        size = len(VALUES[FAMILIES[shown]])
+        self._ask(shown, PutShared, object_id, owner, size, MemoryFile(), GRANTS[shown])
+        assert self.told.core.objects.owned == before, "without its bytes"
+
+    @rule(owner=owners, object_id=objects, first=st.integers(0, 255), size=st.integers(2, 9))
+    def begin_to_put(self, owner: PeerId, object_id: ObjectId, first: int, size: int) -> None:
+        """A guess of the first byte, or of the size: all are answered in the same way. (SEC-17)"""
+        stored = self.told.core.objects.objects.get(object_id)
+        answers = self._ask(owner, Put, object_id, owner, size, 0, bytes((first,)), GRANTS[owner])
+        assert stored is None or [message.code for message in answers] == [codes.OK]
+
+    @rule(asker=owners, owner=owners)
+    def ask_for_numbers(self, asker: PeerId, owner: PeerId) -> None:
+        (status,) = self._ask(asker, StorageStatusRequest, owner)
+        assert status.owner_objects == status.owner_bytes == b"", (
+            "which objects an owner has is the scheduler's to know"
+        )
+
     @rule(owner=owners)
     def leave(self, owner: PeerId) -> None:
         for object_id in list(self.told.core.objects.owned.get(owner, ())):
@@ -233,6 +255,13 @@ class TwoFamilies(RuleBasedStateMachine):
         invariants.check(self.told.core)
         for stored in self.told.core.objects.objects.values():
             assert set(stored.families) == {FAMILIES[owner] for owner in stored.owners}  # type: ignore[index]
+
+
+def test_each_kind_of_message_is_tried() -> None:
+    """A new kind needs a rule of its own above."""
+    tried = {Put, PutShared, Get, Duplicate, Release, StorageStatusRequest}
+    users = (codes.ROLE_CLIENT, codes.ROLE_WORKER, codes.ROLE_MONITOR)
+    assert tried == frozenset().union(*(ALLOWED_MESSAGES[role] for role in users))
 
 
 TestTwoFamilies = TwoFamilies.TestCase
