@@ -20,12 +20,12 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check format docs conformance mutants ports simulate fuzz bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo test test-windows check format docs conformance mutants ports simulate fuzz bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # As pip compiles what it installs, except editable: else, where Python is told to write none, each start compiles all of it.
 BYTECODE = $(BIN)/python -m compileall -q $(addsuffix /src,$(PARTS))
@@ -63,6 +63,9 @@ demo: $(READY)  ## start a local cluster and index the Python standard library w
 
 test: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest
+
+test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows
+	@SCALER_TEST_WINDOWS=1 $(BIN)/python -m pytest tests/windows $(ARGS)
 
 check: $(READY)  ## lint, formatting, strict types, and the specification's own rules
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-_VARIABLES = ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_VARIABLES = ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "LOCALAPPDATA")
 _OTHERS = ("SCALER_KEY_FILE", "SCALER_KEY")
 _made: list[Path] = []
 
@@ -22,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in _VARIABLES:
         folder = place / name.lower()
         folder.mkdir(mode=0o700)
+        (folder / "scaler").mkdir(mode=0o700)  # on Windows servers, such as those of tests, expect it
         os.environ[name] = str(folder)
     for name in _OTHERS:
         os.environ.pop(name, None)

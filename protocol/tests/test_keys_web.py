@@ -40,5 +40,6 @@ def test_without_the_key_there_is_none(tmp_path: Path, monkeypatch: pytest.Monke
     assert web_token(KeyOptions(ticket), ADDRESS, PAGE_LABEL) == ""
     assert web_token(KeyOptions(insecure=True), ADDRESS, PAGE_LABEL) == ""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "config"))  # the same on Windows
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     assert web_token(KeyOptions(), "tcp://192.0.2.1:8516", PAGE_LABEL) == ""

@@ -7,7 +7,6 @@ waiting, because what is there already will not wake the loop.
 
 from __future__ import annotations
 
-import errno
 import math
 from collections.abc import Iterable
 
@@ -253,7 +252,8 @@ class RouterEndpoint:
                 zeromq.send(routing_id, frames)
             except zmq.ZMQError as error:
                 # EAGAIN cannot be a full queue, there is no mark: it is a connection that is being closed.
-                if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
+                # The numbers of libzmq: on Windows those of the module errno are others.
+                if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                     raise
                 self._server.unreachable(routing_id, self._now)
         for routing_id in self._server.take_dismissed():
