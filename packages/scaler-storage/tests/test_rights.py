@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from scaler_protocol import codes
-from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.ids import ObjectId, PeerId, content_id
 from scaler_protocol.keys import Keyring
 from scaler_protocol.messages import (
     Duplicate,
@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Opened, Received
 from scaler_storage.core import ALLOWED_MESSAGES, CoreLimits, FileOffered, Send, StorageCore, Tick, invariants
+from scaler_storage.core.values import StoredValue
 
 KEYRING = Keyring([b"k" * 32])
 SERVER = PeerId(b"s" * 16)
@@ -74,6 +75,45 @@ class Told:
         shown = GRANTS[owner] if grant is None else grant
         answers = self.ask(Get, object_id, wait_seconds=wait, owner=owner, grant=shown)
         return bytes(answers[0].payload) if answers and isinstance(answers[0], Value) else [m.code for m in answers]
+
+
+def test_no_user_keeps_a_function_from_another() -> None:
+    """Its id is the hash of its bytes, which the other may know, too. (STO-30)"""
+    told = Told()
+    function = b"function of ana"
+    known = content_id(function)
+    for forged in (b"function of joe", b"of another size"):
+        assert told.put(known, forged, JOE) == codes.OK
+        assert told.put(known, function) == codes.OK
+        assert told.get(known, ANA) == function
+        assert told.get(known, JOE) == [codes.NO_SUCH_OBJECT], "it is not the other's: that has not stored it"
+        assert told.put(known, forged, JOE) == codes.EXISTS, "and cannot be replaced in turn"
+        told.ask(Release, ANA, known, GRANTS[ANA])
+    assert not told.core.objects.objects and not told.core.objects.owned
+
+
+def test_nor_a_large_one() -> None:
+    told = Told()
+    function = b"large function of ana"
+    known = content_id(function)
+    told.put(known, b"function of joe", JOE)
+    chunks = [(offset, function[offset : offset + 8]) for offset in range(0, len(function), 8)]
+
+    def codes_of_chunks() -> list[int]:
+        fields = (known, ANA, len(function))
+        return [told.ask(Put, *fields, offset, chunk, GRANTS[ANA])[0].code for offset, chunk in chunks]
+
+    assert codes_of_chunks() == [codes.OK, codes.OK, codes.BAD_CHUNK], "what was not kept is sent again"
+    assert codes_of_chunks() == [codes.OK] * 3
+    stored = told.core.objects.objects[known]
+    assert isinstance(stored.value, StoredValue) and b"".join(stored.value.chunks) == function
+
+
+def test_what_has_no_content_in_its_id_is_not_replaced() -> None:
+    told = Told()
+    told.put(OBJECTS[0], b"of ana")
+    assert told.put(OBJECTS[0], b"of joe", JOE) == codes.EXISTS
+    assert told.get(OBJECTS[0], ANA) == b"of ana"
 
 
 WRONG = [

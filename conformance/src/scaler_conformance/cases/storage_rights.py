@@ -6,13 +6,14 @@ from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.asking import StoragePeer
-from scaler_conformance.play.ids import new_id
+from scaler_conformance.play.ids import content_id, new_id
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES
 from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey
 
 case = cases_for("storage")
 OK, NOT_ALLOWED, NO_SUCH = CODES.OK, CODES.NOT_ALLOWED, CODES.NO_SUCH_OBJECT
+BAD_CHUNK = CODES.BAD_CHUNK
 
 
 def key_of(scene: Scene) -> ClusterKey:
@@ -158,6 +159,26 @@ def what_an_object_is_is_not_told_byte_by_byte(scene: Scene) -> None:
         last = other.put(identifier, chunks[1], offset=len(chunks[0]), total=size)
         other.expect_code(last, code, clause="STO-30")
     scene.check(one.fetch(identifier) == b"value", "the value was replaced", "STO-30")
+
+
+@case("STO-30", "STO-2")
+def other_bytes_do_not_keep_a_function_from_its_client(scene: Scene) -> None:
+    """They were stored first, under the id that everyone can compute."""
+    one, other = scene.requester(), scene.requester()
+    for size in (10, 20):
+        function = new_id() + b"1234"
+        identifier = content_id(function)
+        other.expect_done(other.put(identifier, b"x" * size), clause="STO-3")
+        one.expect_done(one.put(identifier, function), clause="STO-30")
+        scene.check(one.fetch(identifier) == function, "the function is not what was put", "STO-30")
+        other.expect_code(other.put(identifier, b"x" * size), CODES.EXISTS, clause="STO-30")
+    function = new_id() + new_id()
+    identifier = content_id(function)
+    other.expect_done(other.put(identifier, b"y" * len(function)), clause="STO-3")
+    for code in (BAD_CHUNK, OK):
+        one.expect_done(one.put(identifier, function[:16], total=32))
+        one.expect_code(one.put(identifier, function[16:], offset=16, total=32), code, clause="STO-30")
+    scene.check(one.fetch(identifier) == function, "the function is not what was put in chunks", "STO-30")
 
 
 #: more than an object of our storage has places for

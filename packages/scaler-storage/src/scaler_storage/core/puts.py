@@ -64,6 +64,9 @@ class Puts(Replies):
     def _add_owner(self, object_id: ObjectId, owner: PeerId, grant: bytes) -> None:
         raise NotImplementedError
 
+    def _let_go(self, object_id: ObjectId, owner: PeerId) -> None:
+        raise NotImplementedError
+
     def _put(self, peer_id: PeerId, put: Put, read: ReadBytes | None = None) -> Job | None:
         if put.owner in self.gone_owners:
             self._drop_upload(peer_id, put.object_id)
@@ -102,11 +105,23 @@ class Puts(Replies):
         self.uploads.append(peer_id, put.object_id, put.payload, self.now)
         if compared.is_complete:
             self.uploads.remove(peer_id, put.object_id)
+            if compared.is_named_by(put.object_id):
+                return self._replace(peer_id, put, stored)
             if not compared.is_same:
                 self._refuse(peer_id, put.request_id, refusals.other_bytes(put.object_id, compared))
                 return None
             self._add_owner(put.object_id, put.owner, put.grant)
         self._confirm(peer_id, put.request_id)
+        return None
+
+    def _replace(self, peer_id: PeerId, put: Put, stored: StoredObject) -> Job | None:
+        """The id is the hash of what was put, and the object has other bytes: no task can use them as what the id names
+        (STO-29), and to keep them would keep a function from those who have it. (STO-30)"""
+        for owner in list(stored.owners):
+            self._let_go(put.object_id, owner)
+        if put.offset == 0:
+            return self._put(peer_id, put)
+        self._refuse(peer_id, put.request_id, refusals.begin_again(put.object_id))
         return None
 
     def _compare_with_disk(self, peer_id: PeerId, put: Put, number: int, reading: Reading) -> Job:

@@ -107,6 +107,13 @@ def other_bytes(object_id: ObjectId, compared: ComparedValue) -> Refusal:
     return unreadable_object(object_id, compared.trouble) if compared.trouble else exists(object_id)
 
 
+def begin_again(object_id: ObjectId) -> Refusal:
+    text = (
+        f"other bytes than those of object {object_id.hex()} were under its id, and are gone: begin again at offset 0"
+    )
+    return Refusal(codes.BAD_CHUNK, text)
+
+
 def too_many(what: str, limit: int) -> Refusal:
     return Refusal(codes.TOO_MANY, f"this session already has {limit} {what}: wait until some of them have ended")
 
