@@ -149,7 +149,9 @@ def test_requests_that_are_being_served_are_never_given_up_for_others() -> None:
     play(scene)
 
 
-def test_an_answer_that_is_not_read_is_given_up(hasty: None) -> None:
+def test_an_answer_that_is_not_read_is_given_up(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "UNREAD_BYTES", 5 * LARGE_BYTES)  # of all together: not the bound that is shown here
+
     async def scene(scene: Scene) -> None:
         connections = [await scene.connect(LARGE, receive_bytes=4096) for _ in range(5)]
         await scene.until(lambda: len(scene.bounds) == 5, "all are there")
@@ -205,3 +207,25 @@ def test_a_malformed_request_writes_nothing_into_the_log(said: bytes, caplog: py
     with caplog.at_level(logging.INFO):
         play(scene)
     assert not [record for record in caplog.records if record.levelno >= logging.INFO], caplog.text
+
+
+def test_answers_that_are_not_read_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends whose caller has not read for longest; callers that read get all of it."""
+    monkeypatch.setattr(bounds, "UNREAD_BYTES", 3 * LARGE_BYTES)
+
+    async def scene(scene: Scene) -> None:
+        deaf = []
+        for _ in range(5):
+            deaf.append(await scene.connect(LARGE, receive_bytes=4096))
+            await scene.until(lambda: len(scene.bounds) == len(scene.bounds._stalled) <= 3, "it stalls")
+        assert len(scene.bounds) == 3
+        reader = await scene.connect(LARGE)
+        size = 0
+        while size < LARGE_BYTES:
+            read = await scene.read(reader, 1 << 20)
+            assert read, "a caller that reads is not closed"
+            size += len(read)
+        for one in (*deaf, reader):
+            one.close()
+
+    play(scene)

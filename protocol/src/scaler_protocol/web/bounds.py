@@ -21,6 +21,8 @@ STALLED_SECONDS = 10.0
 """While buffers are full, a caller must read at least BUFFERED_BYTES of the answer in this time."""
 BUFFERED_BYTES = 64 * 1024
 """What the kernel, and again asyncio, keep of an answer that is not read. Kernels like to keep megabytes."""
+UNREAD_BYTES = 16 * 1024 * 1024
+"""Of all answers together. Beyond it the connection ends whose caller has not read for longest."""
 SPARE_DESCRIPTORS = 64
 """Of those that a process may open, so many are never used for connections."""
 
@@ -34,6 +36,8 @@ class Bounds:
         #: in the order in which they came
         self._gates: dict[Gate, None] = {}
         self._by_handler: dict[Any, Gate] = {}
+        #: whose buffers are full, the one that is so for longest first
+        self._stalled: dict[Gate, None] = {}
 
     def __len__(self) -> int:
         return len(self._gates)
@@ -67,6 +71,18 @@ class Bounds:
     def gone(self, gate: Gate, handler: Any) -> None:
         self._gates.pop(gate, None)
         self._by_handler.pop(handler, None)
+
+    def stalled(self, gate: Gate) -> None:
+        """Its caller does not read. Each answer can be as large as a cluster's state."""
+        self._stalled[gate] = None
+        unread = sum(one.unread_bytes for one in self._stalled)
+        while unread > UNREAD_BYTES and len(self._stalled) > 1:
+            oldest = next(iter(self._stalled))
+            unread -= oldest.unread_bytes
+            oldest.abort()
+
+    def flows(self, gate: Gate) -> None:
+        self._stalled.pop(gate, None)
 
     def _close_idle(self, gates: list[Gate]) -> bool:
         for gate in gates:
@@ -118,14 +134,16 @@ class Gate(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
+    @property
+    def unread_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def _begin_stall(self) -> None:
-        assert self._transport is not None
-        self._unread_bytes = self._transport.get_write_buffer_size()
+        self._unread_bytes = self.unread_bytes
         self._stall = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._on_stall)
 
     def _on_stall(self) -> None:
-        assert self._transport is not None
-        if self._unread_bytes - self._transport.get_write_buffer_size() < BUFFERED_BYTES:
+        if self._unread_bytes - self.unread_bytes < BUFFERED_BYTES:
             self.abort()
         else:
             self._begin_stall()
@@ -138,6 +156,7 @@ class Gate(asyncio.Protocol):
     def _forget(self) -> None:
         self._cancel_timer()
         self._cancel_stall()
+        self._bounds.flows(self)
         self._bounds.gone(self, self._handler)
 
     # ------------------------------------------------------------ asyncio.Protocol
@@ -173,9 +192,11 @@ class Gate(asyncio.Protocol):
         if self._stall is None:
             self._begin_stall()
         self._handler.pause_writing()
+        self._bounds.stalled(self)
 
     def resume_writing(self) -> None:
         self._cancel_stall()
+        self._bounds.flows(self)
         self._handler.resume_writing()
 
 

@@ -69,6 +69,8 @@ class Feed:
         self.model = model
         self.watcher: Watcher | None = None
         self._loop = asyncio.get_running_loop()
+        #: what a page begins with, as long as nothing has changed: very many may begin at once
+        self._beginning = b""
         #: in the order in which they were opened
         self._pages: dict[Page, None] = {}
         self._numbers = itertools.count(1)
@@ -90,6 +92,7 @@ class Feed:
                 answer = self._asked.pop(one.message.request_id, None)
                 if answer is not None and not answer.done():
                     answer.set_result(one.message)
+        self._beginning = b""
         for kind, content in self.model.take(state, heard, at):
             if kind == "condition":
                 self._log(state)
@@ -116,7 +119,8 @@ class Feed:
         if not is_room or (len(self._pages) >= PAGES_LIMIT and not self._dismiss_one(list(self._pages))):
             return None
         page = Page(address)
-        page.tell(packed("beginning", self.model.beginning()))
+        self._beginning = self._beginning or packed("beginning", self.model.beginning())
+        page.tell(self._beginning)
         self._pages[page] = None
         return page
 
