@@ -119,3 +119,14 @@ def test_make_help_lists_every_target() -> None:
     assert {"setup", "demo", "test", "check", "bench", "simulate", "build", "help"} <= set(phony)
     shown = make("help")
     assert set(phony) == {line.split()[0] for line in shown.splitlines()[2:]}
+
+
+def test_no_text_installs_the_project_that_has_the_name_scaler() -> None:
+    """On the package index `scaler` is another project: ours are scaler-client, scaler-all and the roles."""
+    places = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "changelog.d").glob("*.md")]
+    for folder in ("docs", "packages", "protocol", "conformance", "deploy"):
+        places += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".md", ".py", ".toml", ".yaml")]
+    installs = re.compile(r"pip install (?:-\S+ )*[\"']?scaler(?![\w-])")
+    wrong = [str(path) for path in places if installs.search(path.read_text(encoding="utf-8"))]
+    # It is named once, so that its users are warned.
+    assert wrong == [str(ROOT / "docs" / "quickstart.md")]
