@@ -84,4 +84,4 @@ class Access:
         return self._passes[shown_role]
 
     def close(self) -> None:
-        self._context.destroy(0)
+        self._context.destroy(500)

@@ -10,6 +10,8 @@ from scaler_protocol.ids import new_routing_id
 from scaler_protocol.keys import Pass
 from tests.fuzz.wire import SAY_SECONDS
 
+_LINGER_MILLISECONDS = 500
+"""With none, libzmq aborts this process if it has sent a part of a message of several frames: the rest is dropped."""
 _QUEUED = 100
 """Messages in a queue of libzmq; what is not read is then held back by TCP, as of a peer that never reads."""
 
@@ -19,7 +21,7 @@ class CurveWire:
         self.is_closed = False
         self._socket = context.socket(zmq.DEALER)
         for option, value in (
-            (zmq.LINGER, 0),
+            (zmq.LINGER, _LINGER_MILLISECONDS),
             (zmq.SNDHWM, _QUEUED),
             (zmq.RCVHWM, _QUEUED),
             (zmq.SNDTIMEO, int(1e3 * SAY_SECONDS)),

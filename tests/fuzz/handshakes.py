@@ -99,7 +99,7 @@ def bent_handshakes(attack: Attack) -> None:
     Hello in turn."""
     cutters = [Cutter(attack, attack.port + at) for at in BOTH]
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    attack.at_end(lambda: context.destroy(0))
+    attack.at_end(lambda: context.destroy(500))
     said = encode(hello(attack.chance, CLIENT, credential=attack.arena.access.ticket(CLIENT)))
     while attack.is_on:
         cutter = attack.chance.choice(cutters)
@@ -114,7 +114,7 @@ def bent_handshakes(attack: Attack) -> None:
             rest(0.01)
             if attack.inputs > before:
                 break
-        dialer.close(0)
+        dialer.close(500)
 
 
 @family()

@@ -34,7 +34,7 @@ def recorded(arena: Arena, role: int) -> list[Frames]:
         finally:
             program.end()
     finally:
-        context.destroy(0)
+        context.destroy(500)
     return found
 
 
