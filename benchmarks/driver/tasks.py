@@ -24,6 +24,11 @@ def size_and_ends(value: bytes) -> tuple[int, int, int]:
     return len(value), value[0], value[-1]
 
 
+def first_bytes(*values: bytes) -> list[int]:
+    """The number that each begins with; all of its pages are read."""
+    return [int.from_bytes(value[:4], "little") for value in values if value.count(b"\n") < len(value)]
+
+
 def busy(seconds: float) -> float:
     """Holds a core, as work does; sleeping would leave it to the engine."""
     end_at = time.perf_counter() + seconds

@@ -107,7 +107,7 @@ def test_it_is_scraped(stage: Stage, tmp_path: Path) -> None:
 def check_rules(prometheus: Prometheus) -> None:
     """Each has been evaluated, and none with an error."""
     until(lambda: all(rule["evaluationTime"] for rule in rules(prometheus)), "all rules were evaluated", SECONDS)
-    assert len(rules(prometheus)) == 12
+    assert len(rules(prometheus)) == 15
     assert {rule["health"] for rule in rules(prometheus)} == {"ok"}
 
 

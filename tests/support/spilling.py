@@ -49,10 +49,10 @@ class Disk:
                 pieces += map(bytes, value.chunks)
         file = File(b"".join(pieces))
         self._files.add(file)
-        return Moved(move.number, file)
+        return Moved(move.number, file, 1_000)
 
     def fail(self, index: int, error: str) -> Moved:
-        return Moved(self.moves.pop(index).number, error)
+        return Moved(self.moves.pop(index).number, error, 0)
 
     def read(self, index: int, is_error: bool) -> ReadBack:
         read = self.reads.pop(index)

@@ -183,7 +183,10 @@ FULL: list[Message] = [
     PutShared(9, OBJECT, PEER, 2**38, MemoryFile(2**22, 2**20, OBJECT), GRANT),
     SharedValue(10, 2**38, MemoryFile(4711, 1023, an_id(0x0C))),
     StorageStatusRequest(7, PEER + an_id(0xC2)),
-    StorageStatus(7, 10, 2, 2**34, 3, join_u64([2**33, 0]), join_u64([2**34, 0]), 2**35, 2**20, 2**36, 2**37),
+    StorageStatus(
+        7, 10, 2, 2**34, 3, join_u64([2**33, 0]), join_u64([2**34, 0]), 2**35, 2**20, 2**36, 2**37, 2**36 + 1,
+        "No space left on device",
+    ),
     SnapshotRequest(8),
     Watch(("status", "tasks", "graphs", "logs", "x-weather")),
     DumpRequest(2**40, 3),

@@ -114,6 +114,8 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   movingBytes @8 :UInt64;    # bytes of values on their way there; they count as memory until they have arrived
   memoryLimitBytes @9 :UInt64;  # zero: none
   diskLimitBytes @10 :UInt64;   # zero: none, or all values stay in memory
+  diskRoomBytes @11 :UInt64;    # bytes that may still be moved there, below its limit and that of the file system (MON-28)
+  diskTrouble @12 :Text;        # why values could not be moved when it was last tried; empty: they could (MON-28)
 }
 
 # Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of

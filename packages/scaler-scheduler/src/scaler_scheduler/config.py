@@ -19,6 +19,7 @@ from scaler_protocol.process import (
     LoggingOptions,
     UsageError,
     add_program_arguments,
+    byte_count,
     check_event_loop,
     flag,
     http_url,
@@ -42,6 +43,8 @@ class Config:
     storage_address: str
     #: was the storage's address given? If not, and nothing answers there, the scheduler starts one itself.
     is_storage_given: bool
+    #: options of the storage that is started here
+    storage_arguments: tuple[str, ...]
     advertised_storage_address: str
     monitor_address: str
     adapter_webhook_url: str  #: of a worker adapter that brings workers, or empty
@@ -73,6 +76,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         address=options.address,
         storage_address=storage,
         is_storage_given=options.object_storage_address is not None,
+        storage_arguments=_storage_arguments(options),
         advertised_storage_address=options.advertised_object_storage_address or as_seen_from_afar(storage),
         monitor_address=monitor,
         keys=key_options(options),
@@ -87,6 +91,22 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         event_loop=options.event_loop,
         logging=logging_options(options),
     )
+
+
+def _storage_arguments(options: argparse.Namespace) -> tuple[str, ...]:
+    given = {
+        "--memory-limit": options.storage_memory_limit,
+        "--spill-directory": options.storage_spill_directory,
+        "--disk-limit": options.storage_disk_limit,
+    }
+    arguments = tuple(f"{name}={value}" for name, value in given.items() if value is not None)
+    if arguments and options.object_storage_address is not None:
+        name = arguments[0].partition("=")[0]
+        raise UsageError(
+            f"--storage{name[1:]} is for a storage that is started here: give {name} to the one that "
+            "--object-storage-address names"
+        )
+    return arguments
 
 
 def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
@@ -144,6 +164,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("address", help="where to listen for clients and workers, such as tcp://127.0.0.1:2345")
     _add_addresses(parser.add_argument_group("addresses"))
+    _add_storage(parser.add_argument_group("an object storage that is started here"))
     _add_policy(parser.add_argument_group("scheduling"))
     _add_times(parser.add_argument_group("times"))
     parser.add_argument(
@@ -172,6 +193,14 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         "--adapter-webhook-url", "-awu", type=http_url, metavar="URL",
         help="a worker adapter that starts workers when there is work, and shuts them down when there is none",
     )  # fmt: skip
+
+
+def _add_storage(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--storage-memory-limit", type=byte_count, metavar="BYTES", help="its --memory-limit, such as 8GiB"
+    )
+    group.add_argument("--storage-spill-directory", metavar="DIR", help="its --spill-directory")
+    group.add_argument("--storage-disk-limit", type=byte_count, metavar="BYTES", help="its --disk-limit")
 
 
 def _add_policy(group: argparse._ArgumentGroup) -> None:

@@ -14,7 +14,13 @@ class StorageProcess(ChildProcess):
     """A storage server of our own."""
 
     def __init__(self, config: Config, keyring: Keyring | None) -> None:
-        arguments = [config.storage_address, "--event-loop", config.event_loop, *config.logging.arguments()]
+        arguments = [
+            config.storage_address,
+            *config.storage_arguments,
+            "--event-loop",
+            config.event_loop,
+            *config.logging.arguments(),
+        ]
         logging.info("Scheduler: start an object storage server at %s", config.storage_address)
         with config.keys.for_server(keyring) as (key_arguments, descriptors):
             super().__init__(

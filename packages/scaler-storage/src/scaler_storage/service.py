@@ -73,6 +73,8 @@ class StorageService:
             all_unread=lambda: self._router.total_backlog_bytes,
             family_of=None if admission.keyring is None else Grants(admission.keyring).family_of,
         )
+        if config.spill_directory is not None:
+            self._core.disk.spilling.file_system_bytes = self._directory.room_bytes()
         self._memory = MemoryReturn()
         self._lines = LineBudget("ObjectStorageServer")
         self._files = SharedFiles(is_enabled=config.shares_memory)

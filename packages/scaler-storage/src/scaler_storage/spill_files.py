@@ -21,6 +21,7 @@ from scaler_protocol.objects.memory_files import OpenedFile
 from scaler_protocol.process import StartupError
 from scaler_storage.core import Copied, Copy, Move, Moved, Read, ReadBack, ToDisk
 from scaler_storage.core.events import OfDisk
+from scaler_storage.core.limits import UNLIMITED
 from scaler_storage.core.values import AnyValue, FileValue
 
 THREADS = 2
@@ -103,10 +104,16 @@ class SpillDirectory:
 
     def new_file(self, size: int) -> SpilledFile:
         """An empty file, on a file system with room for so many bytes. Raises OSError."""
-        room = os.fstatvfs(self._descriptor)
-        if room.f_blocks and (room.f_bavail * room.f_frsize - size) < (1 - MOST_FULL) * room.f_blocks * room.f_frsize:
+        if self.room_bytes() < size:
             raise OSError(errno.ENOSPC, f"the file system of {self.path} is full to {MOST_FULL:.0%}")
         return SpilledFile(self._open())
+
+    def room_bytes(self) -> int:
+        """What the file system takes, until it is full to `MOST_FULL`. Raises OSError."""
+        room = os.fstatvfs(self._descriptor)
+        if not room.f_blocks:  # it does not say
+            return UNLIMITED
+        return max(0, int(room.f_frsize * (room.f_bavail - (1 - MOST_FULL) * room.f_blocks)))
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC
@@ -179,11 +186,17 @@ class SpillThreads:
             if not self._is_failing:
                 self._is_failing = True
                 logging.error("ObjectStorageServer: objects cannot be moved to %s: %s", self._directory.path, reason)
-            return Moved(move.number, reason)
+            return Moved(move.number, reason, self._room_bytes())
         if self._is_failing:
             self._is_failing = False
             logging.warning("ObjectStorageServer: objects are moved to %s again", self._directory.path)
-        return Moved(move.number, file)
+        return Moved(move.number, file, self._room_bytes())
+
+    def _room_bytes(self) -> int:
+        try:
+            return self._directory.room_bytes()
+        except OSError:
+            return 0
 
 
 def _read(read: Read) -> ReadBack:

@@ -116,3 +116,5 @@ class StorageStatus:
     moving_bytes: int = 0
     memory_limit_bytes: int = 0
     disk_limit_bytes: int = 0
+    disk_room_bytes: int = 0
+    disk_trouble: str = ""

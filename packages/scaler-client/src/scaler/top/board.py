@@ -127,6 +127,8 @@ def _on_disk(storage: StorageStatus) -> Iterator[tuple[str, str]]:
     """Lines for a storage that moves values to a disk."""
     if storage.disk_bytes:
         yield "disk", byte_text(storage.disk_bytes)
+    if storage.disk_trouble:
+        yield "disk_trouble", plain(storage.disk_trouble)
     if storage.moving_bytes:
         yield "to_disk", byte_text(storage.moving_bytes)
 

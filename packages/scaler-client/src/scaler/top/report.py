@@ -47,6 +47,8 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
             "memory_bytes": status.storage.memory_bytes,
             "disk_bytes": status.storage.disk_bytes,
             "moving_bytes": status.storage.moving_bytes,
+            "disk_room_bytes": status.storage.disk_room_bytes,
+            "disk_trouble": status.storage.disk_trouble,
         },
         "tasks": _counts(status.task_counts),
         "functions": [{"name": one.name, "task_count": one.value} for one in function_counts(status)],

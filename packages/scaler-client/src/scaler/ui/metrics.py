@@ -115,6 +115,8 @@ def _storage(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_storage_moving_bytes", "Values on their way from memory to the disk.", storage.moving_bytes)
     yield _gauge("scaler_storage_memory_limit_bytes", "0: none.", storage.memory_limit_bytes)
     yield _gauge("scaler_storage_disk_limit_bytes", "0: none.", storage.disk_limit_bytes)
+    yield _gauge("scaler_storage_disk_room_bytes", "What may still be moved to the disk.", storage.disk_room_bytes)
+    yield _gauge("scaler_storage_disk_trouble", "Whether the last move failed.", bool(storage.disk_trouble))
     yield _gauge("scaler_storage_waiters", "Requests that wait for an object.", storage.waiter_count)
 
 

@@ -163,6 +163,8 @@ def cluster(status: ClusterStatus, at: float) -> Json:
             "bytes": status.storage.memory_bytes,
             "disk": status.storage.disk_bytes,
             "moving": status.storage.moving_bytes,
+            "room": status.storage.disk_room_bytes,
+            "trouble": status.storage.disk_trouble,
             "waiters": status.storage.waiter_count,
         },
         "tasks": {count.name: count.value for count in status.task_counts},

@@ -190,6 +190,7 @@ class Disk:
         core.work.wake()
 
     def _end_move(self, core: Parts, event: Moved, now: float) -> None:
+        self.spilling.file_system_bytes = event.room_bytes
         if isinstance(event.file, str):
             self.spilling.not_moved(event.number, event.file, now)
             return
@@ -201,7 +202,7 @@ class Disk:
 
     def settle(self, core: Parts) -> None:
         """At the end of each event."""
-        if self.spilling.is_enabled:
+        if self.wanted or self.spilling.is_due(core.memory_bytes):
             self._plan(core, core.now, self._wanted_bytes)
 
     def _drop_copies(self, core: Parts, wanted: int) -> None:

@@ -25,10 +25,12 @@ class FileOffered:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A Move has ended: all bytes are in the file, or none are on the disk, and this is why."""
+    """A Move has ended: all bytes are in the file, or none are on the disk, and this is why. And so many bytes more the
+    file system takes."""
 
     number: int
     file: SpillFile | str
+    room_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ class Spilling:
     spilled_bytes: int = 0
     #: the last error of the disk, until a move succeeds
     trouble: str = ""
+    #: what the file system takes, as of the last move
+    file_system_bytes: int = 0
     rests_until: float = 0.0
     #: when a move was last begun or finished
     progress_at: float = 0.0
@@ -144,6 +146,16 @@ class Spilling:
         self._let_go(file)
 
     # ------------------------------------------------------------ moves
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more may be moved. (MON-28)"""
+        left = (self.limits.disk_bytes or 0) - self.disk_bytes
+        return max(0, min(left, self.file_system_bytes) - self.moving_bytes)
+
+    def is_due(self, memory_bytes: int) -> bool:
+        """Something may have to be moved, or a copy dropped, though no Put waits."""
+        return self.is_enabled and memory_bytes > START_SHARE * (self.limits.memory_bytes or 0)
 
     def drop_copies(self, memory_bytes: int, wanted_bytes: int, now: float) -> Iterator[ObjectId]:
         """What can go without a move. Yields the names of their files."""

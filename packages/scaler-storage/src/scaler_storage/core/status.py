@@ -34,4 +34,6 @@ def status_of(
         moving_bytes=spilling.moving_bytes,
         memory_limit_bytes=spilling.limits.memory_bytes or 0,
         disk_limit_bytes=0 if disk_limit is None or disk_limit >= UNLIMITED else disk_limit,
+        disk_room_bytes=spilling.room_bytes,
+        disk_trouble=spilling.trouble,
     )

@@ -56,7 +56,10 @@ export class Views {
     facts(at("storage"), [
       ["Address", storage.address], ["Scheduler is connected", storage.connected ? "yes" : "no"],
       ["Objects", count(storage.objects)], ["Owners", count(storage.owners)], ["Memory", bytes(storage.bytes)],
-      ...(storage.disk || storage.moving ? [["Disk", bytes(storage.disk)], ["Moving to disk", bytes(storage.moving)]] : []),
+      ...(storage.disk || storage.moving ? [
+        ["Disk", bytes(storage.disk)], ["Moving to disk", bytes(storage.moving)], ["Room on the disk", bytes(storage.room)],
+      ] : []),
+      ...(storage.trouble ? [["Disk trouble", storage.trouble]] : []),
       ["Waiting for objects", count(storage.waiters)],
     ]);
     const times = history.map((one) => one.at);
