@@ -45,6 +45,7 @@ from scaler.client.core.events import (
     Numbered,
     ShutdownRequested,
     Submitted,
+    Ticked,
     Unneeded,
 )
 from scaler.client.core.records import Outcomes
@@ -186,6 +187,20 @@ def test_when_nobody_comes_back_everything_fails() -> None:
     assert completions(actions) == {task("a"): codes.STATUS_FAILED, task("b"): codes.STATUS_FAILED}
     (first, *_) = [action for action in actions if isinstance(action, Complete)]
     assert first.outcomes.error == TaskError(codes.LEASE_EXPIRED, message="the scheduler has not come back within 60 s")
+
+
+def test_when_the_scheduler_has_no_room_any_more_its_reason_is_told() -> None:
+    """(ERR-11)"""
+    told = Told()
+    told.submit(call("a"))
+    told.sent()
+    told(lost())
+    told.now += TIMEOUT
+    reason = "this scheduler has 2 sessions, as many as it may: end some, or dial again later"
+    (first,) = [action for action in told(Ticked(reason)) if isinstance(action, Complete)]
+    assert first.outcomes.error is not None
+    text = f"the scheduler had no session for this client for 60 s, and has said: {reason}"
+    assert first.outcomes.error.message == text
 
 
 def test_an_expired_lease_fails_everything_now() -> None:

@@ -104,7 +104,7 @@ def test_a_kept_result_is_not_replaced_by_what_another_user_gives(story: Story) 
     graphs(story)
     before = story.core.tables.dependencies.kept[task("a")]
     story.give("other", {"a": b"forged"})
-    assert story.settle() == ["other <- Error 305 (SCH-54)"]
+    assert story.settle() == ["other <- Error 305 (SCH-56)"]
     assert story.core.tables.dependencies.kept[task("a")] is before
 
 

@@ -116,7 +116,7 @@ class Publisher:
     def _publish(self, topics: frozenset[str], now: float) -> None:
         server_id = self._identity.server_id
         if STATUS in topics:
-            self._status = self._watchers.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
+            self._publish_status(now)
         if TASKS in topics:
             samples = self._core.task_samples(now)
             uptime_seconds = now - self._started_at
@@ -127,6 +127,14 @@ class Publisher:
         if GRAPHS in topics:
             shapes = self._core.graph_shapes()
             self._watchers.publish(GRAPHS, replace(shapes, sequence=self._next(GRAPHS), server_id=server_id))
+
+    def _publish_status(self, now: float) -> None:
+        """It answers questions as well, for a while. If no watcher has room for it, the last one that was made does."""
+        begun = time.thread_time()
+        published = self._watchers.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
+        if published is not None:
+            self._status = published
+            self._old_at = now + (time.thread_time() - begun) / COST_SHARE
 
     def publish_log(self, message: TaskLog) -> None:
         """A task that prints without end is not shown in full."""

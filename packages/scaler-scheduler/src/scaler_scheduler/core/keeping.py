@@ -154,9 +154,9 @@ def restore(tables: Tables, client: Client, seq: int, message: KeptResults) -> N
     for them."""
     error = _refusal(tables, client, message)
     if error is not None:
-        code, text = error
+        code, text, clause = error
         tables.refused_count += 1
-        tables.answer(client, Error(code=code, ref_seq=seq, fatal=False, text=text, clause="SCH-54"))
+        tables.answer(client, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
         return
     client.given_bytes += _size_of(message)
     chunk = _stand_in(client, message)
@@ -168,27 +168,29 @@ def restore(tables: Tables, client: Client, seq: int, message: KeptResults) -> N
         tables.dependencies.keep(task_id, Kept(chunk, kinds[row], value, is_wanted, STATUS_SUCCESS, is_given=True))
 
 
-def _refusal(tables: Tables, client: Client, message: KeptResults) -> tuple[int, str] | None:
+def _refusal(tables: Tables, client: Client, message: KeptResults) -> tuple[int, str, str] | None:
     ids: tuple[TaskId, ...] = split_ids(message.ids)  # type: ignore[assignment]
     if not message.graph_id:
-        return BAD_GRAPH, "the graph of these results is not named: nothing would tell when they are needed no more"
+        text = "the graph of these results is not named: nothing would tell when they are needed no more"
+        return BAD_GRAPH, text, "SCH-54"
     foreign = rights.foreign_task(tables, client, ids)
     if foreign is not None:
-        return BAD_GRAPH, foreign[1]
+        return BAD_GRAPH, foreign[1], foreign[2]
     unfinished = tables.where.keys() & ids
     if unfinished:
         text = f"task {min(unfinished).hex()} is unfinished here, and a result of it was given: submit it or give it"
-        return BAD_GRAPH, text
+        return BAD_GRAPH, text, "SCH-54"
     kept_of = tables.dependencies.kept
     for task_id in ids:
         kept = kept_of.get(task_id)
         # A former self of this client, which is still believed alive, may have it: that one is out of date. (SCH-48)
         if kept is not None and kept.chunk.client.number >= client.number:
-            return BAD_GRAPH, f"a result of task {task_id.hex()} is kept here already: give each once"
+            return BAD_GRAPH, f"a result of task {task_id.hex()} is kept here already: give each once", "SCH-54"
     if client.given_bytes + _size_of(message) > GIVEN_BYTES:
         return (
             TOO_LARGE,
             f"more than {GIVEN_BYTES} bytes of results were given in this session: submit the tasks",
+            "SCH-54",
         )
     return None
 

@@ -314,7 +314,7 @@ class ClientCore:
 
     def _on_ticked(self, event: events.Ticked, now: float) -> list[Action]:
         if self._give_up_at is not None and now >= self._give_up_at:
-            return self._give_up(f"the scheduler has not come back within {self._timeout_seconds:g} s")
+            return self._give_up(losses.not_back(self._timeout_seconds, event.waits_because))
         actions = self._send_cancels() if self._cancels.is_due(now) else []
         for graph in self._reruns.expired(now):
             self._endings.fail_graph(graph, losses.outcomes(), actions)

@@ -123,6 +123,9 @@ class Flush(NamedTuple):
 class Ticked(NamedTuple):
     """It is `next_deadline()` or later."""
 
+    waits_because: str = ""
+    """Why the scheduler has no session for this client now, in its own words; empty if it has not said. (ERR-11)"""
+
 
 Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
 ProgramEvent = Wish | ObjectsLost | StorageRestarted | TakenOver | Numbered | Flush | Ticked

@@ -31,6 +31,13 @@ def too_large() -> TaskError:
     )
 
 
+def not_back(seconds: float, reason: str) -> str:
+    """Why everything fails: no session for so long. `reason`: that of a scheduler that answers, and has no room."""
+    if reason:
+        return f"the scheduler had no session for this client for {seconds:g} s, and has said: {reason}"
+    return f"the scheduler has not come back within {seconds:g} s"
+
+
 def outcomes() -> Outcomes:
     """Of one task."""
     return Outcomes((), bytes((codes.STATUS_FAILED,)), bytes((codes.KIND_NONE,)), (0,), error=error())

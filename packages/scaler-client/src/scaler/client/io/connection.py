@@ -308,7 +308,7 @@ class Connection:
             self._perform(core.handle(events.Flush(*self.driver.endpoint.unacknowledged), now))
         deadline = core.next_deadline()
         if deadline is not None and deadline <= now:
-            self._perform(core.handle(events.TICKED, now))
+            self._perform(core.handle(events.Ticked(self.driver.endpoint.waits_because), now))
 
     def host_turn(self, now: float) -> None:
         self._ends.tell()
