@@ -74,7 +74,7 @@ def is_posix_name(node: ast.Attribute) -> bool:
 PRETEND_WINDOWS = """
 import importlib, os, signal, sys
 import asyncio, ctypes, multiprocessing, socket, subprocess, threading, zmq, capnp, cloudpickle, tempfile, shutil
-import aiohttp, joblib, prometheus_client, prompt_toolkit, tqdm
+import aiohttp, IPython.core.magic, joblib, prometheus_client, prompt_toolkit, tqdm
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in BLOCKED:

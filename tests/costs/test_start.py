@@ -38,10 +38,10 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_a_client() -> None:
-    """One of them looks for an earlier Scaler beside this one: a single listing of a directory."""
+    """One looks for an earlier Scaler beside this one, by a single listing of a directory; one is for notebooks."""
     modules = imported_by("import scaler")
     assert not modules & NOT_WITH_THE_CLIENT
-    assert len(modules) <= 297 * 1.1
+    assert len(modules) <= 298 * 1.1
 
 
 @pytest.mark.parametrize(

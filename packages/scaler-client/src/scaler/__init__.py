@@ -8,6 +8,7 @@ from scaler.client.serializer.mixins import Serializer
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo
 from scaler.cluster.local import local
+from scaler.utility.extension import load_ipython_extension
 from scaler_protocol import __version__
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "SchedulerClusterCombo",
     "Serializer",
     "__version__",
+    "load_ipython_extension",
     "local",
     "progress",
 ]

@@ -1,0 +1,132 @@
+"""`%load_ext scaler` in a real kernel: clusters, cells as tasks, their output, interrupts and a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from tests.support.clusters import RealCluster
+from tests.support.processes import WAIT, Stage, until
+
+
+class Notebook:
+    """One kernel. A cell gives what is shown below it."""
+
+    def __init__(self) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel()
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=WAIT)
+
+    def run(self, source: str, on_output: Any = None) -> str:
+        shown: list[str] = []
+
+        def take(message: dict[str, Any]) -> None:
+            content = message["content"]
+            kind = message["header"]["msg_type"]
+            if kind == "stream" and content["name"] == "stdout":
+                shown.append(content["text"])
+                if on_output is not None:
+                    on_output(content["text"])
+            elif kind == "stream" and "UsageError" in content["text"]:
+                shown.append(content["text"])
+            elif kind in ("execute_result", "display_data"):
+                shown.append(content["data"]["text/plain"])
+            elif kind == "error":
+                shown.append(f"{content['ename']}: {content['evalue']}")
+
+        self.client.execute_interactive(source, output_hook=take, timeout=WAIT)
+        return "\n".join(shown)
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def notebook() -> Iterator[Notebook]:
+    notebook = Notebook()
+    assert notebook.run("%load_ext scaler") == ""
+    yield notebook
+    notebook.close()
+
+
+@pytest.fixture(scope="module")
+def address(module_stage: Stage) -> str:
+    return RealCluster(module_stage, 1).address
+
+
+@pytest.fixture
+def connected(notebook: Notebook, address: str) -> Notebook:
+    assert f"Client of {address}" in notebook.run(f"%scaler connect {address}")
+    return notebook
+
+
+def test_without_a_cluster_it_says_what_to_do(notebook: Notebook) -> None:
+    notebook.run("client = None")
+    for source in ("%scaler", "%scaler top", "%scaler stop", "%%scaler\n1 + 1"):
+        assert "no cluster yet: %scaler local [WORKERS], or %scaler connect ADDRESS" in notebook.run(source)
+    assert "there is no such command" in notebook.run("%scaler start")
+    assert "whole number" in notebook.run("%scaler local many")
+    assert "required: address" in notebook.run("%scaler connect")
+
+
+def test_a_cell_takes_names_and_gives_names(connected: Notebook) -> None:
+    connected.run("start = 40\ndef more(number):\n    return number + start")
+    assert connected.run("%%scaler\nimport os\nworker = os.getpid()\nfound = more(2)\nfound") == "42"
+    assert connected.run("import os\nfound, worker != os.getpid()") == "(42, True)"
+    assert connected.run("%%scaler -o kept\nkept, dropped = 1, 2\n") == ""
+    assert "NameError" in connected.run("dropped") and connected.run("kept") == "1"
+    assert connected.run("%%scaler\nclass Point:\n    x = 3\n[Point.x for _ in range(2)]") == "[3, 3]"
+    assert connected.run("Point().x") == "3"
+    assert connected.run("%%scaler\nsum(client.map(abs, range(-3, 0)))") == "6", "tasks of its own"
+
+
+def test_what_it_prints_is_seen_below_the_cell_while_it_runs(connected: Notebook, tmp_path: Any) -> None:
+    go_on = tmp_path / "go on"
+    source = f"""%%scaler
+import os, time
+print("begins", flush=True)
+while not os.path.exists({str(go_on)!r}):
+    time.sleep(0.01)
+print("ends")
+"""
+    shown = connected.run(source, on_output=lambda text: go_on.touch() if "begins" in text else None)
+    assert "begins" in shown and "ends" in shown
+
+
+def test_errors_are_those_of_the_cell(connected: Notebook) -> None:
+    assert connected.run("%%scaler\n1 / 0") == "ZeroDivisionError: division by zero"
+    assert "SyntaxError" in connected.run("%%scaler\n1 +")
+    told = connected.run("%%scaler\nimport threading\nlock = threading.Lock()")
+    assert told.startswith("CellError: 'lock' cannot be given back") and "-o NAMES" in told
+    assert connected.run("%%scaler -o missing\n1") == "CellError: the cell assigns no missing"
+    assert "TaskTimeoutError" in connected.run("%%scaler -t 0.1\nimport time\ntime.sleep(60)")
+    assert "whole number" in connected.run("%%scaler -c gpu=x\n1")
+
+
+def test_an_interrupt_ends_the_cell_and_its_task(connected: Notebook) -> None:
+    source = "%%scaler\nimport time\nprint('runs', flush=True)\ntime.sleep(600)"
+    shown = connected.run(source, on_output=lambda text: connected.manager.interrupt_kernel())
+    assert "KeyboardInterrupt" in shown
+    until(lambda: connected.run("client.cluster_info().task_counts['dispatched']") == "0", "its task has ended")
+    assert connected.run("%%scaler\n1 + 1") == "2"
+
+
+def test_a_restarted_kernel_leaves_nothing_behind(notebook: Notebook) -> None:
+    assert "Client of tcp://127.0.0.1" in notebook.run("%scaler local 1")
+    assert "task_manager" in notebook.run("%scaler top")
+    kernel = psutil.Process(int(notebook.run("import os; os.getpid()")))
+    processes = kernel.children(recursive=True)
+    assert len(processes) >= 4
+    notebook.manager.restart_kernel(now=True)
+    notebook.client.wait_for_ready(timeout=WAIT)
+    until(lambda: not any(process.is_running() for process in processes), "the cluster has ended with its kernel")
+    assert notebook.run("%load_ext scaler") == ""
+    assert "no cluster yet" in notebook.run("%scaler")
