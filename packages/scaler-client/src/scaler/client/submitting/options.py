@@ -36,7 +36,7 @@ def options_of(
     lost_processors_limit: int | None = None,
 ) -> CallOptions:
     """TypeError and ValueError for what cannot be asked."""
-    retries = _whole("retries", retries, bits=16)
+    retries = whole("retries", retries, bits=16)
     timeout_seconds = 0.0 if timeout_seconds is None else seconds_of("timeout", timeout_seconds)
     if retries < 0:
         raise ValueError(f"retries must not be negative, got {retries}")
@@ -46,13 +46,13 @@ def options_of(
         raise ValueError(
             f"timeout must not be negative or infinite, got {timeout_seconds:g}; None is without a timeout"
         )
-    priority = _whole("priority", priority, bits=31)
+    priority = whole("priority", priority, bits=31)
     limit = 0 if lost_processors_limit is None else _processors_of(lost_processors_limit)
     return CallOptions(capabilities_of(capabilities), priority, retries, timeout_seconds, limit)
 
 
 def _processors_of(limit: int) -> int:
-    limit = _whole("lost_processors_limit", limit, bits=16)
+    limit = whole("lost_processors_limit", limit, bits=16)
     if limit < 1:
         raise ValueError(f"lost_processors_limit must be 1 or more, got {limit}: the first attempt counts as well")
     return limit
@@ -98,13 +98,13 @@ def checked_text(what: str, text: str) -> bytes:
 
 
 def _amount(name: str, amount: int) -> int:
-    amount = _whole(f"the amount of capability {name!r}", amount, bits=63)
+    amount = whole(f"the amount of capability {name!r}", amount, bits=63)
     if amount < -1:
         raise ValueError(f"the amount of capability {name!r} must be -1, for none in particular, or more: got {amount}")
     return amount
 
 
-def _whole(what: str, number: int, bits: int) -> int:
+def whole(what: str, number: int, bits: int) -> int:
     try:
         is_whole = int(number) == number
     except (TypeError, ValueError):

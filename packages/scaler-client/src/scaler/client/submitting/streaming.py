@@ -8,7 +8,6 @@ the results that come meanwhile for as long as it does.
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from scaler.client.core.records import Outcomes
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import Gathering, MapRun
+from scaler.client.submitting.options import whole
 
 T = TypeVar("T")
 
@@ -29,13 +29,9 @@ def window_of(window: int | None) -> int:
     """TypeError and ValueError for what is none."""
     if window is None:
         return WINDOW
-    try:
-        count = operator.index(window)
-    except TypeError:
-        raise TypeError(f"window must be a whole number of items, got {window!r}") from None
-    if count < 1:
-        raise ValueError(f"window must be 1 or more, got {count}: no item could be read")
-    return count
+    if whole("window", window, bits=31) < 1:
+        raise ValueError(f"window must be 1 or more, got {window}: no item could be read")
+    return window
 
 
 class Failed(NamedTuple):
