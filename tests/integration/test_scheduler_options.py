@@ -19,10 +19,12 @@ from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.keys import find_pass
 from scaler_protocol.messages import ClusterStatus, Hello, Welcome
+from scaler_protocol.process import UsageError
 from scaler_protocol.session import Opened, SessionDialer
 from scaler_protocol.transport import DealerEndpoint
+from scaler_scheduler.config import parse
 from tests.support import option_tasks, tasks
-from tests.support.clusters import RealCluster
+from tests.support.clusters import RealCluster, storage_status
 from tests.support.processes import WAIT, Stage, until
 
 
@@ -169,3 +171,20 @@ def test_queued_tasks_move_from_a_busy_worker_to_an_idle_one(stage: Stage, tmp_p
         until(log.exists, "the first has begun")
         cluster.start_workers(3)
         assert len({future.result(2 * WAIT) for future in futures}) == 4
+
+
+def test_the_storage_that_a_scheduler_starts_has_its_limits(stage: Stage, tmp_path: Path) -> None:
+    port = stage.ports()
+    limits = ("--storage-memory-limit", "8MiB", "--storage-disk-limit", "64MiB")
+    scheduler = stage.start(
+        "scaler_scheduler", f"tcp://127.0.0.1:{port}", *limits, "--storage-spill-directory", str(tmp_path / "spill")
+    )
+    scheduler.wait_for("listen to object storage address")
+    status = storage_status(f"tcp://127.0.0.1:{port + 1}")
+    assert (status.memory_limit_bytes, status.disk_limit_bytes) == (8 << 20, 64 << 20)
+    assert 0 < status.disk_room_bytes <= 64 << 20
+
+
+def test_limits_of_a_storage_that_is_started_elsewhere_are_a_mistake() -> None:
+    with pytest.raises(UsageError, match="give --memory-limit to the one that --object-storage-address names"):
+        parse(["tcp://127.0.0.1:2345", "-osa", "tcp://127.0.0.1:2346", "--storage-memory-limit", "1GiB"])

@@ -190,6 +190,7 @@ def test_a_file_system_of_which_95_percent_are_taken_is_full(small_file_system: 
             for number, one in enumerate(ids[:-1], 1):
                 assert client.get(one, 20.0) == number.to_bytes(4, "little") * (MIB // 4)
             assert sum("cannot be moved" in line for line in server.lines) == 1
+            assert sum("is on a file system in memory" in line for line in server.lines) == 1
     finally:
         server.end()
 

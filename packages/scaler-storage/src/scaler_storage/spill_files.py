@@ -6,6 +6,7 @@ this process ends, however it ends, and no process finds it that does not have i
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -35,6 +36,19 @@ _PIECES = 1_000
 
 #: Of a file that has a name for the blink of an eye. One that is found at start was left by a kill in just that moment.
 NAME = ".scaler-spill-"
+
+
+_MEMORY_KINDS = ("tmpfs", "ramfs", "devtmpfs")
+
+
+def kind_of(device: int, table: str = "/proc/self/mountinfo") -> str:
+    """The kind of the file system that is mounted from this device; empty: that cannot be found out."""
+    with contextlib.suppress(OSError):
+        for line in Path(table).read_text(encoding="utf-8", errors="replace").splitlines():
+            before, _, after = line.partition(" - ")
+            if before.split()[2:3] == [f"{os.major(device)}:{os.minor(device)}"]:
+                return after.partition(" ")[0]
+    return ""
 
 
 class SpilledFile:
@@ -101,6 +115,11 @@ class SpillDirectory:
             self.new_file(0)
         except OSError as error:
             raise StartupError(f"--spill-directory {path} cannot be used: {error.strerror or error}") from None
+        if kind_of(os.fstat(self._descriptor).st_dev) in _MEMORY_KINDS:
+            logging.warning(
+                "ObjectStorageServer: --spill-directory %s is on a file system in memory: what moves there frees none",
+                path,
+            )
 
     def new_file(self, size: int) -> SpilledFile:
         """An empty file, on a file system with room for so many bytes. Raises OSError."""
