@@ -22,7 +22,7 @@ from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
 from scaler_protocol.keys.texts import key_text
 from scaler_protocol.messages import Hello, Message, Reject, Resume, Welcome
 from scaler_protocol.session import Lost, Opened, Rejected
-from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, curve, zmq_context
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, curve, handshakes, zmq_context
 from scaler_protocol.transport.lane import OFF_VARIABLE
 from scaler_protocol.transport.lane_dealer import LaneDealer
 from scaler_protocol.transport.self_test import FenceError, SelfTest
@@ -128,6 +128,21 @@ def test_a_wrong_key_is_named_with_its_file(bench: Bench) -> None:
     dialer = bench.dialer(server.address, shown=ring(origin="/etc/scaler/old.key").own_pass())
     text = rejection(bench, dialer).text
     assert "/etc/scaler/old.key" in text and "not this cluster's" in text and "no answer" not in text
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "said"),
+    [
+        ("tcp://192.0.2.1:8516", "cluster.key", "Copy cluster.key from the machine of its scheduler"),
+        ("tcp://127.0.0.1:8516", "cluster.key", "belongs to another user of this machine, ask that user for a ticket"),
+        ("tcp://127.0.0.1:8516", "tcp-8516.key", "which was killed, has left that file: remove it"),
+        ("tcp://127.0.0.1:8516", "tcp-8517.key", "Name the file with its key"),
+    ],
+)
+def test_what_to_do_about_a_wrong_key(address: str, name: str, said: str) -> None:
+    shown = ring(origin=f"/run/user/7/scaler/{name}").own_pass()
+    told = handshakes.reason("CURVE", shown, address)
+    assert said in told and name in told
 
 
 def test_without_a_key_a_dialer_learns_that_one_is_wanted(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -328,6 +329,22 @@ def test_a_stale_file_is_written_over_and_a_newer_one_is_not_removed(home: Path)
     assert which(find_pass(ADDRESS)) == "text"
     second.remove()
     assert not running(home).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="whether a process lives is not asked for on Windows")
+def test_what_a_killed_server_has_left_counts_last(home: Path) -> None:
+    """A forwarded port, or another server, may be there by now."""
+    RuntimeFile(ADDRESS).write(Keyring([KEYS["running"]]))
+    write(config(home), KEYS["config"])
+    assert which(find_pass(ADDRESS)) == "running"
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    text = running(home).read_text()
+    assert f"process {os.getpid()}," in text
+    replace_file(str(running(home)), text.replace(f"process {os.getpid()},", f"process {gone.pid},").encode())
+    assert which(find_pass(ADDRESS)) == "config"
+    config(home).unlink()
+    assert which(find_pass(ADDRESS)) == "running", "better than none: it may be a process of another container"
 
 
 def test_a_socket_path_has_a_file_of_its_own(home: Path) -> None:

@@ -28,6 +28,7 @@ from scaler_protocol.keys.places import (
     runtime_directories,
     runtime_name,
 )
+from scaler_protocol.keys.running import is_left_behind
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed
 from scaler_protocol.secrets import settings_environment
 
@@ -78,6 +79,7 @@ def searched(
         or _named(key_file, environment)
         or _of_running_server(address, environment)
         or _in_file(configured_key(environment))
+        or _of_running_server(address, environment, is_stale=True)
     )
     if found is None:
         copied = configured_key(environment) or f"its {KEY_NAME}"
@@ -182,12 +184,16 @@ def _named(key_file: str | os.PathLike[str] | None, environment: Mapping[str, st
     return None
 
 
-def _of_running_server(address: str, environment: Mapping[str, str]) -> tuple[_Found, str] | None:
+def _of_running_server(
+    address: str, environment: Mapping[str, str], *, is_stale: bool = False
+) -> tuple[_Found, str] | None:
+    """`is_stale`: what a server has left that was killed. It is the last resort: a process of another container is not
+    seen here."""
     place = parse_address(address)
     if not place.is_loopback:
         return None
-    paths = (os.path.join(directory, runtime_name(place)) for directory in runtime_directories(environment))
-    return next(filter(None, map(_in_file, paths)), None)
+    paths = [os.path.join(directory, runtime_name(place)) for directory in runtime_directories(environment)]
+    return next(filter(None, [_in_file(path) for path in paths if is_left_behind(path) is is_stale]), None)
 
 
 def _in_file(path: str) -> tuple[_Found, str] | None:

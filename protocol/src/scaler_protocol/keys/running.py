@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.keys.errors import KeyFileError
-from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.files import read_file, replace_file
 from scaler_protocol.keys.keyring import Keyring
 from scaler_protocol.keys.places import made_runtime_directory, runtime_name
 from scaler_protocol.keys.texts import key_text
 
 _logger = logging.getLogger("scaler.keys")
+
+
+_PROCESS = re.compile(rb"^# .*, process ([0-9]{1,10}), while it runs\.$", re.MULTILINE)
+
+
+def is_left_behind(path: str) -> bool:
+    """The process that wrote this file has gone without removing it. False where that cannot be told."""
+    if os.name != "posix":
+        return False  # to ask for a process would end it
+    try:
+        named = _PROCESS.search(read_file(path))
+        if named is not None:
+            os.kill(int(named[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except (KeyFileError, OSError):
+        pass  # it is another user's by now, or is told of when the file is read
+    return False
 
 
 class RuntimeFile:

@@ -13,13 +13,15 @@ reason, and all is asked anew. While all is well none of this happens.
 from __future__ import annotations
 
 import itertools
+import os
 import socket as network
 import threading
 
 import zmq
 
-from scaler_protocol.addresses import Address
+from scaler_protocol.addresses import Address, parse_address
 from scaler_protocol.keys import Pass
+from scaler_protocol.keys.places import runtime_name
 
 #: Without a Welcome for so long, the watch is opened; and how often it is looked at then.
 PATIENCE_SECONDS = 0.1
@@ -153,6 +155,17 @@ def _mechanism_at(connection: network.socket) -> str:
     return answer[_MECHANISM].rstrip(b"\0").decode(errors="replace")
 
 
+def _what_to_do(shown: Pass, address: Address) -> str:
+    """About a key that is another cluster's."""
+    ask = "ask its operator for a ticket"
+    if not address.is_loopback:
+        return f"Copy cluster.key from the machine of its scheduler, or {ask}"
+    ask = "if the cluster belongs to another user of this machine, ask that user for a ticket (scaler_key derive)"
+    if os.path.basename(shown.origin) == runtime_name(address):
+        return f"An earlier server at this address, which was killed, has left that file: remove it; or, {ask}"
+    return f"Name the file with its key; or, {ask}"
+
+
 def reason(mechanism: str, shown: Pass | None, address: str) -> str:
     """Why a server of this mechanism does not let us in, and what to do."""
     if mechanism == CURVE and shown is None:
@@ -163,7 +176,7 @@ def reason(mechanism: str, shown: Pass | None, address: str) -> str:
     if mechanism == CURVE and shown is not None:
         return (
             f"the key in {shown.origin or 'memory'} is not this cluster's: the server at {address} has another one. "
-            "Copy cluster.key from the machine of its scheduler, or ask its operator for a ticket"
+            f"{_what_to_do(shown, parse_address(address))}"
         )
     if mechanism == NULL and shown is not None:
         return (
