@@ -20,7 +20,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test test-windows check format docs conformance mutants ports simulate fuzz bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo test test-windows check format docs conformance mutants ports simulate fuzz chaos bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -94,6 +94,10 @@ simulate: $(READY)  ## whole clusters under loss, partitions and crashes in virt
 
 fuzz: $(READY)  ## hostile peers against every role and port of a real cluster; SECONDS=60, ARGS="--seed 1 FAMILY", ARGS=--hour
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+chaos: $(READY)  ## faults against every role under every kind of work; a table in docs; ARGS="--seconds 300 --seed 1"
+	@$(BIN)/python -m tests.chaos $(ARGS)
+	@SCALER_CHAOS=1 $(BIN)/python -m pytest -q tests/hosts
 
 bench: $(READY)  ## every workload side by side with ProcessPoolExecutor; ARGS="--quick --peer NAME=PYTHON"
 	@$(BYTECODE)

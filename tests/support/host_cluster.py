@@ -5,37 +5,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from pathlib import Path
 
 from tests.support.hosts import HostCommand, Network
-from tests.support.processes import Command, Stage, until
-from tests.support.workload import Begun, Outcome, outcome_of, read_log
+from tests.support.processes import Stage
+from tests.support.workload import Running
 
 SERVERS, FIRST, SECOND, CLIENT, RELAY = "servers", "first", "second", "client", "relay"
 WORKER_HOSTS = (FIRST, SECOND)
 PORT = 2345
 STORAGE_PORT = 2346
-
-
-class Running:
-    """A client's program with its work."""
-
-    def __init__(self, command: Command, log: Path) -> None:
-        self.command = command
-        self._log = log
-
-    @property
-    def begun(self) -> Begun:
-        return read_log(self._log)
-
-    def wait_until_begun(self, count: int) -> None:
-        until(lambda: len(self.begun.at) >= count, f"{count} tasks have begun")
-
-    def outcome(self, seconds: float) -> Outcome:
-        """When it has ended, which takes so long at most."""
-        code = self.command.wait(seconds)
-        assert code == 0, self.command.text
-        return outcome_of(self.command.lines)
 
 
 class HostCluster:

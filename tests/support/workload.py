@@ -24,6 +24,7 @@ from typing import Any
 from scaler import Client
 from scaler.utility.exceptions import ScalerError
 from tests.support import workload_tasks as tasks
+from tests.support.processes import Command, until
 
 #: Longer than every bound of a future: what is not done by then hangs.
 HANG_SECONDS = 240.0
@@ -62,6 +63,8 @@ class Begun:
     #: how often each of them began
     times: Counter[str]
     at: list[float]
+    #: which has begun a task last
+    last_process: int
 
     @property
     def reruns(self) -> int:
@@ -75,7 +78,29 @@ class Begun:
 
 def read_log(log: Path) -> Begun:
     lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
-    return Begun(Counter(line[0] for line in lines), sorted(float(line[2]) for line in lines))
+    last_process = int(lines[-1][1]) if lines else 0
+    return Begun(Counter(line[0] for line in lines), sorted(float(line[2]) for line in lines), last_process)
+
+
+class Running:
+    """A client's program with its work."""
+
+    def __init__(self, command: Command, log: Path) -> None:
+        self.command = command
+        self._log = log
+
+    @property
+    def begun(self) -> Begun:
+        return read_log(self._log)
+
+    def wait_until_begun(self, count: int) -> None:
+        until(lambda: len(self.begun.at) >= count, f"{count} tasks have begun")
+
+    def outcome(self, seconds: float) -> Outcome:
+        """When it has ended, which takes so long at most."""
+        code = self.command.wait(seconds)
+        assert code == 0, self.command.text
+        return outcome_of(self.command.lines)
 
 
 # ---------------------------------------------------------------- kinds of work

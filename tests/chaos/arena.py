@@ -1,0 +1,154 @@
+"""One cell of the matrix, with real processes: a cluster, a client's program with its work, and one fault.
+
+Laws: every future ends, right or (where the cell allows it) with a documented error; none is told twice; no pause is
+longer than the cell's bound; no task begins more often than the fault explains; tables and storage are empty
+afterwards, and the scheduler's descriptors and memory are where they were; no process, port or file is left (`Stage`).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from scaler import Client
+from tests.chaos.cells import COUNTS, KILL, RESTART, TERM, Cell
+from tests.support import tasks
+from tests.support.clusters import RealCluster
+from tests.support.processes import Command, Stage
+from tests.support.workload import HANG_SECONDS, Outcome, Running
+
+_RESTART_SECONDS = 1.0
+_PATIENCE_SECONDS = 60.0
+#: Of clients whose server does not come back: they need not wait for a minute each time.
+_SHORT_PATIENCE_SECONDS = 8.0
+#: A task begins once, again after its attempt was lost, and again after its parent's.
+_MOST_BEGINNINGS = 4
+_SPARE_DESCRIPTORS = 8
+_SPARE_BYTES = 64 << 20
+
+
+class Measured(NamedTuple):
+    cell: Cell
+    pause: float
+    reruns: int
+    text: str
+
+
+class _Arena:
+    def __init__(self, stage: Stage, cell: Cell) -> None:
+        self.cell = cell
+        self.stage = stage
+        self.cluster = RealCluster(stage, 0 if cell.role == "manager" else 2)
+        self.manager = self._start_manager() if cell.role == "manager" else None
+        log = stage.directory / "log"
+        patience = _SHORT_PATIENCE_SECONDS if cell.is_gone else _PATIENCE_SECONDS
+        arguments = (self.cluster.address, cell.kind, str(COUNTS[cell.kind]), str(log), str(patience))
+        before = psutil.Process(self.cluster.scheduler.pid)
+        self.scheduler = before
+        self.descriptors, self.memory = before.num_fds(), before.memory_info().rss
+        self.running = Running(stage.start("tests.support.workload", *arguments), log)
+
+    def _start_manager(self) -> Command:
+        manager = self.stage.start(*self._manager_line())
+        self.cluster.wait_for_workers(2)
+        return manager
+
+    # ------------------------------------------------------------ the fault
+
+    def victim(self) -> psutil.Process:
+        role, cluster = self.cell.role, self.cluster
+        if role == "processor":
+            return psutil.Process(self.running.begun.last_process)
+        if role == "worker":
+            return psutil.Process(cluster.snapshot().workers[0].software.process_id)
+        return psutil.Process(self._command().pid)
+
+    def _command(self) -> Command:
+        if self.manager is not None:
+            return self.manager
+        commands = {"cluster": self.cluster.workers[0], "scheduler": self.cluster.scheduler}
+        return {**commands, "storage": self.cluster.storage, "client": self.running.command}[self.cell.role]
+
+    def strike(self) -> None:
+        fault, victim = self.cell.fault, self.victim()
+        if self.cell.stop_seconds:
+            victim.suspend()
+            threading.Event().wait(self.cell.stop_seconds)
+            victim.resume()
+            return
+        if fault == RESTART:
+            # With all that it has started: a machine's part of the cluster, as a supervisor would end it.
+            for process in [victim, *victim.children(recursive=True)]:
+                process.kill()
+        else:
+            victim.send_signal(signal.SIGTERM if fault == TERM else signal.SIGKILL)
+        if self.cell.role not in ("processor", "worker") and not self.cell.is_gone:
+            self._wait_for_end(victim)
+            threading.Event().wait(_RESTART_SECONDS)
+            self._start_again()
+
+    def _wait_for_end(self, victim: psutil.Process) -> None:
+        try:
+            victim.wait(HANG_SECONDS)
+        except psutil.NoSuchProcess:
+            pass
+
+    def _start_again(self) -> None:
+        cluster = self.cluster
+        if self.cell.role == "cluster":
+            cluster.start_workers(2)
+        elif self.cell.role == "scheduler":
+            cluster.start_scheduler()
+        elif self.cell.role == "storage":
+            cluster.start_storage()
+        elif self.cell.role == "manager":
+            self.manager = self.stage.start(*self._manager_line())
+
+    def _manager_line(self) -> tuple[str, ...]:
+        line = ("baremetal_native", self.cluster.address, "-wmi", "chaos", "-mtc", "2", "--mode", "fixed")
+        return ("scaler_worker.manager", *line)
+
+    # ------------------------------------------------------------ the laws
+
+    def judge(self, outcome: Outcome | None, struck_at: float) -> Measured:
+        cell, begun = self.cell, self.running.begun
+        pause = begun.pause_after(struck_at)
+        text = "ends" if outcome is None else outcome.text
+        if outcome is not None:
+            assert not (outcome.wrong or outcome.hanging or outcome.twice), outcome.text
+            assert not any(name.startswith("undocumented") for name in outcome.errors), outcome.text
+            assert cell.may_fail or outcome.right == outcome.count, outcome.text
+        assert pause <= cell.pause_bound, f"no task began for {pause:.1f} s, and {cell.pause_bound:g} s is the bound"
+        most = max(begun.times.values(), default=0)
+        assert most <= _MOST_BEGINNINGS, f"a task began {most} times"
+        if not cell.is_gone:
+            self._check_it_is_well()
+        return Measured(cell, round(pause, 1), begun.reruns, text)
+
+    def _check_it_is_well(self) -> None:
+        with Client(self.cluster.address) as client:
+            assert client.map(tasks.square, range(20)) == [number * number for number in range(20)]
+        self.cluster.wait_until_empty()
+        if self.scheduler.is_running() and self.scheduler.pid == self.cluster.scheduler.pid:
+            descriptors, memory = self.scheduler.num_fds(), self.scheduler.memory_info().rss
+            assert descriptors <= self.descriptors + _SPARE_DESCRIPTORS, f"{descriptors} descriptors are open"
+            assert memory <= self.memory + _SPARE_BYTES, f"the scheduler has kept {memory - self.memory} bytes"
+
+
+def run(cell: Cell, directory: Path) -> Measured:
+    directory.mkdir(parents=True, exist_ok=True)
+    with Stage(directory) as stage:
+        arena = _Arena(stage, cell)
+        arena.running.wait_until_begun(3)
+        struck_at = time.monotonic()
+        arena.strike()
+        is_client_dead = cell.role == "client" and cell.fault in (TERM, KILL)
+        if is_client_dead:
+            arena.running.command.wait()
+        outcome = None if is_client_dead else arena.running.outcome(HANG_SECONDS + 30.0)
+        return arena.judge(outcome, struck_at)

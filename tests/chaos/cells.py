@@ -1,0 +1,65 @@
+"""The chaos matrix: which faults meet which roles under which work, and what may come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.support.workload import KINDS
+
+#: With two processors each of them takes a few seconds.
+COUNTS = {"small": 150, "long": 6, "large": 30, "graph": 60, "nested": 16}
+
+TERM, KILL, RESTART, STOP, LONG_STOP = "SIGTERM", "SIGKILL", "killed, restarted", "SIGSTOP 5 s", "SIGSTOP 90 s"
+FAULTS = (TERM, KILL, RESTART, STOP, LONG_STOP)
+STOP_SECONDS = {STOP: 5.0, LONG_STOP: 90.0}
+ROLES = ("processor", "worker", "cluster", "scheduler", "storage", "client", "manager")
+_SERVERS = frozenset({"scheduler", "storage"})
+#: What starts these again does so by itself.
+_RESTARTED_BY_OTHERS = frozenset({"processor", "worker", "client"})
+
+
+class Cell(NamedTuple):
+    role: str
+    fault: str
+    kind: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.role} / {self.fault} / {self.kind}"
+
+    @property
+    def stop_seconds(self) -> float:
+        return STOP_SECONDS.get(self.fault, 0.0)
+
+    @property
+    def is_gone(self) -> bool:
+        """A server that nothing starts again. After a SIGTERM somebody does, as at an upgrade."""
+        return self.role in _SERVERS and self.fault == KILL
+
+    @property
+    def is_long(self) -> bool:
+        """It takes minutes: the stops of 90 s, and what waits for a storage that does not come back. A worker gives a
+        task up after 60 s, and the task ends with its third worker."""
+        return self.fault == LONG_STOP or (self.role == "storage" and self.is_gone)
+
+    @property
+    def may_fail(self) -> bool:
+        """Documented errors are an end, too: what needs a server that is gone, or was away for longer than clients
+        wait, or values that only the storage had."""
+        is_late = self.fault == LONG_STOP and self.role in (*_SERVERS, "client")
+        return self.is_gone or is_late or (self.role == "storage" and self.fault not in STOP_SECONDS)
+
+    @property
+    def pause_bound(self) -> float:
+        """How long no task may begin while there are some to begin: the fault, then leases and reconnects. Workers that
+        are stopped for longer than their lease lose their tasks at its end."""
+        return 220.0 if self.is_gone and self.is_long else self.stop_seconds + (25.0 if self.is_gone else 15.0)
+
+
+def every() -> Iterator[Cell]:
+    for role in ROLES:
+        for fault in FAULTS:
+            if fault == RESTART and role in _RESTARTED_BY_OTHERS:
+                continue
+            yield from (Cell(role, fault, kind) for kind in KINDS)

@@ -1,0 +1,30 @@
+"""Some cells of the chaos matrix, drawn by seed; `make chaos` runs all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.chaos import table
+from tests.chaos.arena import run
+from tests.chaos.cells import ROLES, Cell, every
+from tests.support.chaos import SEED
+
+
+def drawn() -> list[Cell]:
+    """One of each role, without those that take minutes."""
+    rng = Random(SEED)
+    cells = [cell for cell in every() if not cell.is_long]
+    return [rng.choice([cell for cell in cells if cell.role == role]) for role in ROLES]
+
+
+@pytest.mark.parametrize("cell", drawn(), ids=lambda cell: cell.text)
+def test_a_fault(cell: Cell, tmp_path: Path) -> None:
+    measured = run(cell, tmp_path)
+    print(measured)
+
+
+def test_the_table_on_the_page_is_the_one_that_was_measured() -> None:
+    assert table.written() == table.table(table.load())
