@@ -29,7 +29,7 @@ from scaler_protocol.session import Opened, Received
 from scaler_storage.config import Config
 from scaler_storage.core import CoreLimits, Move, Read, Send, StorageCore, Tick, invariants
 from scaler_storage.core.limits import UNLIMITED
-from scaler_storage.core.spilling import REST_SECONDS
+from scaler_storage.core.spilling import REST_SECONDS, WAIT_SECONDS
 from scaler_storage.core.values import StoredValue
 from scaler_storage.service import StorageService
 from scaler_storage.spill_files import SpillDirectory, SpilledFile, SpillThreads
@@ -183,7 +183,8 @@ def test_a_file_system_of_which_95_percent_are_taken_is_full(small_file_system: 
                     began_at = time.monotonic()
                     ids.append(new_object_id())
                     client.put(ids[-1], OWNER, [len(ids).to_bytes(4, "little") * (MIB // 4)])
-            assert caught.value.code == codes.STORAGE_FULL and time.monotonic() - began_at < 1.0
+            # In the turn of the Put, as the core's test says: here only that nothing waits 20 s for the disk.
+            assert caught.value.code == codes.STORAGE_FULL and time.monotonic() - began_at < WAIT_SECONDS / 2
             assert os.statvfs(small_file_system).f_bfree * 4096 >= 16 * MIB // 20
             assert len(ids) > 20, "memory and disk together"
             assert "95%" in client.status().disk_trouble
@@ -218,12 +219,9 @@ def test_a_disk_that_stands_still_holds_up_nothing_else(tmp_path, monkeypatch) -
             client.put(one, OWNER, [bytes(MIB)])
         waiting = other.start_put(new_object_id(), OWNER, [bytes(4 * MIB)])
         until(lambda: client.status().moving_bytes > 0, "values are on their way")
-        slowest = 0.0
-        for one in ids * 10:
-            began_at = time.monotonic()
-            assert len(client.get(one)) == MIB
-            slowest = max(slowest, time.monotonic() - began_at)
-        assert slowest < 1.0 and not waiting.is_done
+        # The disk does nothing until all of these are answered.
+        assert all(len(client.get(one)) == MIB for one in ids * 10)
+        assert not waiting.is_done
         goes_on.set()
         waiting.finish()
 
