@@ -31,6 +31,10 @@ _EXTRAS = "scaler-client[top,ui,progress]"
 _OURS = ("protocol", "packages/scaler-client")
 
 
+#: The Linux file system, as Wine shows it: while Wine runs.
+_ROOT_DRIVE = PLACE / "prefix" / "dosdevices" / "z:"
+
+
 class WindowsPython:
     """An interpreter, and programs that pip has installed beside it."""
 
@@ -85,6 +89,8 @@ def make() -> WindowsPython:
     windows = WindowsPython()
     stamp = PLACE / "stamp"
     wanted = _fingerprint()
+    if _ROOT_DRIVE.parent.is_dir() and not _ROOT_DRIVE.is_symlink():
+        _ROOT_DRIVE.symlink_to("/")
     if not stamp.is_file() or stamp.read_text() != wanted:
         shutil.rmtree(PLACE, ignore_errors=True)
         PLACE.mkdir(parents=True)
@@ -103,8 +109,13 @@ def make() -> WindowsPython:
 
 
 def end() -> None:
-    """Ends what is left of Wine in this prefix, and nothing else."""
+    """Ends what is left of Wine in this prefix, and nothing else. No link that leads out of the prefix is left in the
+    work tree: the build of a wheel follows links, and would read the whole file system."""
     subprocess.run(["wineserver", "-k"], env=WindowsPython().environment(), timeout=60, check=False)
+    prefix = PLACE / "prefix"
+    for link in (*prefix.glob("dosdevices/*"), *prefix.glob("drive_c/users/*/*")):
+        if link.is_symlink() and link.name != "c:":
+            link.unlink()
 
 
 def _fingerprint() -> str:
