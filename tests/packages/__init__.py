@@ -1,0 +1,1 @@
+"""What is in the packages that are published."""
