@@ -180,6 +180,21 @@ def test_gets_that_wait_are_counted():
     assert {one.code for one in told[4:]} == {codes.TOO_MANY}
 
 
+def test_when_very_many_wait_a_session_that_has_few_may_still_wait():  # LIM-19
+    story = Reader(session_waiters=9, all_waiters=10, least_waiters=2)
+    missing = task_id_source()(2)[1]
+
+    def told(name, count):
+        found = [story.send(name, Get(number, missing, 0, 0, 60.0)) for number in range(count)]
+        return [one.code for (one,) in filter(None, found)]
+
+    assert told("c1", 9) == []
+    assert told("c2", 4) == [codes.TOO_MANY] * 2, "two of its own, and no more when there are ten"
+    assert told("c1", 1) == [codes.TOO_MANY]
+    story.handle(Lost(peer("c1"), 0, "", True))
+    assert told("c2", 7) == []
+
+
 def test_waits_for_one_object_are_not_answered_all_at_once():
     story = Reader()
     other = task_id_source()(2)[1]

@@ -217,10 +217,17 @@ class StorageCore(Puts):
         """In the order in which they came, as far as the peer reads. (LIM-14)"""
         if self.pacing.is_free(peer_id):
             return self._answer_get(peer_id, get)
-        if not self.pacing.wait(peer_id, get):
-            refusal = refusals.too_many("Gets whose answers are not read", self.limits.session_waiters)
+        most = self._most_waits()
+        if not self.pacing.wait(peer_id, get, most):
+            refusal = refusals.too_many("Gets whose answers are not read", most)
             self._refuse(peer_id, get.request_id, refusal)
         return None
+
+    def _most_waits(self) -> int:
+        """How many requests of one session may wait: less when all sessions together have many. (LIM-19)"""
+        limits = self.limits
+        is_much = len(self.waiters) + self.pacing.count >= limits.all_waiters
+        return min(limits.least_waiters, limits.session_waiters) if is_much else limits.session_waiters
 
     def _answer_later(self, peer_id: PeerId, get: Get) -> None:
         """A Get that has waited."""
@@ -285,8 +292,8 @@ class StorageCore(Puts):
         # Written so that a NaN is no wait at all.
         if not request.wait_seconds > 0:
             self._refuse(peer_id, request.request_id, refusals.no_such_object(object_id, is_waited_for=False))
-        elif self.waiters.count_of(peer_id) >= self.limits.session_waiters:
-            refusal = refusals.too_many("requests that wait for an object", self.limits.session_waiters)
+        elif self.waiters.count_of(peer_id) >= (most_waits := self._most_waits()):
+            refusal = refusals.too_many("requests that wait for an object", most_waits)
             self._refuse(peer_id, request.request_id, refusal)
         elif self.waiters.count_for(object_id, family := self.rights.reader_family(peer_id, request)) >= most:
             self._refuse(peer_id, request.request_id, refusals.too_many_for(object_id, most))

@@ -116,6 +116,7 @@ def _check_work(core: StorageCore) -> None:
         assert jobs, "no empty queues"
         held[peer_id] += sum(size for _, size in jobs)
     core.work.pressure.check(+held)
+    assert core.pacing.count == sum(map(len, core.pacing.waiting.values())), "Gets that wait are counted"
     for peer_id, gets in core.pacing.waiting.items():
         assert gets and peer_id in core.roles, "Gets wait for a peer that has a session"
         assert len(gets) <= core.limits.session_waiters

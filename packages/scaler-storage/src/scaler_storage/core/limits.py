@@ -43,6 +43,9 @@ class CoreLimits:
     session_uploads: int = 4096
     #: Gets and Duplicates of one session that wait.
     session_waiters: int = 65_536
+    #: Those of all sessions together; and how many each may have then. One takes some 250 bytes.
+    all_waiters: int = 196_608
+    least_waiters: int = 1_024
     #: Gets and Duplicates of all sessions that wait for one object: all are answered at once when it comes.
     object_waiters: int = 4_096
     #: Bytes that were sent to a session and are not acknowledged: with so many its next Get waits. A little more than a

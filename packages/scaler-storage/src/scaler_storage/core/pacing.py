@@ -25,6 +25,8 @@ class Pacing:
         self._all_unread = all_unread
         #: in the order in which they came; no empty queues
         self.waiting: dict[PeerId, deque[Get]] = {}
+        #: how many these are
+        self.count = 0
         #: bytes of answers of this event, of which the session knows nothing yet
         self._let_out: dict[PeerId, int] = {}
         self._let_out_bytes = 0
@@ -56,12 +58,12 @@ class Pacing:
         """For answers that take more than a turn."""
         return self._has_room(peer_id)
 
-    def wait(self, peer_id: PeerId, get: Get) -> bool:
-        """False: too many of this peer wait already."""
-        gets = self.waiting.setdefault(peer_id, deque())
-        if len(gets) >= self._limits.session_waiters:
+    def wait(self, peer_id: PeerId, get: Get, most: int) -> bool:
+        """False: so many of this peer wait already."""
+        if len(self.waiting.get(peer_id, ())) >= most:
             return False
-        gets.append(get)
+        self.waiting.setdefault(peer_id, deque()).append(get)
+        self.count += 1
         return True
 
     def go_on(self, answer: Callable[[PeerId, Get], None], most: int) -> int:
@@ -76,6 +78,7 @@ class Pacing:
                     self.is_behind = True
                     return count
                 count += 1
+                self.count -= 1
                 answer(peer_id, gets.popleft())
             if gets:
                 self.waiting[peer_id] = self.waiting.pop(peer_id)  # the last in line, from now on
@@ -85,4 +88,4 @@ class Pacing:
 
     def forget(self, peer_id: PeerId) -> None:
         """Its session has ended."""
-        self.waiting.pop(peer_id, None)
+        self.count -= len(self.waiting.pop(peer_id, ()))
