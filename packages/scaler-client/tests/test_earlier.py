@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import warnings
@@ -31,7 +32,7 @@ def test_our_own_dists_are_not_warned_of(tmp_path: Path) -> None:
 
 def test_it_is_told_at_import(tmp_path: Path) -> None:
     """The package as pip puts it: beside the metadata of all others."""
-    (tmp_path / "scaler").symlink_to(Path(scaler.__path__[0]), target_is_directory=True)
+    shutil.copytree(scaler.__path__[0], tmp_path / "scaler", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "scaler-1.9.9.dist-info").mkdir()
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import scaler"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
