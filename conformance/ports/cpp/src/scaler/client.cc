@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "constants.capnp.h"
 
@@ -10,6 +11,8 @@ namespace scaler {
 namespace {
 
 constexpr Seconds fetchWait = 5;  // a storage that was restarted may get the value from nobody else
+constexpr size_t idleFunctionsKept = 512;  // of the functions that no unfinished task names (OWN-13)
+constexpr unsigned endsBetweenReleases = 256;
 constexpr Seconds never = std::numeric_limits<Seconds>::infinity();
 
 std::string functionBytes(const std::string& name) { return "name:" + name; }
@@ -122,7 +125,7 @@ void Client::onLost(const Lost& lost) {
     if (withoutSessionSince_ == 0) withoutSessionSince_ = steadyNow();
     Owner former = std::exchange(self_, Owner{randomId(), {}});
     std::vector<Id> owned;
-    for (const std::string& name : functions_) owned.push_back(contentId(functionBytes(name)));
+    for (const auto& [name, use] : functions_) owned.push_back(contentId(functionBytes(name)));
     functions_.clear();
     unsent_.clear();
     for (auto& [id, task] : tasks_) {
@@ -215,6 +218,7 @@ void Client::end(const Id& task, Outcome outcome) {
     store_.release(self_, owned);
     tasks_.erase(found);
     happenings_.push_back(std::move(outcome));
+    if (--endsUntilRelease_ == 0) releaseIdleFunctions();
 }
 
 void Client::failAll(uint16_t code, const std::string& text) {
@@ -321,16 +325,38 @@ void Client::putArgument(const Id& task, const Id& object, const Bytes& value) {
 }
 
 void Client::putFunction(const std::string& name) {
-    if (!functions_.insert(name).second) return;
+    bool isStored = functions_.count(name) > 0;
+    functions_[name] = ++lastUse_;
+    if (isStored) return;
     std::string bytes = functionBytes(name);
     store_.put(contentId(bytes), self_, std::make_shared<Bytes>(bytes), nullptr);
 }
 
+// Of the functions that no unfinished task names, those that were used last are kept (OWN-13).
+void Client::releaseIdleFunctions() {
+    endsUntilRelease_ = endsBetweenReleases;
+    std::set<std::string> used;
+    for (const auto& [id, task] : tasks_) used.insert(task.call.function);
+    std::vector<std::pair<uint64_t, std::string>> idle;
+    for (const auto& [name, use] : functions_) {
+        if (used.count(name) == 0) idle.emplace_back(use, name);
+    }
+    if (idle.size() <= idleFunctionsKept) return;
+    std::sort(idle.begin(), idle.end());
+    idle.resize(idle.size() - idleFunctionsKept);
+    std::vector<Id> owned;
+    for (const auto& [use, name] : idle) {
+        owned.push_back(contentId(functionBytes(name)));
+        functions_.erase(name);
+    }
+    store_.release(self_, owned);
+}
+
 // The storage has forgotten everything: what unfinished tasks need goes there again (CLI-13).
 void Client::putAgain() {
-    std::set<std::string> names = std::move(functions_);
+    std::map<std::string, uint64_t> names = std::move(functions_);
     functions_.clear();
-    for (const std::string& name : names) putFunction(name);
+    for (const auto& [name, use] : names) putFunction(name);
     for (auto& [id, task] : tasks_) {
         for (size_t index = 0; index < task.objects.size(); ++index) {
             if (task.objects[index].empty()) continue;

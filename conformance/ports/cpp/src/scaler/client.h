@@ -2,7 +2,7 @@
 #pragma once
 
 #include <deque>
-#include <set>
+#include <map>
 
 #include "scaler/batch.h"
 #include "scaler/storage.h"
@@ -94,6 +94,7 @@ private:
     std::vector<Argument> argumentsOf(const Id& id, Task& task);
     void putArgument(const Id& task, const Id& object, const Bytes& value);
     void putFunction(const std::string& name);
+    void releaseIdleFunctions();
     void putAgain();
 
     Options options_;
@@ -103,7 +104,9 @@ private:
     std::map<Id, Task> tasks_;  // the unfinished ones
     uint64_t lastNumber_ = 0;
     std::vector<Id> unsent_;    // in the order of submitting; some may have ended since
-    std::set<std::string> functions_;  // whose objects are in storage in our present name
+    std::map<std::string, uint64_t> functions_;  // whose objects are in storage in our present name: when used last
+    uint64_t lastUse_ = 0;
+    unsigned endsUntilRelease_ = 1;  // of idle functions
     std::vector<Happening> happenings_;
     Seconds withoutSessionSince_ = 0;
     bool mustBeginAnew_ = false;
