@@ -36,6 +36,9 @@ interface Task {
   isFetching: boolean;
 }
 
+/** Functions that no unfinished task names: so many are kept, and after so many ends the rest is let go (OWN-13). */
+const idleFunctionsKept = 512;
+const endsBetweenReleases = 256;
 const fetchWaitSeconds = 5; // a storage that was restarted may get the value from nobody else
 const functionBytes = (name: string): Bytes => utf8(`name:${name}`);
 
@@ -48,7 +51,8 @@ export class Client {
   private readonly resultSalt = fromHex(randomId());
   private tasks = new Map<Id, Task>(); // the unfinished ones
   private unsent: Id[] = []; // in the order of submitting; some may have ended since
-  private functions = new Set<string>(); // whose objects are in storage in our present name
+  private functions = new Set<string>(); // whose objects are in storage in our present name, those used last at the end
+  private endsUntilRelease = endsBetweenReleases;
   private giveUpTimer: NodeJS.Timeout | undefined;
   private mustBeginAnew = false;
   private hasStoppedCluster = false;
@@ -242,6 +246,8 @@ export class Client {
     this.store.release(this.self, [...ended.objects.values()]); // OWN-2
     this.tasks.delete(task);
     this.happened({ kind: "ended", task, status, value, ...(failure && { failure }) });
+    this.endsUntilRelease -= 1;
+    if (this.endsUntilRelease === 0) this.releaseIdleFunctions();
   }
 
   private fail(task: Id, code: number, message: string, status = codes.statusFailed): void {
@@ -325,10 +331,20 @@ export class Client {
   }
 
   private putFunction(name: string): void {
-    if (this.functions.has(name)) return;
+    const isStored = this.functions.delete(name);
     this.functions.add(name);
+    if (isStored) return;
     // When it cannot be stored, the tasks that name it end with an error of their own.
     this.store.put(contentId(functionBytes(name)), this.self, functionBytes(name)).catch(() => undefined);
+  }
+
+  private releaseIdleFunctions(): void {
+    this.endsUntilRelease = endsBetweenReleases;
+    const used = new Set([...this.tasks.values()].map(({ call }) => call.function));
+    const idle = [...this.functions].filter((name) => !used.has(name));
+    const unneeded = idle.slice(0, Math.max(0, idle.length - idleFunctionsKept));
+    for (const name of unneeded) this.functions.delete(name);
+    this.store.release(this.self, unneeded.map((name) => contentId(functionBytes(name))));
   }
 
   /** The storage has forgotten everything: what unfinished tasks need goes there again (CLI-13). */
