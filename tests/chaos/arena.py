@@ -43,7 +43,11 @@ class _Arena:
     def __init__(self, stage: Stage, cell: Cell) -> None:
         self.cell = cell
         self.stage = stage
-        self.cluster = RealCluster(stage, 0 if cell.role == "manager" else 2)
+        # A new scheduler names the clients that live to the storage, and what two namings leave out goes: that takes
+        # leases, so they are short where the law waits for it.
+        is_renewed = cell.role == "scheduler" and cell.fault in (TERM, RESTART)
+        options = ("--client-timeout-seconds", "10") if is_renewed else ()
+        self.cluster = RealCluster(stage, 0 if cell.role == "manager" else 2, scheduler=options)
         self.manager = self._start_manager() if cell.role == "manager" else None
         log = stage.directory / "log"
         patience = _SHORT_PATIENCE_SECONDS if cell.is_gone else _PATIENCE_SECONDS

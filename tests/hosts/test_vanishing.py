@@ -41,7 +41,7 @@ def test_processes_that_are_stopped_are_slow(cluster: HostCluster) -> None:
     running.wait_until_begun(4)
     cluster.workers[FIRST].suspend()
     try:
-        threading.Event().wait(2 * FOUND_SECONDS)
+        threading.Event().wait(FOUND_SECONDS)
     finally:
         cluster.workers[FIRST].resume()
     outcome = running.outcome(60.0)
