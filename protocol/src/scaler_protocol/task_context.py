@@ -21,6 +21,10 @@ class TaskContext(Protocol):
         """What it runs: its submitter keeps that in storage while the task has not ended. None: it has."""
 
     @property
+    def family(self) -> bytes:
+        """Those for whom the client's objects may be read; empty where there are no keys. (STO-33)"""
+
+    @property
     def depth(self) -> int: ...
 
     @property

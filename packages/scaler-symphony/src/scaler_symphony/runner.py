@@ -41,6 +41,7 @@ class SymphonyTask:
     def __init__(self, request: Request, shown: Pass | None) -> None:
         self.task_id = TaskId(request.task_id)
         self.function: ObjectId | None = ObjectId(request.function)
+        self.family = family_in(request.owner_grant, PeerId(request.client))
         self.depth = request.depth
         self.priority = request.priority
         self.scheduler_address = request.scheduler_address

@@ -321,7 +321,11 @@ class Client(Submitting):
         self._is_shared = True
         address = context.scheduler_address or self._address
         return sharing.shared(
-            address, self._trusts_results, self, lambda: self._open(address, context.storage_address or None)
+            address,
+            self._trusts_results,
+            context.family,
+            self,
+            lambda: self._open(address, context.storage_address or None),
         )
 
     def _open(self, address: str, storage_address: str | None) -> Connection:

@@ -44,6 +44,11 @@ class ProcessorTask:
         return self._task[1] if self._is_running() else None
 
     @property
+    def family(self) -> bytes:
+        context = self._task[2]
+        return context.family if context is not None else b""
+
+    @property
     def depth(self) -> int:
         context = self._task[2]
         return context.depth if context is not None else 0

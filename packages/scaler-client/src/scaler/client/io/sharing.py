@@ -1,4 +1,4 @@
-"""Clients inside tasks: all that are unpickled in one process share one connection. (CLI-9)"""
+"""Clients inside tasks: all of one family that are unpickled in one process share one connection. (CLI-9)"""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from collections.abc import Callable
 from scaler.client.io.connection import Connection
 
 _lock = threading.Lock()
-_connections: dict[tuple[int, str, bool], Connection] = {}
+_connections: dict[tuple[int, str, bool, bytes], Connection] = {}
 
 
-def shared(address: str, trusts_results: bool, user: object, opened: Callable[[], Connection]) -> Connection:
+def shared(
+    address: str, trusts_results: bool, family: bytes, user: object, opened: Callable[[], Connection]
+) -> Connection:
     """This process's connection to this scheduler; the first to ask opens it. Idle and without users it closes itself.
 
     `user` is the handle that shares it, until it is collected.
     """
-    # A process id in the key: a forked child inherits the dict, but not the thread that serves the connection.
-    key = (os.getpid(), address, trusts_results)
+    # A process id in the key: a forked child inherits the dict, but not the thread that serves the connection. And the
+    # family: a connection reads and stores in the name of the program in whose task it was opened. (OWN-16)
+    key = (os.getpid(), address, trusts_results, family)
     with _lock:
         connection = _connections.get(key)
         if connection is None or not connection.share_with(user):
