@@ -37,23 +37,33 @@ def imported_by(statement: str) -> set[str]:
     return set(ended.stdout.split())
 
 
+def expect_own(bound: int, modules: set[str]) -> None:
+    """What was counted, and two: these are the same in all Pythons. Without a bound of their own, modules came one by
+    one until a start had half as many again."""
+    own = [module for module in modules if module.startswith("scaler")]
+    assert len(own) <= bound, f"{len(own)} modules of ours, where {bound} were counted"
+
+
 def test_a_client() -> None:
     """One looks for an earlier Scaler beside this one, by a single listing of a directory; one is for notebooks."""
     modules = imported_by("import scaler")
     assert not modules & NOT_WITH_THE_CLIENT
     assert len(modules) <= 298 * 1.1
+    expect_own(187, modules)
 
 
 @pytest.mark.parametrize(
-    ("module", "counted"), (("scaler_storage", 290), ("scaler_scheduler", 318), ("scaler_worker", 327))
+    ("module", "counted", "own"),
+    (("scaler_storage", 277, 135), ("scaler_scheduler", 314, 168), ("scaler_worker", 307, 155)),
 )
-def test_a_role(module: str, counted: int) -> None:
+def test_a_role(module: str, counted: int, own: int) -> None:
     """And a tenth: Pythons differ in what their own modules import. Of the scheduler's, nine are small ones that were
     split off, or that bound what peers may make it keep: about a millisecond in all. Of the storage's, five decide what
     leaves memory for the disk."""
     modules = imported_by(f"import {module}.__main__")
     assert not modules & IN_NONE
     assert len(modules) <= counted * 1.1
+    expect_own(own, modules)
 
 
 @pytest.mark.skipif(not can_start_warm(), reason="needs Linux 5.3")

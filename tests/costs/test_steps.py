@@ -1,8 +1,9 @@
 """Steps of the interpreter: calls of Python functions between a message and what follows from it.
 
 In a process that has just been woken each costs about a microsecond, and the way of a lone call leads through four such
-processes twice over (decision 0007). The bounds are what was counted, and a fifth: who exceeds one has made lone calls
-slower, and either finds a shorter way or says here what it is worth.
+processes twice over (decision 0007). The bounds are what was counted, and two: who exceeds one has made lone calls
+slower, and either finds a shorter way or says here what it is worth. When they were a fifth above, what safety added
+made a lone call a quarter slower, and no test failed (decision 0017).
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def test_the_codec(message: Any) -> None:
         (envelope, payload), write_calls = counted(codec.encode, one, number, number)
         read, read_calls = counted(codec.decode, bytes(envelope), [payload])
         assert read == (number, number, one)
-    expect_at_most(5, write_calls)
-    expect_at_most(6, read_calls)
+    expect_at_most(4, write_calls)
+    expect_at_most(5, read_calls)
 
 
 @pytest.mark.parametrize("features", [(), (FEATURE_RESULT_WINDOW,)], ids=["plain", "window"])
@@ -102,8 +103,8 @@ def test_the_scheduler(features: tuple[str, ...]) -> None:
         (dispatched,), submit_calls = counted(tell, "c", replace(SUBMIT, ids=task_id(number)))
         (told,), results_calls = counted(tell, "w", replace(RESULTS, ids=task_id(number)))
         assert (type(dispatched.message), type(told.message)) == (Dispatch, Results), "one message each, and no more"
-    expect_at_most(78, submit_calls)
-    expect_at_most(45, results_calls)
+    expect_at_most(62, submit_calls)
+    expect_at_most(40, results_calls)
 
 
 def test_the_agent() -> None:
@@ -124,8 +125,8 @@ def test_the_agent() -> None:
         assert core.handle(events.RoundEnded(), 0.0) == []
         (told,), end_calls = counted(end, number)
         assert type(told.message) is Results
-    expect_at_most(36, dispatch_calls)
-    expect_at_most(42, end_calls)
+    expect_at_most(32, dispatch_calls)
+    expect_at_most(37, end_calls)
 
 
 def test_a_header_is_one_object_all_the_way() -> None:

@@ -1,6 +1,21 @@
 """The way to the object storage for everybody who is not one: blocking calls for any number of threads (spec STO)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from scaler_protocol.ids import NO_OWNER, Owner
-from scaler_protocol.objects.client import ObjectClient, PendingPut
+
+if TYPE_CHECKING:
+    from scaler_protocol.objects.client import ObjectClient, PendingPut
 
 __all__ = ["NO_OWNER", "ObjectClient", "Owner", "PendingPut"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ObjectClient", "PendingPut"):
+        # The storage itself starts without.
+        from scaler_protocol.objects import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

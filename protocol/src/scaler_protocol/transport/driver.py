@@ -6,16 +6,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from scaler_protocol.session import SessionEvent
-from scaler_protocol.transport.dealer import DealerEndpoint
-from scaler_protocol.transport.router import RouterEndpoint
 
 if TYPE_CHECKING:
     import asyncio
 
-Endpoint = RouterEndpoint | DealerEndpoint
+    from scaler_protocol.transport.dealer import DealerEndpoint
+    from scaler_protocol.transport.router import RouterEndpoint
+
+Endpoint: TypeAlias = "RouterEndpoint | DealerEndpoint"
 Handler = Callable[[list[SessionEvent], float], None]
 
 

@@ -1,0 +1,105 @@
+"""Steps of a lone call outside of the cores: sessions and sockets of a server and of a dialer, and the client's core.
+
+`test_steps` has the codec and the cores of scheduler and worker. Each safety that looks at every message costs a
+few of them, and without a close bound they add up unseen (decision 0017).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from scaler.client.core import actions, events
+from scaler.client.core.core import ClientCore
+from scaler_protocol.codec.registry import registry
+from scaler_protocol.keys import Keyring, new_secret
+from scaler_protocol.messages import Results, Submit
+from scaler_protocol.session import Received
+from scaler_protocol.transport import lane
+from tests.costs.test_steps import RESULTS, ROUNDS, SUBMIT, counted, expect_at_most
+from tests.support.client_core import call, opened, succeeded, task
+from tests.support.endpoints import Bench
+
+SERVER_TURN, DIALER_SEND, DIALER_TURN = 54, 25, 30
+CLIENT_SUBMIT, CLIENT_RESULT = 37, 17
+"""What was counted, and two: Pythons differ a little."""
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    registry.cache_clear()
+    bench = Bench()
+    yield bench
+    bench.close()
+    registry.cache_clear()
+
+
+@pytest.mark.skipif(not lane.is_offered(), reason="the local lane is Linux's")
+def test_a_message_and_its_answer_through_sockets_and_sessions(bench: Bench) -> None:
+    """Of a server with a key, and of its dialer: a Submit there and Results back, each as one turn of the driver."""
+    server = bench.server(keyring=Keyring([new_secret()]), most_sessions=10)
+    dialer = bench.dialer(server.address, shown=server._server.admission.keyring.own_pass())
+    bench.open(dialer)
+    found = dict.fromkeys(("server", "send", "dialer"), 0)
+
+    def served() -> None:
+        now = time.monotonic()
+        for event in server.poll(now):
+            server.send(event.peer_id, RESULTS)
+        server.settle(now)
+        server.next_deadline()
+
+    def asked() -> None:
+        dialer.send(SUBMIT)
+        dialer.settle(time.monotonic())
+        dialer.next_deadline()
+
+    def heard() -> list[Any]:
+        now = time.monotonic()
+        arrived = dialer.poll(now)
+        dialer.settle(now)
+        return arrived
+
+    for _ in range(5 * ROUNDS):  # of which some have a look or an acknowledgement besides
+        _, found["send"] = least(found["send"], asked)
+        _, found["server"] = least(found["server"], served)
+        arrived, found["dialer"] = least(found["dialer"], heard)
+        assert [type(event.message) for event in arrived] == [Results], "at once: the lane is in the kernel"
+    expect_at_most(SERVER_TURN, found["server"])
+    expect_at_most(DIALER_SEND, found["send"])
+    expect_at_most(DIALER_TURN, found["dialer"])
+
+
+def least(known: int, function: Callable[[], Any]) -> tuple[Any, int]:
+    result, calls = counted(function)
+    return result, min(known, calls) if known else calls
+
+
+def test_the_client() -> None:
+    """A program waits for each call before it submits the next one: nothing is grouped, and no deadline is due."""
+    core = ClientCore(timeout_seconds=60.0)
+    core.handle(opened(), 0.0)
+
+    def submit(number: int) -> list[Any]:
+        core.handle(events.Submitted(call(number)), 0.0)
+        todo = core.handle(events.Flush(), 0.0)
+        core.handle(events.Numbered(number, task(number)), 0.0)
+        core.next_deadline()
+        return todo
+
+    def receive(arrived: Received) -> list[Any]:
+        todo = core.handle(arrived, 0.0)
+        core.performed()
+        core.next_deadline()
+        return todo
+
+    for number in range(1, ROUNDS):
+        (sent,), submit_calls = counted(submit, number)
+        assert type(sent.message) is Submit
+        (ended,), result_calls = counted(receive, succeeded(number))
+        assert type(ended) is actions.Complete
+    expect_at_most(CLIENT_SUBMIT, submit_calls)
+    expect_at_most(CLIENT_RESULT, result_calls)
