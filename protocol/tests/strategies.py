@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Dispatch,
+    Holding,
     KeptResults,
     LiveOwners,
     Message,
@@ -185,6 +186,23 @@ def _kept(draw: st.DrawFn) -> KeptResults:
     )
 
 
+@st.composite
+def _holding(draw: st.DrawFn) -> Holding:
+    rows = draw(st.lists(st.tuples(ids, _attempts, ids), max_size=6, unique_by=lambda row: row[0]))
+    clients = dict.fromkeys(row[2] for row in rows)
+    grants = draw(st.just([]) | st.lists(st.binary(max_size=32), min_size=len(clients), max_size=len(clients)))
+    return Holding(
+        ids=b"".join(row[0] for row in rows),
+        attempts=draw(st.sampled_from((b"", join_u16([row[1] for row in rows])))),
+        states=draw(st.just(b"") | st.binary(min_size=len(rows), max_size=len(rows))),
+        clients=b"".join(row[2] for row in rows),
+        is_last=draw(st.booleans()),
+        grants=b"".join(grants),
+        grant_sizes=bytes(map(len, grants)),
+        worker_count=draw(st.integers(0, 2**32 - 1)),
+    )
+
+
 _attempts = st.integers(1, 65_535)
 _result_rows = st.one_of(
     st.tuples(ids, st.integers(0, 6), st.just(codes.KIND_INLINE), payloads, _attempts),
@@ -198,6 +216,7 @@ _SPECIAL: dict[type, st.SearchStrategy[Any]] = {
     Dispatch: _batches(Dispatch),
     Results: _results(),
     KeptResults: _kept(),
+    Holding: _holding(),
     Cancel: st.builds(Cancel, ids=_id_lists, is_all=st.booleans(), grace_seconds=_floats(64)),
     CancelReply: st.lists(ids, max_size=4).flatmap(
         lambda items: st.builds(

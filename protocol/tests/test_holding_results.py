@@ -23,7 +23,7 @@ def test_they_are_cut_by_its_limits(limits: Limits, messages: int) -> None:
     collector = ResultCollector()
     collector.limits = limits
     for task_id in IDS:
-        collector.append((task_id, 2, STATUS_SUCCESS, 0, b"value", bytes(range(24))))
+        collector.append((task_id, 2, STATUS_SUCCESS, 0, b"value", bytes(range(24)), None))
     found = []
     for message in collector.take(9):
         envelope, payload = encode(message)

@@ -35,9 +35,11 @@ from scaler_protocol.messages import (
     Submit,
     TaskHeader,
     Value,
+    Welcome,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
-from scaler_scheduler.core import Policy
+from scaler_protocol.session.handshake import remembering
+from scaler_scheduler.core import FEATURE_PRESENT_HELD, Policy
 from tests.simulation import program
 from tests.simulation.memory import Memory
 from tests.simulation.nodes import TIMERS, Node, Port, earliest
@@ -111,6 +113,8 @@ class ClientNode(Node):
         self._header = TaskHeader(
             call_format=2, depth=depth, parent_task=parent, result_salt=Salt(world.rng.randbytes(16))
         )
+        #: of the scheduler before, under a former name
+        self._welcome: Welcome | None = None
         self._begin()
         hello = Hello(1, 1, ROLE_CLIENT, PeerId(world.rng.randbytes(16)), timers=TIMERS)
         self._storage = Port(self, world.storage, hello, "object storage server")
@@ -139,10 +143,13 @@ class ClientNode(Node):
         self.peer_id = PeerId(self.world.rng.randbytes(16))
         rng = self.world.rng
         #: clients of an earlier version do not know it
-        features = ("result-window",) if rng.random() < 0.75 else ()
-        features += ("kept-results",) if self.world.limits_rng.random() < 0.75 else ()
+        features = self.world.some(("result-window",), 0.75, rng)
+        features += self.world.some(("kept-results",), 0.75, self.world.limits_rng)
+        features += self.world.some((FEATURE_PRESENT_HELD,), 0.75, self.world.present_rng)
         window = rng.choice(self.world.result_windows)
         hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS, features=features, result_window_bytes=window)
+        if self._welcome is not None:
+            hello = remembering(hello, self._welcome)
         self._scheduler = Port(self, self.world.scheduler, hello, "scheduler")
 
     # ------------------------------------------------------------ the program
@@ -367,7 +374,8 @@ class ClientNode(Node):
         for event in (*port.poll(now), *incoming):
             if isinstance(event, Complained):
                 self.world.fail(f"the scheduler complains to {self.name}: {event.text} ({event.clause})")
-            elif isinstance(event, Opened):
+            elif isinstance(event, Opened) and self._scheduler is port:
+                self._welcome = event.welcome
                 self._take_over()
             if self._scheduler is port or not isinstance(event, (Opened, Received, Complained, Lost, Rejected)):
                 self._memory.note(event)

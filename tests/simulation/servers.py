@@ -20,7 +20,7 @@ from scaler_protocol.messages import (
     ReleaseOwner,
     Results,
 )
-from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer
+from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionServer, WelcomeFields
 from scaler_protocol.session.vanishing import VanishedHosts
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
@@ -97,9 +97,12 @@ class SchedulerNode(ServerNode):
 
     def start(self) -> None:
         self.is_up = True
+        server_id = self.new_id()
         self.core = scheduling.SchedulerCore(
             scheduling.Policy(owner_grace_seconds=TIMERS.lease_seconds),
             lambda client_id: self.server.backlog_bytes(client_id),
+            server_id=server_id,
+            progress=lambda client_id: self.server.progress(client_id),
         )
         backlog = self.core.tables.backlog
         backlog.turn_steps, backlog.slice_tasks = self.world.rng.choice(((backlog.turn_steps, 256), (20, 3), (1, 1)))
@@ -110,17 +113,18 @@ class SchedulerNode(ServerNode):
         pressure.peer_bytes, pressure.total_bytes = self.world.limits_rng.choice(pressures)
         if pressure.peer_bytes <= 2_000:  # then clients are held back for answers that they have not read, too
             pressure.answers_bytes, pressure.all_answers_bytes = pressure.peer_bytes, pressure.total_bytes
-        server_id = self.new_id()
         self.server = SessionServer(
             server_id=server_id,
             role_name="scheduler",
+            welcome=self._welcome,
             allowed_roles=tuple(scheduling.ALLOWED_MESSAGES),
             allowed_messages=scheduling.ALLOWED_MESSAGES,
             features=(
                 scheduling.FEATURE_CHAINS,
                 scheduling.FEATURE_RESULT_WINDOW,
                 # of this life: the one before may have had it
-                *((scheduling.FEATURE_KEPT_RESULTS,) if self.world.limits_rng.random() < 0.9 else ()),
+                *self.world.some((scheduling.FEATURE_KEPT_RESULTS,), 0.9, self.world.limits_rng),
+                *self.world.some((scheduling.FEATURE_PRESENT_HELD,), 0.9, self.world.present_rng),
             ),
             timers=TIMERS,
             # Of this life: the one before may have granted more than this.
@@ -144,6 +148,9 @@ class SchedulerNode(ServerNode):
         self._unread: dict[PeerId, deque[tuple[int, int]]] = {}
         self.wake()
 
+    def _welcome(self, hello: Hello, identity: object = None) -> WelcomeFields:
+        return WelcomeFields(generation=self.core.meet(hello))
+
     def crash(self) -> None:
         super().crash()
         self._storage.close()
@@ -163,7 +170,7 @@ class SchedulerNode(ServerNode):
                 takes_live_owners = scheduling.FEATURE_LIVE_OWNERS in stored.welcome.features
                 self.core.handle(scheduling.StorageOpened(takes_live_owners), now)
             elif isinstance(stored, Received) and isinstance(stored.message, ObjectReply):
-                self.core.handle(scheduling.StorageReplied(stored.message.request_id), now)
+                self.core.handle(scheduling.StorageReplied(stored.message.request_id, stored.message.code), now)
         self._settle(now)
         self._check_nothing_waits_in_vain()
         self.settle_server(now)

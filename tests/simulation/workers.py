@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaler_protocol.codec import encode_task_error
@@ -37,6 +38,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_worker.core import actions, events, invariants
 from scaler_worker.core.agent import AgentCore
+from scaler_worker.core.presenting import FEATURE
 from scaler_worker.core.tables import Settings
 from tests.simulation import program
 from tests.simulation.clients import ClientNode
@@ -85,7 +87,7 @@ class Processor:
         while self.slice and not self._returned.keys() >= self._awaited[self.slice[0].number]:
             self.slice.popleft()  # what it awaited did not succeed: passed over
         if self.slice:
-            self._world.runs[_call_of(self.slice[0])] += 1
+            self._world.note_begin(_call_of(self.slice[0]))
             self._begun_at = self._world.clock.now
             self._later_children = []
             self._gather(self.slice[0], [])
@@ -167,6 +169,7 @@ class Processor:
         task = self.slice.popleft()
         self.is_blocked = False
         if status == STATUS_SUCCESS:
+            self._world.succeeded.add(_call_of(task))
             self._returned[task.id] = (kind, value)
         end = (task.number, status, kind, seconds, value, b"")
         self._begin()
@@ -296,7 +299,8 @@ class WorkerNode(Node):
             capabilities=self._capabilities,
         )
         #: workers of an earlier version do not know it
-        features = ("chains",) if world.rng.random() < 0.75 else ()
+        features = world.some(("chains",), 0.75, world.rng)
+        features += world.some((FEATURE,), 0.75, world.present_rng)
         hello = Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer, features=features)
         self._scheduler = Port(self, world.scheduler, hello, "scheduler")
         hello = Hello(1, 1, ROLE_WORKER, PeerId(world.rng.randbytes(16)), timers=TIMERS)
@@ -384,11 +388,14 @@ class WorkerNode(Node):
                 self._finish()
             elif isinstance(action, actions.TellStatus):
                 self._scheduler.send(self._status())
+            elif isinstance(action, actions.Remember):
+                dialer = self._scheduler.dialer
+                dialer.hello = replace(dialer.hello, generation=action.generation)
             elif not isinstance(action, actions.Log):
                 self._tell_processor(action)
 
     def _tell_processor(self, action: actions.Action) -> None:
-        others = (actions.Send, actions.Log, actions.TellStatus, actions.Finish)
+        others = (actions.Send, actions.Log, actions.TellStatus, actions.Remember, actions.Finish)
         assert not isinstance(action, others), "not for a processor"
         processor = self._processors.get(action.processor)
         if processor is None:

@@ -44,11 +44,16 @@ class World:
 
     max_processors = 32
 
+    #: every peer has all features, as those of one version have
+    is_of_one_version = False
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(seed)
         #: what it decides does not change what else this seed does
         self.limits_rng = Random(~seed)
+        #: and neither does this
+        self.present_rng = Random(seed * 7919 + 1)
         self.clock = Clock()
         self.network = Network(self.clock, self.rng, self._note)
         self.transcript: deque[str] = deque(maxlen=TRANSCRIPT_LINES)
@@ -59,6 +64,9 @@ class World:
         self.is_quick = self.rng.random() < 0.3
         #: how often each call has begun to run
         self.runs: Counter[bytes] = Counter()
+        #: calls that have succeeded, and those that have begun again before they had
+        self.succeeded: set[bytes] = set()
+        self.overlapping: dict[bytes, None] = {}
         #: of each group of tasks that wait for one another, what wakes those that wait already
         self._meetings: dict[bytes, dict[bytes, Callable[[], None]]] = {}
         #: results of ended nodes that clients have given to a new scheduler (SCH-53)
@@ -81,9 +89,18 @@ class World:
         """How many this worker offers."""
         return 0
 
+    def some(self, features: tuple[str, ...], share: float, rng: Random) -> tuple[str, ...]:
+        """Peers of an earlier version do not know them."""
+        return features if rng.random() < share or self.is_of_one_version else ()
+
     def new_name(self) -> str:
         self._names += 1
         return f"t{self._names}"
+
+    def note_begin(self, call: bytes) -> None:
+        if self.runs[call] and call not in self.succeeded:
+            self.overlapping[call] = None
+        self.runs[call] += 1
 
     def law(self, holds: bool, text: str) -> None:
         if not holds:

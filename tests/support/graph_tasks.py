@@ -57,6 +57,12 @@ def noted_zeros(log: str, name: str, size: int) -> bytes:
     return bytes(size)
 
 
+def noted_sleep(log: str, name: str, size: int, seconds: float) -> bytes:
+    note(log, name)
+    time.sleep(seconds)
+    return bytes(size)
+
+
 def noted_wait(log: str, name: str, gate: str) -> bytes:
     """Until there is a file of this name."""
     note(log, name)
@@ -79,3 +85,17 @@ def noted_sum(log: str, name: str, seconds: float, *values: int) -> int:
 def noted_join(log: str, name: str, *values: bytes) -> bytes:
     note(log, name)
     return b"".join(values)
+
+
+def noted_nest(log: str, name: str, gate: str, seconds: float, value: bytes) -> int:
+    """A task of a client inside this one, which is of its program: before the gate is there, and after it."""
+    from scaler import Client
+
+    note(log, name)
+    with Client() as client:
+        first = client.submit(noted_total, log, f"{name}-first", client.send_object(value))
+        assert first.result() == len(value)
+        running = client.submit(noted_sleep, log, f"{name}-running", len(value), seconds)
+        wait_for_file(gate)
+        last = client.submit(noted_total, log, f"{name}-last", client.send_object(value), value)
+        return last.result() + len(running.result())

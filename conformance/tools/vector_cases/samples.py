@@ -18,6 +18,7 @@ from scaler_protocol.messages import (
     ClusterStatus,
     Count,
     Credit,
+    Delivered,
     Dispatch,
     DumpPart,
     DumpRequest,
@@ -30,6 +31,7 @@ from scaler_protocol.messages import (
     GraphShape,
     GraphShapes,
     Hello,
+    Holding,
     KeptResults,
     Limits,
     LiveOwners,
@@ -139,6 +141,8 @@ SMALL: list[Message] = [
     TaskSamples(),
     GraphShapes(),
     KeptResults(TASK, b"", bytes(4)),
+    Holding(),
+    Delivered(),
 ]
 
 # fmt: off
@@ -147,11 +151,11 @@ FULL: list[Message] = [
         1, 2, codes.ROLE_WORKER, PEER, 8, ("graph", "object-spill"), Limits(1024, 2**33, 100, 2**20), Timers(0.05, 0.5),
         SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1", ("cpython-312", "raw")), TASK,
         ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4), MemoryFile(2**22, 9, an_id(0xFD)), 2**34,
-        bytes(range(1, 80)),
+        bytes(range(1, 80)), 2**63, an_id(0xAC), an_id(0xAD) + GRANT,
     ),
     Welcome(
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
-        "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True, 60.5, MemoryFile(2**22, 9, an_id(0xFD)), GRANT,
+        "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True, 60.5, MemoryFile(2**22, 9, an_id(0xFD)), GRANT, 2**63,
     ),
     Reject(codes.VERSION_MISMATCH, 2, 3, "the scheduler speaks versions 2 to 3, the client only 1: upgrade the client"),
     Bye(codes.SHUTTING_DOWN, "good night"),
@@ -225,11 +229,16 @@ FULL: list[Message] = [
         TASK + OTHER_TASK + an_id(3), b"HI" + an_id(0x99), join_u32([2, 0, 16]), bytes((0, 0, 1)), bytes((0, 0, 1)),
         an_id(0x96),
     ),
+    Holding(
+        TASK + OTHER_TASK + an_id(3), join_u16([1, 2, 65_535]), bytes((0, 1, 2)), PEER + an_id(5) + PEER, False,
+        GRANT + an_id(0x6C), bytes((len(GRANT), 16)), 12,
+    ),
+    Delivered(2**40, 12),
 ]
 
 FULL_HEADER = TaskHeader(
     PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),
-    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A), 4, GRANT,
+    codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A), 4, GRANT, 2**63,
 )
 # fmt: on
 

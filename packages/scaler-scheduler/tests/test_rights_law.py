@@ -39,6 +39,7 @@ from scaler_protocol.messages import (
     DumpRequest,
     Explain,
     Explanation,
+    Holding,
     KeptResults,
     ManagerStatus,
     Message,
@@ -174,6 +175,9 @@ HOSTILE: dict[type, Callable[[Draw, list[TaskId]], Message]] = {
     Credit: lambda draw, ids: Credit(draw(st.integers(0, 5)), draw(st.integers(0, 2))),
     Returned: lambda draw, ids: Returned(b"".join(ids), is_recall_answer=draw(st.booleans())),
     WorkerStatus: reported,
+    Holding: lambda draw, ids: Holding(
+        b"".join(dict.fromkeys(ids)), clients=peer("c") * len(dict.fromkeys(ids)), is_last=draw(st.booleans())
+    ),
     CancelReply: lambda draw, ids: CancelReply(b"".join(ids), bytes([draw(st.integers(0, 2))]) * len(ids)),
     TaskLog: lambda draw, ids: TaskLog(ids[0], 1, "forged"),
     Watch: lambda draw, ids: Watch(("tasks", "logs")),

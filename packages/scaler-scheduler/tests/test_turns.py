@@ -8,6 +8,7 @@ in the table, `test_every_kind_is_in_the_table` fails: write its worst one down.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -29,6 +30,7 @@ from scaler_protocol.messages import (
     Explain,
     Explanation,
     Hello,
+    Holding,
     KeptResults,
     ManagerOffer,
     ManagerStatus,
@@ -259,6 +261,15 @@ def give_back(scene: Scene) -> Event:
     return received("w", Returned(b"".join(scene.ids)))
 
 
+def present(scene: Scene) -> Event:
+    """All that it holds from another scheduler, when their client has submitted all of it."""
+    hello = Hello(1, 1, codes.ROLE_WORKER, peer("p"), features=("present-held",), last_server_id=peer("before"))
+    scene.core.handle(Opened(peer("p"), hello, replace(WELCOME, features=("present-held",))), 0.0)
+    scene.core.tables.workers[peer("w")].limit = 0
+    scene.send("c", plain(scene.ids))
+    return received("p", Holding(b"".join(scene.ids), clients=peer("c") * COUNT))
+
+
 def answer_cancels(scene: Scene) -> Event:
     scene.send("c", plain(scene.ids))
     scene.send("c", Cancel(b"", is_all=True))
@@ -323,6 +334,7 @@ WORST: dict[Callable[[Scene], Event], type] = {
     cancel_a_parent: Cancel,
     cancel_a_chain_of_parents: Cancel,
     give_back: Returned,
+    present: Holding,
     answer_cancels: CancelReply,
     say_status: WorkerStatus,
     say_units: ManagerStatus,

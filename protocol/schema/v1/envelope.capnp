@@ -83,5 +83,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     watch @46 :Monitor.Watch;                      # monitor -> scheduler
     keptResults @47 :Tasks.KeptResults;            # scheduler -> client -> scheduler, feature kept-results
     liveOwners @48 :Objects.LiveOwners;            # scheduler -> storage, feature live-owners
+    holding @49 :Workers.Holding;                  # worker -> scheduler, feature present-held
+    delivered @50 :Workers.Delivered;              # scheduler -> worker, feature present-held
   }
 }

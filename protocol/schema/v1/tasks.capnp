@@ -49,6 +49,10 @@ struct TaskHeader @0xe02cfde95cc5066e {
   ownerGrant @15 :Data;
   # Dispatch only: the grant of `client`, with which the worker fetches and stores objects for its tasks. Chosen by the
   # scheduler; what a Submit has here is not looked at. (OWN-16)
+
+  generation @16 :UInt64 = 0;
+  # Dispatch only: the generation of the scheduler that sends it, a fencing token. A worker refuses a lower one than it
+  # has seen. (SCH-61, WRK-33)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {

@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Dispatch,
+    Holding,
     KeptResults,
     Recall,
     Release,
@@ -190,6 +191,29 @@ def _join_kept(document: Json) -> Json:
     }
 
 
+def _expand_holding(message: Holding) -> Json:
+    ids = _hex_ids(message.ids)
+    count = len(ids)
+    rows = zip(
+        ids,
+        _or_default(split_u16(message.attempts), 1, count),
+        _or_default(message.states, 0, count),
+        _hex_ids(message.clients),
+        strict=True,
+    )
+    return {"tasks": [dict(zip(("id", "attempt", "state", "client"), row, strict=True)) for row in rows]}
+
+
+def _join_holding(document: Json) -> Json:
+    rows = document.pop("tasks")
+    return {
+        "ids": _bytes_of([row["id"] for row in rows]),
+        "attempts": _joined([row["attempt"] for row in rows], 1, join_u16),
+        "states": _joined([row["state"] for row in rows], 0, bytes),
+        "clients": _bytes_of([row["client"] for row in rows]),
+    }
+
+
 # ---------------------------------------------------------------- lists of ids
 
 
@@ -220,6 +244,7 @@ ROWS: dict[type, Rows] = {
     Dispatch: Rows(_expand_tasks, _join_tasks),
     Results: Rows(_expand_results, _join_results),
     KeptResults: Rows(_expand_kept, _join_kept),
+    Holding: Rows(_expand_holding, _join_holding),
     Cancel: Rows(_expand_ids, _join_ids),
     Recall: Rows(_expand_ids, _join_ids),
     Returned: Rows(_expand_ids, _join_ids),
@@ -234,6 +259,7 @@ COLUMNS: dict[type, tuple[str, ...]] = {
     Dispatch: _TASK_COLUMNS,
     Results: ("ids", "attempts", "statuses", "kinds", "sizes", "profiles"),
     KeptResults: ("ids", "kinds", "sizes", "task_flags"),
+    Holding: ("ids", "attempts", "states", "clients"),
     Cancel: ("ids",),
     Recall: ("ids",),
     Returned: ("ids",),

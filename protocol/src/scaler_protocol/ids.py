@@ -106,6 +106,11 @@ GRANT_BYTES = 16
 """Of a grant's MAC. What stands before it is the family of an owner that is part of another's. (SEC-11)"""
 
 
+def split_name(name: bytes) -> Owner:
+    """A peer id followed by its grant, as a Hello has them. (CLI-22)"""
+    return Owner(PeerId(name[:ID_BYTES]), name[ID_BYTES:])
+
+
 def family_in(grant: bytes, owner: PeerId) -> bytes:
     """Which family a grant names; empty where there are no keys."""
     return grant[:-GRANT_BYTES] or (owner if grant else b"")

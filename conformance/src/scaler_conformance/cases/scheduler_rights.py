@@ -93,6 +93,22 @@ def a_workers_ticket_opens_no_client_outside_its_tasks(scene: Scene) -> None:
     late.expect_reject(CODES.UNAUTHORIZED)
 
 
+@case("HSK-38")
+def a_client_that_begins_again_stays_in_its_family(scene: Scene) -> None:
+    """As the name says that it proves: twice, and not with a grant of another name or of none."""
+    key = key_of(scene)
+    first = _client(scene, "ana")
+    family = first.peer_id
+    second = _client(scene, "ana", formerName=first.peer_id + first.welcome["ownerGrant"])
+    scene.equal(second.welcome["ownerGrant"], key.grant(second.peer_id, family), "ownerGrant under the next name")
+    third = _client(scene, "ana", formerName=second.peer_id + second.welcome["ownerGrant"])
+    scene.equal(third.welcome["ownerGrant"], key.grant(third.peer_id, family), "ownerGrant under the name after that")
+    for forged in (family + new_id(), new_id() + first.welcome["ownerGrant"], family, b"", bytes(200)):
+        stranger = _client(scene, "ana", formerName=forged)
+        scene.equal(stranger.welcome["ownerGrant"], key.grant(stranger.peer_id), "ownerGrant with a wrong former name")
+        stranger.close()
+
+
 # ------------------------------------------------------------ tasks
 
 

@@ -22,7 +22,7 @@ from scaler_protocol.codes import (
     ROLE_SCHEDULER,
     ROLE_WORKER,
 )
-from scaler_protocol.ids import PeerId, new_peer_id
+from scaler_protocol.ids import PeerId, new_peer_id, split_name
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, StorageStatus
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.line_budget import LineBudget
@@ -50,6 +50,7 @@ from scaler_scheduler.core import (
     FEATURE_CHAINS,
     FEATURE_KEPT_RESULTS,
     FEATURE_LIVE_OWNERS,
+    FEATURE_PRESENT_HELD,
     FEATURE_RESULT_WINDOW,
     FEATURE_SAMPLES,
     Action,
@@ -92,14 +93,19 @@ class SchedulerService:
         self._config = config
         self._stop = stop
         use_io_threads(config.io_threads)
+        self._server_id = new_peer_id()
         self._core = SchedulerCore(
-            config.policy, lambda client_id: self._router.backlog_bytes(client_id), secrets.token_bytes(KEY_BYTES)
+            config.policy,
+            lambda client_id: self._router.backlog_bytes(client_id),
+            secrets.token_bytes(KEY_BYTES),
+            self._server_id,
+            lambda client_id: self._router.progress(client_id),
+            self._family_of,
         )
         self._recent = RecentEvents(self._core.display_id)
         self._lines = LineBudget("Scheduler")
         self._dumps = Dumps(self._dump_lines)
         self._memory = MemoryReturn()
-        self._server_id = new_peer_id()
         self._software = this_software("scaler-scheduler")
         self._storage_process: StorageProcess | None = None
         self._webhook_process: WebhookProcess | None = None
@@ -149,7 +155,13 @@ class SchedulerService:
             welcome=self._welcome,
             software=self._software,
             timers=self._config.worker_timers,
-            features=(FEATURE_CHAINS, FEATURE_SAMPLES, FEATURE_RESULT_WINDOW, FEATURE_KEPT_RESULTS),
+            features=(
+                FEATURE_CHAINS,
+                FEATURE_SAMPLES,
+                FEATURE_RESULT_WINDOW,
+                FEATURE_KEPT_RESULTS,
+                FEATURE_PRESENT_HELD,
+            ),
             is_busy_with=self._is_busy_with,
             admission=self._admission,
             gate=self._core.gate,
@@ -169,6 +181,7 @@ class SchedulerService:
 
     def _welcome(self, hello: Hello, identity: keys.Identity | None) -> WelcomeFields:
         return WelcomeFields(
+            generation=self._core.meet(hello),
             storage_address=self._config.advertised_storage_address,
             monitor_address=as_seen_from_afar(self._monitor_address),
             is_protected=self._config.policy.is_protected,
@@ -181,7 +194,13 @@ class SchedulerService:
         keyring = self._admission.keyring  # of this moment: keys may be replaced
         if keyring is None or identity is None or hello.role != ROLE_CLIENT:
             return b""
-        return keyring.grant(hello.peer_id, self._core.family_of(hello, identity))
+        family = self._core.family_of(hello, identity) or self._family_of(*split_name(hello.former_name)) or b""
+        return keyring.grant(hello.peer_id, b"" if family == hello.peer_id else family)
+
+    def _family_of(self, owner: PeerId, grant: bytes) -> bytes | None:
+        """As its grant says; None if that is not its grant. Empty where there are no keys."""
+        keyring = self._admission.keyring
+        return b"" if keyring is None else keyring.family_of(owner, grant)
 
     def _is_busy_with(self, peer_id: PeerId) -> bool:
         return self._core.is_busy_with(peer_id) or self._desk.is_busy_with(peer_id)
@@ -301,7 +320,7 @@ class SchedulerService:
     def _on_storage(self, events: list[SessionEvent], now: float) -> None:
         for event in events:
             if isinstance(event, Received) and isinstance(event.message, ObjectReply):
-                self._core.handle(StorageReplied(event.message.request_id), now)
+                self._core.handle(StorageReplied(event.message.request_id, event.message.code), now)
             elif isinstance(event, Received) and isinstance(event.message, StorageStatus):
                 self._desk.storage_told(event.message)
             elif isinstance(event, Opened):

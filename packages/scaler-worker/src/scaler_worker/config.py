@@ -52,6 +52,7 @@ class ClusterConfig:
     death_timeout_seconds: float = 300.0
     grace_seconds: float = 1.0  #: what running tasks get on SIGTERM
     task_timeout_seconds: float = 0.0  #: of every task; zero: none but its own
+    present_seconds: float = 60.0  #: tasks are kept for a restarted scheduler so long
     object_retention_seconds: float = 3600.0
     collect_seconds: float = 30.0
     trim_threshold_bytes: int = 1 << 30
@@ -90,6 +91,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         death_timeout_seconds=parsed.death_timeout_seconds,
         grace_seconds=parsed.grace_seconds,
         task_timeout_seconds=parsed.task_timeout_seconds,
+        present_seconds=parsed.present_seconds,
         object_retention_seconds=parsed.object_retention_seconds,
         collect_seconds=parsed.garbage_collect_interval_seconds,
         trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
@@ -163,6 +165,11 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         help="stop every task that runs for longer; zero: only those that have a timeout of their own (default: 0)",
     )  # fmt: skip
     add_grace(group)
+    group.add_argument(
+        "--present-seconds", type=non_negative_seconds, default=60.0, metavar="SECONDS",
+        help="if the scheduler is lost, keep tasks for so long, and go on with them when it has been restarted; zero: "
+        "stop them at once (default: 60)",
+    )  # fmt: skip
     group.add_argument(
         "--hard-processor-suspend", "-hps", **flag(),
         help="stop the whole process of a task that waits for its children while they run in its place: its other "

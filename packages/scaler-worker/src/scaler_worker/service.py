@@ -40,6 +40,7 @@ from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events
+from scaler_worker.core.presenting import FEATURE
 from scaler_worker.core.processors import State
 from scaler_worker.links import ProcessorLink
 from scaler_worker.pollers import new_poller
@@ -80,6 +81,7 @@ class Agent:
             task_timeout_seconds=config.task_timeout_seconds,
             suspends_hard=config.suspends_hard,
             code_tags=(CODE_TAG,),
+            present_seconds=config.present_seconds,
         )
         self.core = AgentCore(settings)
         self._code = Code()
@@ -116,11 +118,15 @@ class Agent:
             actions.StopProcessor: lambda action: self._links[action.processor].leave(),
             actions.Log: self._log,
             actions.TellStatus: lambda action: self._hasten_status(),
+            actions.Remember: self._remember,
             actions.Finish: self._finish,
         }
 
     def _hasten_status(self) -> None:
         self._status_at = 0.0
+
+    def _remember(self, action: actions.Remember) -> None:
+        self._endpoint.remember(action.generation)
 
     def _dial(self) -> DealerEndpoint:
         credit = self.core.credit(0.0)
@@ -129,7 +135,7 @@ class Agent:
             version_max=PROTOCOL_VERSION_MAX,
             role=ROLE_WORKER,
             peer_id=new_peer_id(),
-            features=("chains", "samples"),
+            features=("chains", "samples", FEATURE),
             timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
             software=this_software("scaler-worker"),
             worker=WorkerOffer(

@@ -15,7 +15,7 @@ from scaler_protocol import codes
 from scaler_protocol.codec.errors import CodecError
 from scaler_protocol.columns import PROFILE_BYTES, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES
-from scaler_protocol.messages import Dispatch, KeptResults, Limits, Results, Submit, TaskBatch
+from scaler_protocol.messages import Dispatch, Holding, KeptResults, Limits, Results, Submit, TaskBatch
 
 FUNCTIONS_MAX = 65_535
 PART_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_TASK))
@@ -155,6 +155,18 @@ def check_kept(batch: KeptResults, limits: Limits) -> None:
     check_kinds("kinds", batch.kinds, INPUT_KINDS, count)
     _check_payload(batch, sum(check_sizes("sizes", batch.sizes, batch.kinds, count)))
     expect_length("taskFlags", batch.task_flags or bytes(count), 1, count)
+
+
+def check_holding(message: Holding, limits: Limits) -> None:
+    """May be empty. How many there can be is bounded by the size of the envelope. (FRM-4)"""
+    count = len(check_unique("ids", message.ids))
+    check_attempts(message.attempts, count)
+    expect_length("states", message.states or bytes(count), 1, count)
+    expect_length("clients", message.clients, ID_BYTES, count)
+    if message.grants or message.grant_sizes:
+        expect_length("grantSizes", message.grant_sizes, 1, len(set(split_ids(message.clients))))
+        if sum(message.grant_sizes) != len(message.grants):
+            refuse(f"grantSizes add up to {sum(message.grant_sizes)} and not to {len(message.grants)} bytes", "BAT-2")
 
 
 # ---------------------------------------------------------------- columns

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol import codes
-from scaler_protocol.codec.batches import check_dispatch, check_kept, check_results, check_submit
+from scaler_protocol.codec.batches import check_dispatch, check_holding, check_kept, check_results, check_submit
 from scaler_protocol.codec.errors import CodecError
 from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Dispatch,
+    Holding,
     KeptResults,
     Limits,
     LiveOwners,
@@ -91,6 +92,7 @@ _CHECKS: dict[type, Callable[[Any, Limits], None]] = {
     Dispatch: check_dispatch,
     Results: check_results,
     KeptResults: check_kept,
+    Holding: check_holding,
     Cancel: _check_ids,
     CancelReply: _check_cancel_reply,
     Recall: _check_ids,

@@ -28,5 +28,5 @@ class CodeGuard:
         text = f"the task cannot be read: {unreadable(tag, self._code_tags, self._where)}"
         value = self._encode_error(TaskError(code=FUNCTION_UNREADABLE, type_name="TaskFailed", message=text))
         for task in tasks:
-            results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value)
+            results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value, task.header)
         return True

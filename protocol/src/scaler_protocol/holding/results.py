@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from scaler_protocol.codes import KIND_NONE
 from scaler_protocol.columns import PROFILE_BYTES, join_ids, join_u16, join_u32, most_results
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Limits, Results
+from scaler_protocol.messages import Limits, Results, TaskHeader
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 """Where a message is cut: well below the usual limit of a payload frame (FRM-5)."""
 MESSAGE_TASKS = 16_384
 
-Row = tuple[TaskId, int, int, int, bytes, bytes]
-"""Task, attempt, status, kind, value, profile or nothing."""
+Row = tuple[TaskId, int, int, int, bytes, bytes, TaskHeader | None]
+"""Task, attempt, status, kind, value, profile or nothing, and where it is of use later, the header of the task."""
 
 
 class ResultCollector:
@@ -31,27 +31,40 @@ class ResultCollector:
     def __contains__(self, task_id: TaskId) -> bool:
         return any(row[0] == task_id for row in self._rows)
 
-    def add(self, task_id: TaskId, attempt: int, status: int, kind: int, value: bytes) -> None:
-        self.append((task_id, attempt, status, kind, value, b""))
+    def add(
+        self, task_id: TaskId, attempt: int, status: int, kind: int, value: bytes, header: TaskHeader | None = None
+    ) -> None:
+        self.append((task_id, attempt, status, kind, value, b"", header))
 
     def add_without_value(self, task_id: TaskId, attempt: int, status: int) -> None:
-        self.append((task_id, attempt, status, KIND_NONE, b"", b""))
+        self.append((task_id, attempt, status, KIND_NONE, b"", b"", None))
 
     def clear(self) -> None:
         self._rows.clear()
 
+    def take_rows(self) -> list[Row]:
+        """What no session has been sent."""
+        rows = self._rows[:]
+        self._rows.clear()
+        return rows
+
     def take(self, credit: int) -> Iterator[Results]:
         """Everything gathered so far, in as few messages as the session takes."""
+        return (message for message, rows in self.take_with_rows(credit))
+
+    def take_with_rows(self, credit: int) -> Iterator[tuple[Results, list[Row]]]:
+        """As `take`, and what went into each message."""
         rows = self._rows[:]
         self._rows.clear()
         if len(rows) == 1:
-            yield _message_of_one(rows[0], credit)
+            yield _message_of_one(rows[0], credit), rows
             return
         tasks = min(MESSAGE_TASKS, most_results(self.limits))
         payload_bytes = min(MESSAGE_BYTES, self.limits.payload_frame_bytes)
         start = 0
         for end in _ends(rows, tasks, payload_bytes):
-            yield _message(rows[start:end], credit)
+            part = rows[start:end]
+            yield _message(part, credit), part
             start = end
 
 
@@ -71,7 +84,7 @@ def _ends(rows: list[Row], most_tasks: int, most_bytes: int) -> Iterator[int]:
 
 def _message(rows: list[Row], credit: int) -> Results:
     """An empty column says "the default for all" (BAT-2): a batch of plain successes is ids and sizes."""
-    ids, attempts, statuses, kinds, values, profiles = zip(*rows, strict=True)
+    ids, attempts, statuses, kinds, values, profiles, _ = zip(*rows, strict=True)
     return Results(
         ids=join_ids(ids),
         payload=b"".join(values),
@@ -85,7 +98,7 @@ def _message(rows: list[Row], credit: int) -> Results:
 
 
 def _message_of_one(row: Row, credit: int) -> Results:
-    task_id, attempt, status, kind, value, profile = row
+    task_id, attempt, status, kind, value, profile, _ = row
     return Results(
         task_id,
         value,

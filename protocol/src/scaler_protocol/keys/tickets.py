@@ -53,9 +53,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a ticket does not admit its holder; the text goes into Reject UNAUTHORIZED."""
+    """Why a ticket does not admit its holder; the text goes into the Reject."""
 
     text: str
+    code: int = codes.UNAUTHORIZED
 
 
 class TicketError(ValueError):

@@ -74,7 +74,16 @@ from scaler_protocol.messages.tasks import (
     TaskHeader,
     TaskLog,
 )
-from scaler_protocol.messages.workers import Credit, ProcessorStatus, Recall, Returned, SampleTasks, WorkerStatus
+from scaler_protocol.messages.workers import (
+    Credit,
+    Delivered,
+    Holding,
+    ProcessorStatus,
+    Recall,
+    Returned,
+    SampleTasks,
+    WorkerStatus,
+)
 
 __all__ = [
     "NO_GRAPH",
@@ -92,6 +101,7 @@ __all__ = [
     "ClusterStatus",
     "Count",
     "Credit",
+    "Delivered",
     "Dispatch",
     "DumpPart",
     "DumpRequest",
@@ -104,6 +114,7 @@ __all__ = [
     "GraphShape",
     "GraphShapes",
     "Hello",
+    "Holding",
     "KeptResults",
     "Limits",
     "LiveOwners",

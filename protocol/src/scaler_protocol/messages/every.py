@@ -41,13 +41,21 @@ from scaler_protocol.messages.tasks import (
     Submit,
     TaskLog,
 )
-from scaler_protocol.messages.workers import Credit, Recall, Returned, SampleTasks, WorkerStatus
+from scaler_protocol.messages.workers import (
+    Credit,
+    Delivered,
+    Holding,
+    Recall,
+    Returned,
+    SampleTasks,
+    WorkerStatus,
+)
 
 Message = (
     Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
     | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply | Explain | Explanation
     | KeptResults
-    | Credit | Recall | Returned | WorkerStatus
+    | Credit | Recall | Returned | WorkerStatus | Holding | Delivered
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
     | PutShared | SharedValue | LiveOwners
     | SnapshotRequest | ClusterStatus | Watch

@@ -88,6 +88,9 @@ class Hello:
     memory_file: MemoryFile = field(default_factory=MemoryFile)
     result_window_bytes: int = 0
     credential: bytes = b""
+    generation: int = 0
+    last_server_id: PeerId = NO_PEER
+    former_name: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ class Welcome:
     object_retention_seconds: float = 0.0
     directory: MemoryFile = field(default_factory=MemoryFile)
     owner_grant: bytes = b""
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

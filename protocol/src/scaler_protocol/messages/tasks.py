@@ -28,6 +28,7 @@ class TaskHeader:
     result_salt: Salt = NO_SALT
     lost_processors_limit: int = 0
     owner_grant: bytes = b""
+    generation: int = 0
 
 
 @dataclass(slots=True)

@@ -50,3 +50,21 @@ class WorkerStatus:
 @dataclass(frozen=True, slots=True)
 class SampleTasks:
     sample_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    ids: bytes = b""
+    attempts: bytes = b""
+    states: bytes = b""
+    clients: bytes = b""
+    is_last: bool = True
+    grants: bytes = b""
+    grant_sizes: bytes = b""
+    worker_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    results_count: int = 0
+    worker_count: int = 0

@@ -40,6 +40,11 @@ _INSECURE_TEXT = (
     "with keys, or dial it with --insecure (insecure=True) if that is meant"
 )
 
+_EARLY_TEXT = (
+    "the task that this client is in is not known yet: this scheduler has just been started, and waits for the workers "
+    "of the one before; dial again later"
+)
+
 
 class Admission:
     """The rule of one server. Without a keyring, every dialer that reaches its port is admitted."""
@@ -48,10 +53,10 @@ class Admission:
         self,
         keyring: Keyring | None = None,
         wall_clock: Callable[[], float] = lambda: 0.0,
-        speaks_for_worker: Callable[[Hello, Identity], bool] = lambda hello, identity: bool(hello.parent_task),
+        speaks_for_worker: Callable[[Hello, Identity], bool | None] = lambda hello, identity: bool(hello.parent_task),
     ) -> None:
         """`speaks_for_worker`: whether a client with this Hello is part of a worker of that identity, so that the
-        worker's ticket is enough."""
+        worker's ticket is enough; None as long as that is not known."""
         self.keyring = keyring
         self._speaks_for_worker = speaks_for_worker
         self._wall_clock = wall_clock
@@ -65,8 +70,10 @@ class Admission:
         """The identity that the session of this Hello gets, None without keys; or the Reject of a Hello that may
         neither open a session nor move one."""
         found = self._judge(hello, proof)
+        if isinstance(found, Identity) and current is None and self._is_early(hello, found):
+            found = Refusal(_EARLY_TEXT, codes.OVERLOADED)
         if isinstance(found, Refusal):
-            return reject(terms, codes.UNAUTHORIZED, found.text)
+            return reject(terms, found.code, found.text)
         if current is not None and not is_same(current.identity, found):
             text = "this peer id has a session that another holder has opened: use a new random peer id"
             return reject(terms, codes.UNAUTHORIZED, text)
@@ -100,9 +107,14 @@ class Admission:
         found = self.keyring.admit(hello.credential, holder, hello.role, self._wall_clock())
         if isinstance(found, Refusal) and hello.role == codes.ROLE_CLIENT:
             as_worker = self.keyring.admit(hello.credential, holder, codes.ROLE_WORKER, self._wall_clock())
-            if isinstance(as_worker, Identity) and self._speaks_for_worker(hello, as_worker):
+            if isinstance(as_worker, Identity) and self._speaks_for_worker(hello, as_worker) is not False:
                 return as_worker
         return found
+
+    def _is_early(self, hello: Hello, identity: Identity) -> bool:
+        """It is in a task that this server does not know yet, so its rights are not known either. (SCH-74)"""
+        is_nested = hello.role == codes.ROLE_CLIENT and bool(hello.parent_task)
+        return is_nested and self._speaks_for_worker(hello, identity) is None
 
     def use(self, keyring: Keyring) -> None:
         """Other keys from now on: what they no longer admit ends with the next review. (SES-32)"""

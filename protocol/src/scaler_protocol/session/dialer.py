@@ -38,7 +38,7 @@ from scaler_protocol.session.backoff import Backoff
 from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
 from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, HAS_SESSION, State, Trigger, step
 from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of
-from scaler_protocol.session.handshake import agree_limits, version_range, why_given_up
+from scaler_protocol.session.handshake import agree_limits, remembering, version_range, why_given_up
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
 _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
@@ -371,6 +371,7 @@ class SessionDialer:
         self._pings.clear()
         self._look_at = self._heard_at = self._sent_at = self._pinged_at = now
         self._events.append(Opened(welcome.server_id, self.hello, welcome))
+        self.hello = remembering(self.hello, welcome)
 
     def _resume(self, welcome: Welcome, now: float) -> None:
         channel = self._channel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from scaler_protocol import codes
@@ -45,6 +45,8 @@ class WelcomeFields:
     #: features that this dialer names and has no right to (HSK-25)
     withheld_features: frozenset[str] = frozenset()
     directory: MemoryFile = field(default_factory=MemoryFile)
+    #: of a scheduler (HSK-35)
+    generation: int = 0
     owner_grant: bytes = b""
 
 
@@ -139,7 +141,17 @@ def welcome(terms: ServerTerms, hello: Hello, identity: Identity | None, session
         object_retention_seconds=own.object_retention_seconds,
         directory=own.directory,
         owner_grant=own.owner_grant,
+        generation=own.generation,
     )
+
+
+def remembering(hello: Hello, welcome: Welcome) -> Hello:
+    """What the next Hello tells of this session: a scheduler learns from it that it has a predecessor. (HSK-36)"""
+    if not welcome.generation:
+        return hello
+    generation = max(hello.generation, welcome.generation)
+    former_name = hello.peer_id + welcome.owner_grant if welcome.owner_grant else hello.former_name
+    return replace(hello, generation=generation, last_server_id=welcome.server_id, former_name=former_name)
 
 
 class Verdict(Enum):

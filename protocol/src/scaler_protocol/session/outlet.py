@@ -53,6 +53,11 @@ class Outlet:
         """Bytes and messages that this peer may lack."""
         return (0, 0) if (session := self._by_peer.get(peer_id)) is None else session.channel.unacknowledged
 
+    def progress(self, peer_id: PeerId) -> tuple[int, int]:
+        """Numbers of the last message that this peer was sent, and of the last that it has acknowledged."""
+        session = self._by_peer.get(peer_id)
+        return (0, 0) if session is None else (session.channel.sent_seq, session.channel.acknowledged_seq)
+
     def _hand_over(self, session: ServerSession, *, is_all: bool = False) -> None:
         """What its socket may be given by now, of what waits for it."""
         if (routing_id := session.routing_id) is not None:

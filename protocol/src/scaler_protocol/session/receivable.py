@@ -7,6 +7,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     ClusterStatus,
+    Delivered,
     Dispatch,
     DumpPart,
     Explanation,
@@ -29,7 +30,7 @@ from scaler_protocol.messages import (
 #: role of the dialer -> messages of the role that a scheduler may send to it
 FROM_SCHEDULER: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Results, KeptResults, CancelReply, TaskLog, Explanation, ShutdownReply}),
-    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown}),
+    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered}),
     ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart}),
     ROLE_MANAGER: frozenset({ManagerTarget}),
 }

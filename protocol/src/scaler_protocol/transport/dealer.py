@@ -137,6 +137,10 @@ class DealerEndpoint:
             self._show()
         self._dialer.redial()
 
+    def remember(self, generation: int) -> None:
+        """For the next Hello: what the scheduler has told since its Welcome. (HSK-35)"""
+        self._dialer.hello = replace(self._dialer.hello, generation=generation)
+
     def close(self) -> None:
         """Does not wait, except on a lane for a server that is slow to read: a goodbye gets a bounded time."""
         if self._is_closed:

@@ -135,6 +135,10 @@ class RouterEndpoint:
         """Bytes and messages that were sent to this peer and are not acknowledged."""
         return self._server.unacknowledged(peer_id)
 
+    def progress(self, peer_id: PeerId) -> tuple[int, int]:
+        """Numbers of the last message that this peer was sent, and of the last that it has acknowledged."""
+        return self._server.progress(peer_id)
+
     @property
     def total_backlog_bytes(self) -> int:
         """Sent to all peers together and not yet acknowledged."""

@@ -24,6 +24,7 @@ from scaler_scheduler.core.core import (
     StorageOpened,
     StorageReplied,
 )
+from scaler_scheduler.core.recovering import FEATURE_PRESENT_HELD
 from scaler_scheduler.core.tables import Policy
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "FEATURE_CHAINS",
     "FEATURE_KEPT_RESULTS",
     "FEATURE_LIVE_OWNERS",
+    "FEATURE_PRESENT_HELD",
     "FEATURE_RESULT_WINDOW",
     "FEATURE_SAMPLES",
     "Action",

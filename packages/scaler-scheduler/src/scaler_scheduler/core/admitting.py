@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
-from scaler_scheduler.core import endings, forgetting, rights
+from scaler_scheduler.core import endings, forgetting, presenting, rights
 from scaler_scheduler.core.backlog import SHARE_STEPS, STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk, contiguous
 from scaler_scheduler.core.dependencies import admission_of, previous_life
@@ -183,6 +183,9 @@ class Admission:
                 yield steps
                 steps = 0
         self._enqueue(ready)
+        for ids in _slices(chunk.ids, self._most) if tables.presentation.tasks else ():
+            presenting.match(tables, ids)
+            yield 1 + len(ids)
         del tables.admitting[chunk]
         if graph_id and self._is_graph_sealed and not client.is_gone:
             yield from forgetting.seal(tables, client, graph_id)

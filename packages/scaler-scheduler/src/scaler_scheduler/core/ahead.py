@@ -116,6 +116,8 @@ class _Run:
         indexes = [follower.index for follower in followers]
         awaited = [follower.awaited for follower in followers]
         inputs = tables.dependencies.inputs(chunk, indexes, {other for own in awaited for other in own})
+        if chunk.header.generation != tables.generation:
+            tables.renew_header(chunk)
         attempts = tables.attempts_column([follower.task_id for follower in followers])
         tables.tell(self._worker.peer_id, chunk.cut(indexes, attempts, inputs, awaited))
         self._worker.load_changed()

@@ -206,6 +206,31 @@ class Chunk:
             payload=b"".join([self._part_id(part) for part in referring]),
         )
 
+    def part(self, indexes: list[int]) -> Chunk:
+        """A chunk of its own of these tasks."""
+        runs = contiguous(indexes)
+        batch, view = self.batch, memoryview(self.batch.payload)
+        parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
+        payload = [view[self._byte_starts[part.start] : self._byte_starts[part.stop]] for part in parts]
+        needs = []
+        if self.has_dependencies:
+            needs = [range(self._dependency_starts[run.start], self._dependency_starts[run.stop]) for run in runs]
+        functions, function_indexes = self._functions(runs)
+        own = Submit(
+            header=batch.header,
+            functions=functions,
+            function_indexes=function_indexes,
+            ids=_gather(batch.ids, runs, ID_BYTES),
+            part_counts=_gather(batch.part_counts, runs, 2),
+            part_kinds=_gather(batch.part_kinds, parts, 1),
+            part_sizes=_gather(batch.part_sizes, parts, 4),
+            dependency_counts=_gather(batch.dependency_counts, runs, 2),
+            dependencies=_gather(batch.dependencies, needs, ID_BYTES),
+            task_flags=_gather(batch.task_flags, runs, 1),
+            payload=b"".join(payload),
+        )
+        return Chunk(self.client, self.header, own)
+
     def _part_id(self, part: int) -> bytes:
         start = self._byte_starts[part]
         return bytes(self.batch.payload[start : start + ID_BYTES])

@@ -14,7 +14,7 @@ from scaler_protocol.codes import KIND_OBJECT, STATUS_CANCELED, STATUS_PROCESSOR
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Results
-from scaler_scheduler.core import cut_off, endings, retrying, successes
+from scaler_scheduler.core import adopted, cut_off, endings, retrying, successes
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row, parts, picked, rows
@@ -37,6 +37,7 @@ SLICES = 4
 def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
     if message.credit:
         worker.limit = message.credit
+    worker.results_count += 1
     count = len(message.ids) // ID_BYTES
     if count > PLAIN_ROWS:
         return _in_slices(tables, worker, message)
@@ -108,6 +109,31 @@ def _end(
         tables.tell(client.peer_id, picked(message, wanted))
 
 
+def end_rows(tables: Tables, worker: Worker, ended: Sequence[Row]) -> None:
+    """The worker holds these, and has told before how they ended."""
+    for row in ended:
+        _end_one(tables, worker, row)
+    _has_ended(tables, worker)
+
+
+def claimed(tables: Tables, request_id: int, *, is_there: bool) -> None:
+    """The storage has answered: the client owns the value of an adopted task, or the value is lost, and made again."""
+    claim = tables.presentation.claims.pop(request_id)
+    worker, row = claim.worker, claim.row
+    chunk = worker.held.get(row.task_id)
+    if chunk is None or row.task_id not in tables.presentation.owners or row.attempt != tables.attempt(row.task_id):
+        return  # it has ended another way
+    adopted.disown(tables, chunk, row)
+    if is_there or row.task_id in tables.canceling:
+        end_rows(tables, worker, (row,))
+        return
+    tables.take_back(worker, row.task_id)
+    tables.attempts[row.task_id] = row.attempt + 1
+    endings.requeue(tables, row.task_id, chunk, Move.LOSE_WORKER)
+    endings.cancel_children(tables, row.task_id)
+    _has_ended(tables, worker)
+
+
 def _has_ended(tables: Tables, worker: Worker) -> None:
     if not worker.held:
         tables.has_idled = True
@@ -141,7 +167,10 @@ def _client_of_successes(
         client = chunk.client
     if client is None or client.is_gone:
         return None
-    sparse = (tables.attempts, tables.lost_workers, tables.canceling, tables.abandoned, tables.children)
+    sparse = (
+        tables.attempts, tables.lost_workers, tables.canceling, tables.abandoned, tables.children,
+        tables.presentation.owners,
+    )  # fmt: skip
     return client if all(table.keys().isdisjoint(ids) for table in sparse if table) else None
 
 
@@ -172,9 +201,15 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     chunk = worker.held.get(row.task_id)
     abandoned = tables.abandoned.get(row.task_id)  # its attempt, if no client waits for its end
+    if chunk is None and tables.presentation.tasks and adopted.ended(tables, worker, row):
+        return
     if chunk is None or row.attempt != (abandoned or tables.attempt(row.task_id)):
         _drop_stale(tables, chunk, row)
         return
+    if row.task_id in tables.presentation.owners:
+        if adopted.must_claim(tables, worker, chunk, row):
+            return
+        adopted.disown(tables, chunk, row)
     tables.take_back(worker, row.task_id)
     worker.completed_count += 1
     if abandoned:

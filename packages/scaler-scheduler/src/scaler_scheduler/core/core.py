@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
+from scaler_protocol.codes import OK, ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
+    NO_PEER,
     Cancel,
     CancelReply,
     ClusterStatus,
@@ -25,6 +26,7 @@ from scaler_protocol.messages import (
     Explanation,
     GraphShapes,
     Hello,
+    Holding,
     KeptResults,
     ManagerStatus,
     Message,
@@ -48,6 +50,7 @@ from scaler_scheduler.core import (
     balancing,
     cancellation,
     completion,
+    confirming,
     cut_off,
     dumping,
     keeping,
@@ -57,7 +60,10 @@ from scaler_scheduler.core import (
     monitor,
     placement,
     pools,
+    presenting,
+    recovering,
     refusals,
+    rights,
     shapes,
     submission,
 )
@@ -75,7 +81,7 @@ from scaler_scheduler.core.workers import Worker
 #: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, KeptResults, Cancel, Explain, Shutdown, NameFunctions}),
-    ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog}),
+    ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog, Holding}),
     ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, DumpRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
 }
@@ -120,6 +126,7 @@ class StorageReplied(NamedTuple):
     """The object storage has answered a request of ours, in whatever way."""
 
     request_id: int
+    code: int = OK
 
 
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
@@ -137,10 +144,16 @@ class SchedulerCore:
         policy: Policy,
         unacknowledged: Callable[[PeerId], int] = lambda client_id: 0,
         display_key: bytes = b"",
+        server_id: PeerId = NO_PEER,
+        progress: Callable[[PeerId], tuple[int, int]] = lambda client_id: (0, 0),
+        family_of: Callable[[PeerId, bytes], bytes | None] = lambda owner, grant: b"",
     ) -> None:
         """`unacknowledged`: how many bytes the session keeps for a client, because it has not acknowledged them.
-        `display_key`: random, and of this life of the scheduler alone."""
+        `display_key`: random, and of this life of the scheduler alone. `progress`: the last message that a
+        client was sent, and the last that it has acknowledged. `family_of`: of an owner and its grant, None if that
+        is not its grant."""
         self.tables = Tables(policy, unacknowledged, display_key)
+        self.tables.presentation.family_of = family_of
         self._balancer = balancing.Balancer(self.tables)
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
@@ -148,6 +161,8 @@ class SchedulerCore:
         self._keeper = keeping.Keeper(self.tables)
         self.owned_objects = OwnedObjects(self.tables.clients)
         self._namer = live_owners.Namer(self.tables)
+        self._recovery = recovering.Recovery(self.tables, server_id)
+        self._confirmer = confirming.Confirmer(self.tables, self._keeper.tell, progress)
         self._is_log_watched = False
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
@@ -174,6 +189,7 @@ class SchedulerCore:
             CancelReply: lambda worker, message: cancellation.answered(self.tables, worker, message),  # type: ignore[arg-type]
             TaskLog: self._task_log,  # type: ignore[dict-item]
             WorkerStatus: self._worker_status,  # type: ignore[dict-item]
+            Holding: self._holding,  # type: ignore[dict-item]
         }
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -188,6 +204,7 @@ class SchedulerCore:
         if tables.backlog.jobs or tables.families.looks_left <= 0:
             return 0.0
         earliest = min(self._balancer.look_at, self._scaler.look_at, self._namer.look_at)
+        earliest = min(earliest, self._confirmer.look_at, self._recovery.look_at)
         if tables.cut_off or tables.dependencies.kept:
             for at in (cut_off.next_deadline(tables), self._keeper.next_deadline()):
                 earliest = earliest if at is None else min(earliest, at)
@@ -206,16 +223,20 @@ class SchedulerCore:
         """Which peers send more than is worked off. (SES-33)"""
         return self.tables.backlog.pressure
 
+    def meet(self, hello: Hello) -> int:
+        """For the Welcome that answers this Hello: our generation. (HSK-35)"""
+        return self._recovery.meet(hello)
+
     def family_of(self, hello: Hello, identity: Identity) -> bytes:
         """Of a client that is about to join: that of the client in whose task it is; empty for its own. (OWN-16)"""
-        is_nested = self.is_in_task_of(hello, identity)
-        return self.tables.chunk_of(hello.parent_task).client.family if is_nested else b""
+        return rights.family_in_task(self.tables, hello.parent_task, identity) or b""
 
-    def is_in_task_of(self, hello: Hello, identity: Identity) -> bool:
+    def is_in_task_of(self, hello: Hello, identity: Identity) -> bool | None:
         """Whether this client is inside the task that it names: a worker of the same user has that task at present.
-        Task ids are no secrets. (SCH-55)"""
-        place = self.tables.where.get(hello.parent_task)
-        return isinstance(place, Worker) and place.user == identity.user
+        Task ids are no secrets. (SCH-55) None: its worker may still present the task. (SCH-74)"""
+        if rights.family_in_task(self.tables, hello.parent_task, identity) is not None:
+            return True
+        return None if self._recovery.may_be_presented(hello) else False
 
     def snapshot(self, now: float) -> ClusterStatus:
         return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
@@ -258,13 +279,16 @@ class SchedulerCore:
             if FEATURE_RESULT_WINDOW in event.welcome.features:
                 client.window = Window(window_of(event.hello.result_window_bytes))
             client.is_told_of_kept = FEATURE_KEPT_RESULTS in event.welcome.features
+            self._recovery.client_came(client, event, now)
         elif event.hello.role == ROLE_WORKER:
             hello = pools.of_user(event.hello, event.identity)
             worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome.limits, now)
             worker.user = pools.user_of(event.identity)
+            worker.is_of_operator = event.identity is None or event.identity.is_operator
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self.tables.has_idled = True
+            self._recovery.worker_came(worker, event, now)
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
             hello = pools.of_user(event.hello, event.identity)
@@ -274,6 +298,7 @@ class SchedulerCore:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
         if client is not None:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
+            self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
@@ -293,11 +318,15 @@ class SchedulerCore:
     def _storage_opened(self, event: StorageOpened, now: float) -> None:
         for request in self.tables.gone_owners.unconfirmed():
             self.tables.act(SendToStorage(request))
+        for claim in self.tables.presentation.unanswered():
+            self.tables.act(SendToStorage(claim))
         self._namer.storage_opened(now, takes_namings=event.takes_live_owners)
 
     def _storage_replied(self, event: StorageReplied, now: float) -> None:
         self.tables.gone_owners.confirmed(event.request_id)
         self._namer.replied(event.request_id)
+        if event.request_id in self.tables.presentation.claims:
+            completion.claimed(self.tables, event.request_id, is_there=event.code == OK)
 
     # ------------------------------------------------------------ messages
 
@@ -356,6 +385,10 @@ class SchedulerCore:
             self.tables.tell(worker_id, message)
         self.tables.act_last(Stop(message.grace_seconds))
 
+    def _holding(self, worker: Worker, message: Holding) -> Job | None:
+        self._recovery.worker_presented(worker, message)
+        return presenting.holding(self.tables, worker, message)
+
     def _credit(self, worker: Worker, message: Credit) -> None:
         worker.limit, worker.nested_reserve = message.limit, message.nested_reserve
         worker.load_changed()
@@ -381,14 +414,19 @@ class SchedulerCore:
         if tables.delivery.slow:
             tables.deliver_waiting()
         tables.backlog.go_on()
-        if self._scaler.look_at < math.inf or self._scaler.managers:
+        if self._recovery.is_at_work:
+            self._recovery.settle(now)
+        is_wanted = self._scaler.look_at < math.inf or self._scaler.managers
+        if is_wanted and not tables.presentation.is_recovering:  # else the workers that are missing may be on their way
             self._scaler.settle(now)
         if tables.cut_off:
             cut_off.settle(tables, now)
         if tables.dependencies.kept or self._keeper.look_at is not None:
             self._keeper.settle(now)
+        if now >= self._confirmer.due_at or tables.presentation.has_news:
+            self._confirmer.settle(now)
         placement.place(tables)
-        if tables.arrived:
+        if tables.arrived and not tables.presentation.is_recovering:
             admission.refuse_excess(tables)
         self._balancer.settle(now)
         if self._explainer.questions:

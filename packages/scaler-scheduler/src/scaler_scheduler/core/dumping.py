@@ -28,6 +28,8 @@ BATCHES_LIMIT = 10_000
 """More are left out, and the line `tables` says how many: no peer waits for more than some tenths of a second."""
 SECRETS = frozenset(("result_salt", "owner_grant"))
 """Fields of headers that would tell a watcher where values lie, or let it take them. (OWN-15)"""
+LEFT_OUT = SECRETS | {"generation"}
+"""The line `tables` tells the generation once: what a header has of it is that of its submission. (SCH-61)"""
 
 
 def lines(tables: Tables, managers: Iterable[Manager], now: float) -> Iterator[Json]:
@@ -42,6 +44,9 @@ def lines(tables: Tables, managers: Iterable[Manager], now: float) -> Iterator[J
         "recalled": tables.recalled_count,
         "returned": tables.returned_count,
         "unconfirmed_owners": len(tables.gone_owners),
+        "generation": tables.generation,
+        "is_recovering": tables.presentation.is_recovering,
+        "presented": len(tables.presentation.tasks),
     }
     yield from (_client(tables, client) for client in tables.clients.values())
     yield from (_worker(tables, worker, now) for worker in tables.workers.values())
@@ -181,7 +186,7 @@ def _shown(tables: Tables, peer_id: PeerId) -> str:
 def _header(tables: Tables, header: TaskHeader) -> Json:
     """A task's header without fields that have their default and without secrets. Keywords are names of arguments, not
     arguments, so they stay."""
-    fields = {name: value for name, value in asdict(header).items() if value and name not in SECRETS}
+    fields = {name: value for name, value in asdict(header).items() if value and name not in LEFT_OUT}
     if header.client:
         fields["client"] = tables.display.of(header.client)
     return {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}

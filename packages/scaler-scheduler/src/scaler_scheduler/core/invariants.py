@@ -26,6 +26,7 @@ def check(core: SchedulerCore) -> None:
     _check_delivery(tables)
     _check_aside(tables)
     tables.backlog.check()
+    _check_presentation(tables)
 
 
 def _queued(tables: Tables) -> list[TaskId]:
@@ -85,7 +86,11 @@ def _check_clients(tables: Tables) -> None:
         assert chunk.unfinished == tasks, f"a chunk counts {chunk.unfinished} unfinished tasks and has {tasks}"
     for client in tables.clients.values():
         assert not client.is_gone
-        is_held = client in tables.backlog or client in tables.delivery.slow
+        is_held = (
+            client in tables.backlog
+            or client in tables.delivery.slow
+            or client in tables.presentation.recovering_clients
+        )
         assert client.is_held == is_held, "a client is held that nothing is done for"
     for client in (*tables.clients.values(), *leaving):
         assert client.unfinished_count == sum(chunk.unfinished for chunk in client.chunks)
@@ -150,6 +155,34 @@ def _check_sparse(tables: Tables) -> None:
         assert children and children.keys() <= tables.where.keys(), "`children` remembers a task that has ended"
 
 
+def _check_presentation(tables: Tables) -> None:
+    presentation = tables.presentation
+    held = {task_id for worker in every_worker(tables) for task_id in worker.held}
+    assert presentation.owners.keys() <= held, "an owner is remembered of a task that no worker has"
+    assert presentation.expected.keys() <= set(tables.workers.values()), "a worker is awaited that has left"
+    assert tables.presentation.recovering_clients.keys() <= set(tables.clients.values()), (
+        "a client is held that has left"
+    )
+    for worker in tables.workers.values():
+        unended = sum(not one.is_ended for one in presentation.of_worker.get(worker, {}).values())
+        assert worker.presented_count == unended, f"{worker.presented_count} tasks count as presented, not {unended}"
+    of_workers = {
+        task_id + presented.family: presented
+        for own in presentation.of_worker.values()
+        for task_id, presented in own.items()
+    }
+    assert of_workers == presentation.tasks, "what was presented is listed by task and by worker"
+    for worker, own in presentation.of_worker.items():
+        is_here = tables.workers.get(worker.peer_id) is worker
+        assert own and (is_here or worker in tables.backlog), "a worker that has left presents"
+        for task_id, presented in own.items():
+            place = tables.where.get(task_id)
+            is_same = isinstance(place, Worker) and place.held[task_id].client.proven_family == presented.family
+            assert presented.worker is worker and not is_same, "a task is presented and dispatched"
+    size = sum(len(one.row.value) for one in presentation.tasks.values() if one.row is not None)
+    assert presentation.value_bytes == size, "the bytes of presented results are wrong"
+
+
 def _check_delivery(tables: Tables) -> None:
     slow = tables.delivery.slow
     for client in tables.clients.values():
@@ -169,5 +202,6 @@ def is_empty(core: SchedulerCore) -> bool:
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
         dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow, tables.failing,
         tables.admitting, tables.backlog.pressure.answers_total,
+        tables.admitting, tables.presentation.tasks, tables.presentation.owners, tables.presentation.departed,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready) and not tables.backlog

@@ -68,6 +68,11 @@ class Keeper:
         elif self.look_at is None:
             self.look_at = now + LOOK_SECONDS
         elif now >= self.look_at:
+            self.tell(now)
+
+    def tell(self, now: float) -> None:
+        """What has come since the last look."""
+        if self._tables.dependencies.kept:
             self.look_at = now + LOOK_SECONDS
             self._seen_count = self._tables.counts[State.SUCCESS]
             self._tell(self._fresh())

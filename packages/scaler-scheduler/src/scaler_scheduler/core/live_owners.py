@@ -49,9 +49,13 @@ class Namer:
             return
         self._name_at = now + self._tables.policy.owner_grace_seconds
         self.look_at = math.inf
-        for part in _parts(tuple(self._tables.clients), self._tables.storage_request_ids):
+        for part in _parts(self._living(), self._tables.storage_request_ids):
             self._unanswered.add(part.request_id)
             self._tables.act(SendToStorage(part))
+
+    def _living(self) -> tuple[PeerId, ...]:
+        """Also former names of clients for which workers still store values. (SCH-73)"""
+        return tuple(dict.fromkeys((*self._tables.clients, *self._tables.presentation.pending_owners())))
 
 
 def _parts(owners: tuple[PeerId, ...], request_ids: count[int]) -> Iterator[LiveOwners]:

@@ -7,7 +7,7 @@ from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
 from scaler_protocol.messages import Hello, Limits, Returned, TaskError
-from scaler_scheduler.core import endings, forgetting
+from scaler_scheduler.core import adopted, endings, forgetting, recovering
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
@@ -20,6 +20,7 @@ from scaler_scheduler.core.workers import Worker
 def client_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits) -> Client:
     tables.client_sessions += 1
     client = tables.clients[peer_id] = Client(peer_id, tables.client_sessions, hello.software, limits)
+    client.generation = tables.generation
     return client
 
 
@@ -30,8 +31,14 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     tables.forget_peer(client.peer_id)
     tables.delivery.forget(client)
     tables.backlog.pressure.forget(client.peer_id)
+    recovering.client_left(tables, client)
     tables.backlog.start(client, forgetting.forget_client(tables, client))
-    if not is_replaced:
+    if is_replaced:
+        return
+    if tables.presentation.is_recovering or tables.presentation.is_pending(client.peer_id):
+        # Tasks that a worker has presented, or may present, store values for it: the storage has to take these.
+        tables.presentation.departed[client.peer_id] = None
+    else:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))
 
 
@@ -49,6 +56,9 @@ def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) 
     tables.forget_peer(worker.peer_id)
     tables.followable.pop(worker, None)
     tables.lending.pop(worker, None)
+    if worker.is_presenter:
+        tables.presentation.has_changed_presenters = tables.presentation.has_news = True
+        adopted.worker_left(tables, worker)
     if worker.held or worker in tables.backlog:
         tables.backlog.start(worker, _leaving(tables, worker, text, is_counted=not is_orderly))
 
@@ -91,7 +101,12 @@ def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: s
 
 def _release_attempt(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     """The worker may have stored a large result that it never reported: its id is known all the same (OWN-6, OWN-7)."""
-    tables.release([(chunk, chunk.value_id(task_id, tables.attempt(task_id)))])
+    attempt = tables.attempt(task_id)
+    owner = tables.presentation.disown(task_id)
+    if owner is None:
+        tables.release([(chunk, chunk.value_id(task_id, attempt))])
+    else:
+        adopted.release_attempt(tables, chunk, task_id, attempt, owner)
 
 
 def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:
@@ -103,11 +118,15 @@ def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:
 def returned(tables: Tables, worker: Worker, message: Returned) -> Job:
     """Tasks the worker has not begun and will not (WRK-9). Their attempt is not used up."""
     ids = split_ids(message.ids)
+    if tables.presentation.tasks:
+        adopted.returned(tables, worker, ids)  # type: ignore[arg-type]
     most = tables.backlog.slice_tasks
     for stop in range(len(ids), 0, -most):
         run = [TaskId(task_id) for task_id in reversed(ids[max(0, stop - most) : stop]) if task_id in worker.held]
         for task_id in dict.fromkeys(run):
             chunk = tables.take_back(worker, task_id)
+            if tables.presentation.owners:
+                tables.presentation.disown(task_id)
             if task_id in tables.abandoned:
                 endings.end_abandoned(tables, task_id)
             elif task_id in tables.canceling:

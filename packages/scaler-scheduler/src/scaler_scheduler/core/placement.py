@@ -148,4 +148,6 @@ def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes:
     else:
         ids = tuple([chunk.ids[index] for index in indexes])
     tables.give(worker, chunk, ids)
+    if chunk.header.generation != tables.generation:
+        tables.renew_header(chunk)
     tables.tell(worker.peer_id, chunk.cut(indexes, tables.attempts_column(ids), inputs))

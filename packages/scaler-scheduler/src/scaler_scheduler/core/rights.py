@@ -11,8 +11,10 @@ from dataclasses import replace
 
 from scaler_protocol.codes import DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import NO_TASK, TaskHeader
 from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
 
 
 def foreign_task(tables: Tables, client: Client, ids: Iterable[TaskId]) -> tuple[int, str, str] | None:
@@ -35,9 +37,21 @@ def own_header(tables: Tables, client: Client, header: TaskHeader) -> TaskHeader
         return own
     if tables.families.has_ended(own.parent_task):
         return own  # such a parent lends nothing: its children only end
-    parent = _client_of(tables, own.parent_task) if own.parent_task in tables.where else None
-    is_own = parent is not None and (parent.family == client.family or _are_of_one_user(parent, client))
+    if own.parent_task in tables.where:
+        parent = _client_of(tables, own.parent_task)
+        is_own = parent is not None and (parent.family == client.family or _are_of_one_user(parent, client))
+    else:  # it is adopted as soon as its client has submitted it again (SCH-74)
+        is_own = tables.presentation.get(own.parent_task, client.family) is not None
     return own if is_own else replace(own, parent_task=NO_TASK)
+
+
+def family_in_task(tables: Tables, task_id: TaskId, identity: Identity) -> bytes | None:
+    """Of a client in this task; None if no worker of this user has the task, or has presented it."""
+    place = tables.where.get(task_id)
+    if isinstance(place, Worker) and place.user == identity.user:
+        return place.held[task_id].client.family
+    presented = tables.presentation.running_for(task_id, identity.user)
+    return None if presented is None else presented.family
 
 
 def _present(tables: Tables, ids: Iterable[TaskId]) -> list[TaskId]:

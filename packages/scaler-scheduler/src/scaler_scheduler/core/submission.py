@@ -8,7 +8,7 @@ from itertools import repeat
 from scaler_protocol.codes import BAD_BATCH, OVERLOADED
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Error, Submit
-from scaler_scheduler.core import endings, rights
+from scaler_scheduler.core import endings, presenting, rights
 from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, unknown
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk, contiguous
@@ -39,6 +39,8 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | Non
         tables.move(State.NEW, Move.SUBMIT_READY, len(chunk.ids))
         tables.enqueue(chunk, range(len(chunk.ids)))
     _track_graph(tables, client, batch)
+    if tables.presentation.tasks:
+        presenting.match(tables, chunk.ids)
     if chunk.header.parent_task:
         endings.cancel_late(tables, chunk)
     if tables.policy.waiting_limit >= 0:
@@ -54,7 +56,7 @@ def _is_much(tables: Tables, chunk: Chunk) -> bool:
         return False
     if len(chunk.ids) + len(chunk.batch.dependencies) // ID_BYTES <= tables.backlog.units_at_once:
         return False
-    known = (tables.where, tables.abandoned)
+    known = (tables.where, tables.abandoned, tables.presentation.tasks)
     return chunk.has_dependencies or not all(table.keys().isdisjoint(chunk.ids) for table in known if table)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import count, repeat
 
 from scaler_protocol.codes import KIND_OBJECT
@@ -31,6 +32,7 @@ from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.pools import user_of
+from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, pack
 from scaler_scheduler.core.scaling.policies import Scaling
@@ -46,6 +48,12 @@ IDS_IN_A_MESSAGE = 65_536
 #: What an answer weighs that no worker has worked for, and each of its rows.
 ANSWER_BYTES = 512
 ANSWER_ROW_BYTES = 24
+
+
+@lru_cache(maxsize=256)
+def _with_generation(header: TaskHeader, generation: int) -> TaskHeader:
+    """One object for equal headers: one comes with thousands of batches."""
+    return replace(header, generation=generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,9 @@ class Policy:
 class Client:
     __slots__ = (
         "_last_header",
-        "_own_header",
+        "_own",
         "chunks",
+        "generation",
         "given_bytes",
         "grant",
         "graphs",
@@ -120,19 +129,25 @@ class Client:
         #: what it owns in the storage, as that has said last (MON-27)
         self.object_count = 0
         self.object_bytes = 0
-        self._last_header = self._own_header = TaskHeader(client=peer_id)
+        self._last_header = self._own = TaskHeader(client=peer_id)
+        #: of the scheduler, as headers of this client's tasks carry it (SCH-61)
+        self.generation = 0
 
     @property
     def user(self) -> str:
         return user_of(self.identity)
 
     def own(self, header: TaskHeader) -> TaskHeader:
-        """The header with this client's name and grant in it (SCH-3, OWN-16). Programs use one header again and
-        again."""
-        if header is not self._last_header:
-            own_header = replace(header, client=self.peer_id, owner_grant=self.grant)
-            self._last_header, self._own_header = header, own_header
-        return self._own_header
+        """The header as it is dispatched (SCH-3, OWN-16, SCH-61). Programs use one header again and again."""
+        if header is not self._last_header or self._own.generation != self.generation:
+            own = replace(header, client=self.peer_id, owner_grant=self.grant, generation=self.generation)
+            self._last_header, self._own = header, own
+        return self._own
+
+    @property
+    def proven_family(self) -> bytes:
+        """Empty where there are no keys."""
+        return family_in(self.grant, self.peer_id)
 
     @property
     def family(self) -> bytes:
@@ -174,18 +189,18 @@ class Tables:
         self.families = Families(self)
         #: ended tasks whose dependents are just being ended: no task is accepted under these ids
         self.failing: dict[TaskId, None] = {}
-        #: large batches that are just being looked at or accepted
-        self.admitting: dict[Chunk, None] = {}
+        self.admitting: dict[Chunk, None] = {}  #: large batches that are just being looked at or accepted
         #: what was accepted since the last settling, where there is a limit for it (SCH-32)
         self.arrived: list[Chunk] = []
         #: of requests to the storage that are answered
         self.storage_request_ids = count(1)
         self.gone_owners = GoneOwners(self.storage_request_ids)
+        self.generation = 1  #: what tells this scheduler from those before it (HSK-35)
+        self.presentation = Presentation()  #: what workers have from a predecessor
         self.counts: Counter[State] = Counter()
         self.function_names = FunctionNames()
         #: tasks that workers were asked to give back, and that they gave back (SCH-20)
-        self.recalled_count = 0
-        self.returned_count = 0
+        self.recalled_count = self.returned_count = 0
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)
@@ -266,6 +281,8 @@ class Tables:
         self.lost_workers.pop(task_id, None)
         self.retried.pop(task_id, None)
         self.deaths.pop(task_id, None)
+        if self.presentation.owners:
+            self.presentation.disown(task_id)
         self.unfinish(chunk, 1)
         self.leave_parent(chunk, (task_id,))
         if chunk.has_dependencies:
@@ -323,6 +340,15 @@ class Tables:
         """A result that no client will be told of: a large value would stay in storage (OWN-6)."""
         if row.kind == KIND_OBJECT:
             self.release([(chunk, ObjectId(bytes(row.value)))])
+
+    def renew_header(self, chunk: Chunk) -> None:
+        """The generation has risen since the chunk was submitted. (SCH-61)"""
+        chunk.header = _with_generation(chunk.header, self.generation)
+
+    def raise_generation(self, generation: int) -> None:
+        self.generation = generation
+        for client in self.clients.values():
+            client.generation = generation
 
     def _unread(self, peer_id: PeerId) -> int:
         """Bytes that are kept for this client, by its session and outside of it."""

@@ -27,6 +27,8 @@ class Worker:
         "indexes",
         "is_cut_off",
         "is_gone",
+        "is_of_operator",
+        "is_presenter",
         "is_retired",
         "lenders",
         "limit",
@@ -37,7 +39,9 @@ class Worker:
         "offer",
         "payload_limit",
         "peer_id",
+        "presented_count",
         "recalling",
+        "results_count",
         "sample_limit",
         "software",
         "status",
@@ -98,6 +102,14 @@ class Worker:
         self.is_retired = False
         #: it does not reach the storage, and rests: all and only those in `Tables.cut_off` (SCH-44)
         self.is_cut_off = False
+        #: its ticket is an operator's, or there are no keys
+        self.is_of_operator = True
+        #: its session has the feature `present-held`
+        self.is_presenter = False
+        #: tasks that it has presented, that have not ended there, and that no client has submitted (SCH-66)
+        self.presented_count = 0
+        #: Results messages of this session that were worked off, or are being so (SCH-72)
+        self.results_count = 0
 
     def leave(self) -> None:
         """It is given nothing any more, nothing follows what it held, and none of that lends or borrows."""
@@ -112,7 +124,7 @@ class Worker:
         """How many more tasks it may be given: never beyond its credit (CRD-1, CRD-4)."""
         if self.is_retired or self.is_cut_off or self.is_gone:
             return 0
-        free = self.limit - len(self.held)
+        free = self.limit - len(self.held) - self.presented_count
         return free + self.nested_reserve if is_nested else free
 
     def most_in_a_dispatch(self, chunk: Chunk) -> int:

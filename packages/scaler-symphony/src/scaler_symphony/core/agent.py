@@ -164,7 +164,9 @@ class SymphonyCore:
             for stream, text in outcome.printed:
                 tables.send(TaskLog(task.id, stream, text, tables.settings.worker_name))
             tables.forget(task)
-            tables.results.append((task.id, task.attempt, outcome.status, outcome.kind, outcome.value, outcome.profile))
+            tables.results.append(
+                (task.id, task.attempt, outcome.status, outcome.kind, outcome.value, outcome.profile, None)
+            )
         tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
 
     # ------------------------------------------------------------ the end of a round

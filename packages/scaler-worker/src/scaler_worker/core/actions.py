@@ -97,6 +97,13 @@ class TellStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Remember:
+    """What the next Hello tells of the scheduler, besides what was in its Welcome. (HSK-35)"""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Nothing is held any more: say Bye and exit."""
 
@@ -106,5 +113,5 @@ class Finish:
 
 Action = (
     Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | Suspend | Unsuspend | KillProcessor
-    | StopProcessor | Log | TellStatus | Finish
+    | StopProcessor | Log | TellStatus | Remember | Finish
 )  # fmt: skip

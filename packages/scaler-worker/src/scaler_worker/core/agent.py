@@ -23,6 +23,7 @@ from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import (
     Cancel,
     Credit,
+    Delivered,
     Dispatch,
     Message,
     Recall,
@@ -32,12 +33,12 @@ from scaler_protocol.messages import (
     TaskLog,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_worker.core import deadlines, events, handing, nesting, stopping, suspension
+from scaler_worker.core import deadlines, events, handing, nesting, presenting, stopping, suspension
 from scaler_worker.core.actions import Action, Finish, Log, Resume, Send, TellStatus
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
 from scaler_worker.core.sampling import Sampler
-from scaler_worker.core.tables import Room, Settings, Tables
+from scaler_worker.core.tables import Settings, Tables
 
 
 class AgentCore:
@@ -67,6 +68,7 @@ class AgentCore:
             Cancel: self._on_cancel,
             Shutdown: self._on_drain,
             SampleTasks: self._on_sample_tasks,
+            Delivered: self._on_delivered,
         }
 
     def handle(self, event: events.Event, now: float) -> list[Action]:
@@ -97,28 +99,15 @@ class AgentCore:
         handing.hand_out(self.tables, now)
 
     def _on_opened(self, event: Opened, now: float) -> None:
-        self.tables.is_connected = True
-        self.tables.results.limits = event.welcome.limits
+        for message in presenting.opened(self.tables, event, now):
+            self._send(message)
         self._send_credit(now)
 
     def _on_lost(self, event: Lost, now: float) -> None:
-        """The scheduler gives our tasks to others: going on with them would only run them twice (WRK-10)."""
-        tables = self.tables
-        tables.is_connected = False
-        tables.sampler = None
-        tables.room = Room()
-        tables.told_lenders = ()
-        tables.tasks.clear()
-        tables.queue.clear()
-        tables.ahead.clear()
-        tables.untimely.clear()
-        tables.results.clear()
-        tables.cancel_replies.clear()
-        for processor in tables.processors.values():
-            if processor.slice and processor.state is not State.STOPPING:
-                stopping.kill(tables, processor, now)
-            processor.slice.clear()
-            processor.kill_at = processor.timeout_at = None
+        presenting.lost(self.tables, event, now)
+
+    def _on_delivered(self, message: Delivered, now: float) -> None:
+        presenting.delivered(self.tables, message.results_count, message.worker_count)
 
     def _on_received(self, event: Received, now: float) -> None:
         handler = self._message_handlers.get(type(event.message))
@@ -129,6 +118,12 @@ class AgentCore:
 
     def _on_dispatch(self, dispatch: Dispatch, now: float) -> None:
         tables = self.tables
+        generation = dispatch.header.generation
+        if generation != tables.generation and generation:
+            if generation < tables.generation:
+                self._refuse_stale(dispatch)
+                return
+            presenting.note_generation(tables, generation)
         tasks = tasks_of(dispatch, now)
         if not tables.tasks.keys().isdisjoint([task.id for task in tasks]):
             self._do(Finish("the scheduler dispatched a task that this worker holds already", is_failure=True))
@@ -142,7 +137,15 @@ class AgentCore:
             tables.tasks[task.id] = task
         tables.ahead.forget_ended(tables.tasks)
         tables.queue.push_all(self._lay_aside(tasks) if dispatch.awaited_counts else tasks)
-        handing.hand_out_at_once(tables, now)
+        if tables.may_begin:
+            handing.hand_out_at_once(tables, now)
+
+    def _refuse_stale(self, dispatch: Dispatch) -> None:
+        """Another scheduler has followed on the one that sends this. (WRK-33)"""
+        generation = dispatch.header.generation
+        text = f"tasks of generation {generation} are given back: generation {self.tables.generation} has begun"
+        self._do(Log(True, text))
+        self._send(Returned(dispatch.ids, is_recall_answer=False))
 
     def _lay_aside(self, tasks: list[Task]) -> list[Task]:
         """Those that can begin. Of the others some await what has ended here meanwhile: they go back (WRK-24)."""
@@ -228,7 +231,7 @@ class AgentCore:
                 self._end_interrupted(task)
                 continue
             del tasks[task.id]
-            add_result((task.id, task.attempt, status, kind, value, profile))
+            add_result((task.id, task.attempt, status, kind, value, profile, task.header))
             if followers:
                 tables.settle_followers(task, status, kind, value)
             if task.stop is not None:
@@ -248,7 +251,7 @@ class AgentCore:
         self.tables.forget(task)
         error = processor_died(self.tables.settings.worker_name, 0, 0)
         value = self.tables.settings.encode_error(error)
-        self.tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value)
+        self.tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value, task.header)
 
     def _after_end(self, processor: Processor, now: float) -> None:
         if processor.is_waiting:
@@ -341,7 +344,7 @@ class AgentCore:
             tables.forget(task)
             error = processor_died(tables.settings.worker_name, event.exit_code, event.peak_memory_bytes)
             value = tables.settings.encode_error(error)
-            tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value)
+            tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value, task.header)
 
     def _is_first(self, processor: Processor, number: int, now: float) -> bool:
         if processor.slice and processor.slice[0].number == number:
@@ -369,6 +372,8 @@ class AgentCore:
 
     def _on_round_ended(self, event: events.RoundEnded, now: float) -> None:
         tables = self.tables
+        if tables.present_until is not None:
+            presenting.give_up_if_due(tables, now)
         is_quiet = tables.is_quiet()
         if not is_quiet:
             stopping.enforce(tables, now)
@@ -378,7 +383,7 @@ class AgentCore:
             suspension.arrange(tables, now)
         if tables.is_connected:
             self._send_ends(now)
-        if tables.drain_until is not None and (not tables.tasks or now >= tables.drain_until):
+        if tables.drain_until is not None and (tables.is_drained() or now >= tables.drain_until):
             self._do(Finish(f"drained, {len(tables.tasks)} tasks given up"))
         self._is_quiet = is_quiet
 
@@ -396,8 +401,10 @@ class AgentCore:
             tables.give_back_waiting()
         self._send_untimely()
         if len(tables.results):
-            for message in tables.results.take(limit):
+            for message, rows in tables.results.take_with_rows(limit):
                 self._send(message)
+                if tables.is_presenter:
+                    tables.kept.add(message, rows)
             tables.sent_credit = limit
         elif self._has_credit_changed(limit):
             self._send_credit(now)

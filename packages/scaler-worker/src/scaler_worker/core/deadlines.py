@@ -24,12 +24,15 @@ def _deadlines(tables: Tables) -> Iterator[float]:
         if processor.can_give_back:
             yield processor.first_since + handing.STUCK_SECONDS
     yield from suspension.changes_at(tables)
+    if tables.present_until is not None:
+        yield tables.present_until
     if tables.drain_until is not None:
         yield tables.drain_until
         return
-    for due_at in (handing.fallback_at(tables), handing.held_back_until(tables), nesting.room_due_at(tables)):
-        if due_at is not None:
-            yield due_at
+    if tables.may_begin:
+        for due_at in (handing.fallback_at(tables), handing.held_back_until(tables), nesting.room_due_at(tables)):
+            if due_at is not None:
+                yield due_at
     if tables.start_not_before:
         yield tables.start_not_before
     for processor in handing.surplus_processors(tables)[:1]:

@@ -52,7 +52,7 @@ def slice_seconds(estimate: float) -> float:
 def hand_out(tables: Tables, now: float) -> None:
     """Give every free place to a task that wants to go on, else to the first of the queue."""
     _grant_resumes(tables, now)
-    if (len(tables.queue) or tables.ahead.waiting) and tables.is_connected and not tables.is_draining:
+    if (len(tables.queue) or tables.ahead.waiting) and tables.may_begin and not tables.is_draining:
         least_depth = nesting.least_depth(tables, now)
         _fill_places(tables, least_depth, now)
         _top_up(tables, least_depth, now)
@@ -260,7 +260,7 @@ def _refuse_first(tables: Tables) -> None:
     tables.queue.remove(task)
     tables.forget(task)
     value = tables.settings.encode_error(TaskError(code=TOO_DEEP, type_name="TooDeep", message=text))
-    tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value)
+    tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value, task.header)
 
 
 def wanted_processors(tables: Tables) -> int:

@@ -98,7 +98,8 @@ def end_stopped(tables: Tables, task: Task) -> None:
     if task.stop.status == STATUS_CANCELED:
         tables.results.add_without_value(task.id, task.attempt, STATUS_CANCELED)
     else:
-        tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, _timed_out(tables, task))
+        value = _timed_out(tables, task)
+        tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, value, task.header)
     tables.cancel_replies.answer(task, CANCEL_CANCELED if task.stop.status == STATUS_CANCELED else CANCEL_TOO_LATE)
 
 

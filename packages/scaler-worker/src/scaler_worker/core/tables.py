@@ -11,6 +11,7 @@ from scaler_protocol.holding.cancels import CancelReplies
 from scaler_protocol.holding.code import CodeGuard
 from scaler_protocol.holding.credit import Load
 from scaler_protocol.holding.durations import Durations
+from scaler_protocol.holding.kept_ends import KeptEnds
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
 from scaler_protocol.holding.tasks import Task
@@ -38,6 +39,7 @@ class Settings:
     task_timeout_seconds: float = 0.0  #: how long any task may run; zero: as long as its own header says
     code_tags: tuple[str, ...] = ()  #: the code its processors read (WRK-26); empty: it takes any task
     suspends_hard: bool = False  #: blocked processors are stopped while deeper tasks run
+    present_seconds: float = 60.0  #: how long tasks are kept for a successor of the scheduler; zero: not at all
 
 
 @dataclass(slots=True)
@@ -59,6 +61,12 @@ class Room:
 class Tables:
     settings: Settings
     is_connected: bool = False
+    #: tasks of the queue may begin: there is a session, and nothing is presented in it that its scheduler has not read
+    may_begin: bool = False
+    is_presenter: bool = False  #: the present session, or the last one, has the feature `present-held`
+    present_until: float | None = None  #: set while what is held waits for another scheduler
+    generation: int = 0  #: the highest that a scheduler has told (WRK-33)
+    worker_count: int = 0  #: how many workers the scheduler has told it has (HSK-37)
     #: every task held: in one of the queue, `ahead.waiting` and the slices
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     queue: TaskQueue = field(default_factory=TaskQueue)
@@ -67,6 +75,8 @@ class Tables:
     last_processor: int = 0
     durations: Durations = field(default_factory=Durations)
     results: ResultCollector = field(default_factory=ResultCollector)
+    #: results that their clients may not have yet (WRK-40)
+    kept: KeptEnds = field(default_factory=KeptEnds)
     cancel_replies: CancelReplies = field(default_factory=CancelReplies)
     #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
     untimely: list[TaskId] = field(default_factory=list)
@@ -88,6 +98,10 @@ class Tables:
     def is_draining(self) -> bool:
         return self.drain_until is not None
 
+    def is_drained(self) -> bool:
+        """Nothing is held, and no result waits for a scheduler."""
+        return not self.tasks and (self.is_connected or not len(self.results))
+
     def count(self, *states: State) -> int:
         return sum(processor.state in states for processor in self.processors.values())
 
@@ -96,6 +110,8 @@ class Tables:
         end, and no time that will come."""
         settings = self.settings
         if self.queue or self.ahead.waiting or self.drain_until is not None or settings.suspends_hard:
+            return False
+        if self.present_until is not None:
             return False
         if self.start_not_before or not settings.places <= len(self.processors) <= settings.places + SPARE_PROCESSORS:
             return False

@@ -19,6 +19,7 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         f"--death-timeout-seconds={cluster.death_timeout_seconds!r}",
         f"--grace-seconds={cluster.grace_seconds!r}",
         f"--task-timeout-seconds={cluster.task_timeout_seconds!r}",
+        f"--present-seconds={cluster.present_seconds!r}",
         f"--object-retention-seconds={cluster.object_retention_seconds!r}",
         f"--garbage-collect-interval-seconds={cluster.collect_seconds!r}",
         f"--trim-memory-threshold-bytes={cluster.trim_threshold_bytes}",

@@ -43,7 +43,7 @@ from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, new_salt,
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import NO_TASK, Buffer, Submit, Welcome
 from scaler_protocol.session import Opened, Received, Rejected, SessionEvent
-from scaler_protocol.session.handshake import why_no_scheduler
+from scaler_protocol.session.handshake import remembering, why_no_scheduler
 from scaler_protocol.transport import BlockingDriver, DealerEndpoint
 from scaler_protocol.waits import Event
 
@@ -361,6 +361,7 @@ class Connection:
             self._settled.set()
         elif type(event) is Opened:
             self.welcome = event.welcome
+            self._hello = remembering(self._hello, event.welcome)
             self._storage.use(event.welcome.storage_address or default_storage_address(self.address))  # HSK-18
             self._storage.take_over(event.welcome.owner_grant, then=self._note_taken_over)
             self._life = after(self._life, Move.WELCOME)

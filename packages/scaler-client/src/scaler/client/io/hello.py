@@ -18,7 +18,8 @@ def hello_of(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, 
         peer_id=peer_id,
         # While this program does not read, results wait at the scheduler instead of ending the session. (SCH-45)
         # Nodes of graphs that have ended are not run again when the scheduler is lost. (SCH-51)
-        features=("result-window", "kept-results"),
+        # It says from which scheduler it comes, so that the next one waits for workers that have its tasks. (CLI-21)
+        features=("result-window", "kept-results", "present-held"),
         # A lease has room for three heartbeats: slower ones would make it longer than the program wants to wait.
         timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
         software=this_software("scaler-client"),

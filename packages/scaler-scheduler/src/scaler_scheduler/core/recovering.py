@@ -1,0 +1,149 @@
+"""A scheduler that follows on another one waits for the workers of that one before it gives tasks away. (SCH-65)
+
+A peer that had another scheduler before names it in its Hello. The first such peer begins the recovery. Until the
+recovery is over, queued tasks of clients that may come from there are held, unless a worker has presented them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Hello, Holding
+from scaler_protocol.session import Opened
+from scaler_scheduler.core import presenting
+from scaler_scheduler.core.actions import SendToStorage
+from scaler_scheduler.core.tables import Client, Tables
+from scaler_scheduler.core.workers import Worker
+
+FEATURE_PRESENT_HELD = "present-held"
+
+SHORTEST_SECONDS = 1.0
+HEARTBEATS = 2
+"""A dialer learns of a new scheduler when it next sends something: after a heartbeat at most. Then it dials."""
+
+YOUNG_SECONDS = 10.0
+"""While no worker has come, and no peer that says where it comes from. A client in a task may be the first to come."""
+
+PREDECESSORS = 16
+"""So many different ones begin a recovery. A peer can name any: those beyond cost their tasks a second run at most."""
+
+GENERATION_MAX = (1 << 64) - 1
+
+
+class Recovery:
+    def __init__(self, tables: Tables, server_id: PeerId) -> None:
+        self._tables = tables
+        self._server_id = server_id
+        #: set while workers are awaited: the end of it at the latest
+        self.until: float | None = None
+        #: it has just begun, so it is not known whether there was a predecessor
+        self._is_young = True
+        self._young_until = math.inf
+        #: when there is something to settle, at the latest
+        self.look_at = math.inf
+        #: what a predecessor has left is not all settled yet
+        self.is_at_work = True
+        #: when presented tasks that no client has submitted are dropped
+        self._orphans_until: float | None = None
+        self._predecessors: set[bytes] = set()
+        #: how many workers the predecessor had, as it told those that have come; zero: that is not known
+        self._expected_count = 0
+        self._is_count_known = True
+        #: workers that have come from there
+        self._came_count = 0
+
+    def meet(self, hello: Hello) -> int:
+        """The generation that the Welcome tells: above all that peers have seen. (HSK-35)"""
+        if hello.generation >= self._tables.generation and FEATURE_PRESENT_HELD in hello.features:
+            is_own = hello.last_server_id == self._server_id
+            self._tables.raise_generation(min(hello.generation + (not is_own), GENERATION_MAX))
+        return self._tables.generation
+
+    # ------------------------------------------------------------ who comes
+
+    def client_came(self, client: Client, event: Opened, now: float) -> None:
+        """Clients without the feature do not say where they come from."""
+        if FEATURE_PRESENT_HELD in event.welcome.features:
+            if not self._is_successor(event):
+                return
+            self._begin(event, now)
+        if self.until is not None:
+            self._tables.presentation.recovering_clients[client] = None
+            self._tables.ready.hold(client)
+
+    def worker_came(self, worker: Worker, event: Opened, now: float) -> None:
+        worker.is_presenter = FEATURE_PRESENT_HELD in event.welcome.features
+        self._tables.presentation.has_changed_presenters |= worker.is_presenter
+        self._tables.presentation.has_news |= worker.is_presenter
+        if worker.is_presenter and self._is_successor(event):
+            self._begin(event, now)
+            self._came_count += 1
+            self._orphans_until = now + event.welcome.timers.lease_seconds
+            self.is_at_work = True
+            presenting.expect(self._tables, worker)
+
+    def worker_presented(self, worker: Worker, message: Holding) -> None:
+        """The last Holding says how many workers there were; one that may be of any user is not believed. (HSK-37)"""
+        if worker in self._tables.presentation.expected and message.is_last:
+            count = message.worker_count if worker.is_of_operator else 0
+            self._expected_count = max(self._expected_count, count)
+            self._is_count_known = self._is_count_known and count > 0
+
+    def _is_successor(self, event: Opened) -> bool:
+        return bool(event.hello.last_server_id) and event.hello.last_server_id != event.welcome.server_id
+
+    def _begin(self, event: Opened, now: float) -> None:
+        if event.hello.last_server_id in self._predecessors or len(self._predecessors) >= PREDECESSORS:
+            return
+        if self._predecessors:
+            self._is_count_known = False  # how many they had together
+        self._predecessors.add(event.hello.last_server_id)
+        self._tables.presentation.is_recovering = self.is_at_work = True
+        self.until = now + max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
+
+    # ------------------------------------------------------------ the end of it
+
+    def may_be_presented(self, hello: Hello) -> bool:
+        """A worker of a predecessor may still present the task that this client is in. (SCH-74)"""
+        if FEATURE_PRESENT_HELD not in hello.features:
+            return False
+        if self._is_young and not self._tables.workers:
+            return True
+        return self._orphans_until is not None or self.until is not None
+
+    def settle(self, now: float) -> None:
+        if self._is_young:
+            self._young_until = min(self._young_until, now + YOUNG_SECONDS)
+            self._is_young = now < self._young_until
+        if self.until is not None and (now >= self.until or self._is_everybody_here()):
+            self.until = None
+            self._tables.presentation.is_recovering = False
+            clients, self._tables.presentation.recovering_clients = self._tables.presentation.recovering_clients, {}
+            for client in clients:
+                self._tables.ready.release(client)
+        if self._orphans_until is not None and now >= self._orphans_until:
+            self._orphans_until = None
+            self._drop_orphans()
+        presentation = self._tables.presentation
+        if self.until is None and presentation.departed:
+            for owner in presentation.take_departed():
+                self._tables.act(SendToStorage(self._tables.gone_owners.add(owner)))
+        self.look_at = min([at for at in (self.until, self._orphans_until) if at is not None], default=math.inf)
+        self.is_at_work = self._is_young or self.look_at < math.inf or bool(presentation.departed)
+
+    def _drop_orphans(self) -> None:
+        presentation = self._tables.presentation
+        if presentation.tasks:
+            worker = next(iter(presentation.of_worker))
+            self._tables.backlog.start(worker, presenting.drop_orphans(self._tables))
+
+    def _is_everybody_here(self) -> bool:
+        if self._tables.presentation.expected or self._tables.backlog:
+            return False
+        return self._is_count_known and 0 < self._expected_count <= self._came_count
+
+
+def client_left(tables: Tables, client: Client) -> None:
+    if tables.presentation.recovering_clients.pop(client, False) is None:
+        tables.ready.release(client)

@@ -1,0 +1,278 @@
+"""A scheduler that follows on another: what workers present and clients submit is put together. (SCH-61 to SCH-73)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.support.scheduler_story import names, peer, task
+from tests.support.succession_story import FORMER, OWN, Story, dispatched
+
+from scaler_protocol.codes import (
+    HELD_ENDED,
+    KIND_OBJECT,
+    NO_SUCH_OBJECT,
+    OK,
+    ROLE_CLIENT,
+)
+from scaler_protocol.columns import join_u16
+from scaler_protocol.ids import PeerId, result_object_id
+from scaler_protocol.messages import (
+    NO_SALT,
+    Cancel,
+    Delivered,
+    Dispatch,
+    Duplicate,
+    Hello,
+    Release,
+    ReleaseOwner,
+    Results,
+)
+from scaler_protocol.session import Lost
+from scaler_scheduler.core import (
+    FEATURE_PRESENT_HELD,
+    StorageReplied,
+    invariants,
+)
+
+
+def test_a_task_that_is_presented_and_submitted_is_not_dispatched() -> None:
+    """In either order, and its result is its client's."""
+    for is_client_first in (True, False):
+        story = Story()
+        if is_client_first:
+            story.client("c")
+            story.submits("c", "t")
+        story.worker("w")
+        story.holds("w", "t", attempt=3)
+        if not is_client_first:
+            story.client("c")
+            story.submits("c", "t")
+        assert not dispatched(story.settle().get("w")) and not dispatched(story.settle(10.0).get("w"))
+        story.ends("w", "t", attempt=3)
+        (result,) = story.settle()["c"]
+        assert isinstance(result, Results) and (names(result.ids), result.payload) == (["t"], b"value")
+
+
+def test_how_a_task_ended_is_told_when_it_is_submitted() -> None:
+    story = Story()
+    story.worker("w")
+    story.holds("w", "t", state=HELD_ENDED)
+    story.ends("w", "t")
+    story.client("c")
+    assert "c" not in story.settle()
+    story.submits("c", "t")
+    (result,) = story.settle()["c"]
+    assert isinstance(result, Results) and result.payload == b"value"
+
+
+def test_tasks_of_the_predecessors_clients_wait_for_its_workers() -> None:
+    story = Story()
+    story.client("c")
+    story.submits("c", "t")
+    story.client("fresh", former=PeerId(b""), generation=0)
+    story.submits("fresh", "f")
+    story.worker("w")
+    story.holds("w")
+    assert dispatched(story.settle()["w"]) == ["f"], "its client has never had another scheduler"
+    assert story.core.next_deadline() is not None
+    assert not dispatched(story.settle(3.9).get("w"))
+    assert dispatched(story.settle(0.2)["w"]) == ["t"], "two heartbeats are over"
+
+
+@pytest.mark.parametrize(("counts", "is_over"), (((2, 2), True), ((2, 0), False), ((3, 2), False)))
+def test_it_does_not_wait_for_more_workers_than_there_were(counts: tuple[int, int], is_over: bool) -> None:
+    """Zero: this worker cannot tell."""
+    story = Story()
+    story.client("c")
+    story.submits("c", "t")
+    for name, count in zip("vw", counts, strict=True):
+        story.worker(name, count=count)
+        assert not any(dispatched(messages) for messages in story.settle().values())
+        story.holds(name)
+    assert any(dispatched(messages) for messages in story.settle().values()) == is_over
+
+
+def test_a_worker_gets_nothing_before_its_last_holding() -> None:
+    story = Story()
+    story.client("c", former=PeerId(b""), generation=0)
+    story.submits("c", "t")
+    story.worker("w")
+    story.holds("w", "other", is_last=False)
+    assert "w" not in story.settle()
+    story.holds("w", "another")
+    first, second = story.settle()["w"]
+    assert first == Delivered(0, 0) and isinstance(second, Dispatch)
+
+
+def test_nothing_is_taken_of_a_holding_that_is_not_due() -> None:
+    """Of a worker without a past, and of one that has said all. (SCH-62)"""
+    for former in (PeerId(b""), FORMER):
+        story = Story()
+        story.worker("w", former=former)
+        if former:
+            story.holds("w")
+        story.holds("w", "t")
+        story.settle()
+        assert not story.core.tables.presentation.tasks and not story.disconnected
+
+
+def test_the_higher_attempt_wins() -> None:
+    for first, second, loser in ((1, 2, "v"), (2, 1, "w"), (1, 1, "w")):
+        for is_submitted in (False, True):
+            story = Story()
+            if is_submitted:
+                story.client("c")
+                story.submits("c", "t")
+            story.worker("v")
+            story.holds("v", "t", attempt=first)
+            story.worker("w")
+            story.holds("w", "t", attempt=second)
+            sent = story.settle()
+            told = {name: [one for one in messages if isinstance(one, Cancel)] for name, messages in sent.items()}
+            assert {name: names(one.ids) for name, found in told.items() for one in found} == {loser: ["t"]}
+            assert isinstance(sent["w"][-1], Delivered), "behind the Cancel"
+            if not is_submitted:
+                story.client("c")
+                story.submits("c", "t")
+            winner = "w" if loser == "v" else "v"
+            story.ends(winner, "t", attempt=max(first, second))
+            assert isinstance(story.settle()["c"][0], Results)
+
+
+def test_a_worker_that_comes_late_stops_what_was_dispatched_meanwhile() -> None:
+    story = Story()
+    story.client("c")
+    story.submits("c", "t")
+    story.worker("v")
+    story.holds("v")
+    story.settle()
+    assert dispatched(story.settle(4.1)["v"]) == ["t"]
+    story.worker("w")
+    story.holds("w", "t")
+    assert isinstance(story.settle()["w"][0], Cancel)
+    story.ends("w", "t", value=b"stale")
+    assert "c" not in story.settle()
+
+
+def test_what_nobody_submits_is_canceled_after_the_lease() -> None:
+    story = Story()
+    story.worker("w", credit=1)
+    story.holds("w", "t")
+    story.client("c", former=PeerId(b""), generation=0)
+    story.submits("c", "new")
+    assert not dispatched(story.settle(4.1).get("w")), "what it has presented takes its place"
+    assert story.core.next_deadline() is not None
+    story.settle(60.0)
+    sent = story.settle()
+    assert invariants.check(story.core) is None and not story.core.tables.presentation.tasks
+    assert dispatched(sent.get("w")) == ["new"] or story.core.tables.workers[peer("w")].held
+
+
+def test_the_client_owns_the_value_before_it_is_told_of_it() -> None:
+    """What was lost with the storage runs again. (SCH-70)"""
+    for code in (OK, NO_SUCH_OBJECT):
+        story = Story()
+        story.worker("w", count=1)
+        story.holds("w", "t")
+        story.client("c")
+        story.submits("c", "t")
+        story.settle()
+        story.ends("w", "t", kind=KIND_OBJECT, value=task("another object"))
+        assert "c" not in story.settle()
+        (claim,) = [one for one in story.asked if isinstance(one, Duplicate)]
+        value = result_object_id(task("t"), 1, NO_SALT, peer("old"))
+        assert (claim.source, claim.target, claim.owner) == (value, value, peer("c")), "whatever the worker says"
+        story.core.handle(StorageReplied(claim.request_id, code), story.now)
+        sent = story.settle()
+        if code == OK:
+            (result,) = sent["c"]
+            assert isinstance(result, Results) and result.payload == value
+        else:
+            (again,) = [one for one in sent["w"] if isinstance(one, Dispatch)]
+            assert (names(again.ids), again.attempts) == (["t"], join_u16([2]))
+        released = [one for one in story.asked if isinstance(one, Release) and one.owner == peer("old")]
+        assert [one.ids for one in released] == [value]
+
+
+def test_a_former_name_keeps_what_tasks_may_still_store_for_it() -> None:
+    """(SCH-73)"""
+    story = Story()
+    story.worker("w", count=1)
+    story.holds("w", "t")
+    story.client("old")
+    story.client("c")
+    story.submits("c", "t")
+    story.settle(4.1)
+    story.core.handle(Lost(peer("old"), 0, "goodbye", True), story.now)
+    story.settle(1.0)
+    assert not [one for one in story.asked if isinstance(one, ReleaseOwner)]
+    story.ends("w", "t")
+    story.settle()
+    story.settle()
+    assert [one.owner for one in story.asked if isinstance(one, ReleaseOwner)] == [peer("old")]
+
+
+def test_results_count_as_delivered_when_clients_have_acknowledged_them() -> None:
+    """(SCH-71, SCH-72)"""
+    story = Story()
+    story.worker("w", former=PeerId(b""))
+    story.client("c", former=PeerId(b""), generation=0)
+    story.submits("c", "t")
+    story.settle()
+    story.ends("w", "t")
+    story.progress[peer("c")] = (7, 6)
+    counts = []
+    for _ in range(12):
+        counts += [one.results_count for one in story.settle(0.3).get("w", ()) if isinstance(one, Delivered)]
+    assert set(counts) <= {0}
+    story.progress[peer("c")] = (9, 7)
+    for _ in range(4):
+        counts += [one.results_count for one in story.settle(0.3).get("w", ()) if isinstance(one, Delivered)]
+    assert counts[-1] == 1
+
+
+def test_the_number_of_workers_is_told_when_it_is_steady() -> None:
+    story = Story()
+    told: list[int] = []
+
+    def go_on(seconds: float) -> None:
+        told.extend(one.worker_count for one in story.settle(seconds).get("w", ()) if isinstance(one, Delivered))
+
+    story.worker("w", former=PeerId(b""))
+    go_on(0.0)
+    go_on(1.1)
+    story.worker("v", former=PeerId(b""))
+    go_on(0.0)
+    go_on(0.5)
+    go_on(0.6)
+    assert told == [1, 0, 2]
+
+
+def test_the_generation_is_above_all_that_was_seen() -> None:
+    """(HSK-35, SCH-61)"""
+    story = Story()
+    story.worker("w", former=PeerId(b""))
+    story.client("c", former=PeerId(b""), generation=0)
+    story.submits("c", "t")
+    story.client("other", generation=6)
+    (given,) = [one for one in story.settle()["w"] if isinstance(one, Dispatch)]
+    assert given.header.generation == 7, "also in what was submitted before"
+    hello = Hello(1, 1, ROLE_CLIENT, peer("x"), features=(FEATURE_PRESENT_HELD,), generation=7, last_server_id=OWN)
+    assert story.core.meet(hello) == 7, "it was told by this one"
+    assert story.core.meet(replace(hello, last_server_id=FORMER, generation=2**64 - 1)) == 2**64 - 1
+    assert story.core.meet(replace(hello, last_server_id=FORMER, generation=2**64 - 1)) == 2**64 - 1
+
+
+def test_what_a_worker_presented_is_queued_when_the_worker_is_lost() -> None:
+    story = Story()
+    story.worker("w")
+    story.holds("w", "t", "unknown")
+    story.client("c")
+    story.submits("c", "t")
+    story.settle()
+    story.core.handle(Lost(peer("w"), 205, "silent", False), story.now)
+    story.worker("v")
+    story.holds("v")
+    (again,) = [one for one in story.settle(4.1)["v"] if isinstance(one, Dispatch)]
+    assert (names(again.ids), again.attempts) == (["t"], join_u16([2]))

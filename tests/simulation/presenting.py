@@ -1,0 +1,67 @@
+"""Nothing but the scheduler dies, again and again, and every peer has all features. Then nothing is lost, nothing is
+delivered twice, and no task begins twice. (WRK-33 to WRK-40, SCH-61 to SCH-72)"""
+
+from __future__ import annotations
+
+from tests.simulation import program
+from tests.simulation.clients import ClientNode
+from tests.simulation.world import TROUBLE_SECONDS, World
+
+RETRIED = ("crash", "crashonce", "fail")
+"""Tasks of these kinds may run again because they have retries."""
+LONGEST_ABSENCE_SECONDS = 5.0
+
+
+class PresentingWorld(World):
+    is_of_one_version = True
+
+    def _plan_work(self) -> None:
+        for client in self.clients:
+            for _ in range(self.rng.randint(1, 4)):
+                self.clock.at(self.rng.uniform(0, TROUBLE_SECONDS / 2), lambda client=client: self._submit(client))
+
+    def _submit(self, client: ClientNode) -> None:
+        what = self.rng.random()
+        if what < 0.4:
+            client.submit_lines([self._line() for _ in range(self.rng.choice((1, 5, 30)))])
+        elif what < 0.6:
+            client.submit_graph_of(self.rng.choice((5, 20, 40)), self.rng.choice(("chain", "tree", "any")), self._node)
+        elif what < 0.8:
+            shape = self.rng.choice(((2,), (3, 2), (1, 1, 1)))
+            client.submit_lines([program.tree(self.new_name(), shape, "slow") for _ in range(self.rng.randint(1, 3))])
+        else:
+            client.submit([self.rng.choice(program.KINDS) for _ in range(self.rng.choice((1, 3, 20)))])
+
+    def _node(self) -> bytes:
+        return self._line("node-")
+
+    def _line(self, prefix: str = "") -> bytes:
+        name = prefix + self.new_name()
+        if self.rng.random() < 0.3:
+            return program.heavy(name, program.LARGE + self.rng.randint(1, 500))
+        return program.lasting(name, self.rng.randint(1, 3_000))
+
+    def _plan_trouble(self) -> None:
+        """Slow enough for a scheduler to be known, fast enough for nobody to be given up."""
+        self.network.weather.delay_seconds = self.rng.choice((0.0005, 0.005, 0.02))
+        at = 0.0
+        while at < TROUBLE_SECONDS - 6:
+            at += self.rng.uniform(0.5, 8)
+            self.clock.at(at, self._crash_scheduler)
+
+    def _crash_scheduler(self) -> None:
+        may_fail = self.may_fail
+        super()._crash_scheduler()
+        self.may_fail = may_fail  # nobody has to be told of a scheduler that comes back
+
+    def _check_nothing_is_left(self) -> None:
+        super()._check_nothing_is_left()
+        again = [call for call, count in self.runs.items() if count > 1 and not _is_node(call)]
+        again = [call for call in (*again, *self.overlapping) if program.kind_of(call) not in RETRIED]
+        self.law(not again, f"these began more than once: {again}")
+
+
+def _is_node(call: bytes) -> bool:
+    """A node that has succeeded may begin again, if all nodes that take its value have ended, and the scheduler dies
+    before the client knows that: it submits all of them, and no worker keeps the first result any more. (chapter 18)"""
+    return call.split()[1].startswith(b"node-")
