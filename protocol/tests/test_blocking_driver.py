@@ -26,18 +26,23 @@ class Endpoint:
         self.generation = 0
         self.sent: list[object] = []
         self.has_more = False
+        #: events that are there though the descriptor does not tell, because another turn has drained it
+        self.untold: list[int] = []
 
     def fileno(self) -> int:
         return self._ours.fileno()
 
     def poll(self, now: float) -> list[int]:
+        if self.untold:
+            untold, self.untold = self.untold, []
+            return untold
         try:
             return list(self._ours.recv(100))
         except BlockingIOError:
             return []
 
     def settle(self, now: float, is_eager: bool = False) -> bool:
-        return self.has_more
+        return self.has_more or bool(self.untold)
 
     def next_deadline(self) -> float | None:
         return None
@@ -138,6 +143,21 @@ def test_a_guest_gets_its_answer_at_the_socket(play: Play) -> None:
     play.endpoint.theirs.send(b"\x01")
     waiting.join(WAIT)
     assert play.answered == [1] and not play.driver.watch.is_lent
+    assert play.driver.watch.is_following(play.driver.endpoint)
+
+
+def test_a_guest_is_woken_by_the_thread_that_reads_its_answer(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "LONE_WAIT_SECONDS", 10 * WAIT)
+    play.driver.post((1,), is_urgent=True)
+    waiting = threading.Thread(
+        target=play.driver.serve_until, args=(lambda: bool(play.answered), math.inf, lambda: True)
+    )
+    waiting.start()
+    eventually(lambda: play.driver.watch.is_lent, "the socket is lent")
+    play.endpoint.untold.append(1)
+    play.driver.post((2,), is_urgent=True)
+    waiting.join(WAIT)
+    assert not waiting.is_alive() and play.answered == [1]
     assert play.driver.watch.is_following(play.driver.endpoint)
 
 

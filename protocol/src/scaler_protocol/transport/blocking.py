@@ -5,7 +5,8 @@ over what came in and what was posted, and sends what comes of it. One thread, t
 life. It sleeps without the lock, on the socket's descriptor and on one to wake it. Any other thread may take a turn as
 a *guest*: then a post leaves at once, without a thread switch. If the lock is taken, a guest leaves its wish in the
 inbox and wakes the host, which finds many wishes at once: that is the batching. A guest that waits for a lone answer
-borrows the socket from the host, so the answer itself wakes it.
+borrows the socket from the host, so the answer itself wakes it; if another thread's turn reads the answer first, that
+thread does.
 
 The descriptor is edge-triggered, so every turn drains until `settle` says that nothing is left.
 
@@ -161,7 +162,7 @@ class BlockingDriver:
                 with self.lock:
                     if watch.borrower is not lease or self._bars or time.monotonic() >= end_at:
                         return
-                    self._turn(is_readable=True, is_guest=True)
+                    self._turn(is_readable=True, is_guest=True, is_borrower=True)
                     if (self.endpoint, self.endpoint.generation) != dialed:
                         return  # there is another socket: dialing is the host's
                     if is_over():
@@ -224,8 +225,9 @@ class BlockingDriver:
 
     # ------------------------------------------------------------ a turn, with the lock
 
-    def _turn(self, is_readable: bool, is_guest: bool) -> None:
+    def _turn(self, is_readable: bool, is_guest: bool, is_borrower: bool = False) -> None:
         handler, inbox = self._handler, self.inbox
+        has_read = False
         self.is_guest = is_guest
         self._bars |= _IN_TURN
         while True:
@@ -233,6 +235,7 @@ class BlockingDriver:
             endpoint = self.endpoint
             if is_readable:
                 for event in endpoint.poll(now):
+                    has_read = True
                     handler.receive(event, now)
                     if self.endpoint is not endpoint:
                         break  # what else it says belongs to a life that is over
@@ -243,6 +246,8 @@ class BlockingDriver:
             is_readable = self.endpoint.settle(now) or self.endpoint is not endpoint
             if not is_readable and not inbox:
                 break
+        if has_read and not is_borrower:
+            self.watch.nudge_borrower()
         self._bars &= ~_IN_TURN
 
     def _seconds_until_due(self) -> float | None:

@@ -46,14 +46,19 @@ def _new_descriptors() -> _Descriptors:
     return select.epoll() if sys.platform == "linux" else _Selected()
 
 
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    receiver, sender = socket.socketpair()
+    receiver.setblocking(False)
+    sender.setblocking(False)
+    return receiver, sender
+
+
 class Watch:
     """Belongs to the host thread, which can lend the socket to another thread that waits for a lone answer. The answer
     then wakes the thread that needs it, and no second thread switch follows."""
 
     def __init__(self) -> None:
-        self._receiver, self._sender = socket.socketpair()
-        self._receiver.setblocking(False)
-        self._sender.setblocking(False)
+        self._receiver, self._sender = _socket_pair()
         self._descriptors: _Descriptors = _new_descriptors()
         self._descriptors.register(self._receiver.fileno(), _READ)
         self._is_woken = False
@@ -64,6 +69,8 @@ class Watch:
         self.borrower: object = None
         #: when a borrower that has not come back counts as gone: it was interrupted more than once
         self.lent_until = 0.0
+        #: by which the borrower is woken; made when the socket is lent for the first time
+        self._nudges: tuple[socket.socket, socket.socket] | None = None
 
     def wake(self) -> None:
         """Safe in a destructor, in any thread."""
@@ -110,11 +117,36 @@ class Watch:
         `lent_until`, and in the end it calls `take_back`. None: the socket cannot be lent."""
         if _new_poll is None or self.borrower is not None or not self.is_following(endpoint):
             return None
+        if self._nudges is None:
+            try:
+                self._nudges = _socket_pair()
+            except OSError:
+                return None  # no descriptor is left: the host serves all
+        receiver = self._nudges[0]
+        nudge = receiver.fileno()
         poll = _new_poll()
         poll.register(self._descriptor, select.POLLIN)
+        poll.register(nudge, select.POLLIN)
         self.borrower = borrower  # from here on an interrupted borrower finds out that it has something to give back
         self._forget_socket()
-        return lambda seconds: poll.poll(math.ceil(seconds * 1000))
+
+        def wait(seconds: float) -> None:
+            for descriptor, _ in poll.poll(math.ceil(seconds * 1000)):
+                if descriptor == nudge:
+                    try:
+                        receiver.recv(_WAKE_BYTES)
+                    except OSError:
+                        pass  # a borrower that was given up has read it, or the watch is closed
+
+        return wait
+
+    def nudge_borrower(self) -> None:
+        """Another thread has read what came by the socket that is lent: its descriptor may never tell the borrower."""
+        if self.borrower is not None and self._nudges is not None:
+            try:
+                self._nudges[1].send(b"!")
+            except OSError:
+                pass  # full: the borrower will wake
 
     def take_back(self, endpoint: DealerEndpoint) -> None:
         self.borrower = None
@@ -131,5 +163,6 @@ class Watch:
 
     def close(self) -> None:
         self._descriptors.close()
-        self._receiver.close()
-        self._sender.close()
+        for pair in ((self._receiver, self._sender), self._nudges or ()):
+            for end in pair:
+                end.close()
