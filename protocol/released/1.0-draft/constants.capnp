@@ -37,6 +37,10 @@ const cancelCanceled :UInt8 = 0;
 const cancelTooLate :UInt8 = 1;
 const cancelUnknown :UInt8 = 2;
 
+const heldQueued :UInt8 = 0;
+const heldRunning :UInt8 = 1;
+const heldEnded :UInt8 = 2;
+
 # Error codes (spec chapter 11). 1xx framing, 2xx session, 3xx tasks, 4xx objects, 5xx how tasks end.
 const ok :UInt16 = 0;
 const badFraming :UInt16 = 100;
@@ -66,6 +70,7 @@ const badChunk :UInt16 = 403;
 const unreadableFile :UInt16 = 404;
 const storageUnreachable :UInt16 = 405;
 const tooMany :UInt16 = 406;
+const exists :UInt16 = 407;
 const taskRaised :UInt16 = 500;
 const taskTimedOut :UInt16 = 501;
 const processorDied :UInt16 = 502;

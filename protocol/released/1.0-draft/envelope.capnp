@@ -15,8 +15,8 @@ using Managers = import "managers.capnp";
 struct Envelope @0xc5d3d303d1e25cc7 {
   seq @0 :UInt64;
   # Position of this message in the session, counted by its sender from 1, rising by one. Zero marks a message outside
-  # the sequence: Hello, Welcome, Reject, Acknowledge, a fatal Error and everything on the monitor's PUB socket. An Error
-  # that is not fatal has its place like any message: somebody waits for it. (SES-1, ERR-9)
+  # the sequence: Hello, Welcome, Reject, Acknowledge, and a fatal Error. An Error that is not fatal has its place like any
+  # message, because its receiver waits for it. (SES-1, ERR-9)
 
   ack @1 :UInt64;
   # The highest `seq` the sender has received without a gap in this session. The receiver may forget what it kept for
@@ -62,7 +62,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     storageStatus @31 :Objects.StorageStatus;                # storage -> any
 
     snapshotRequest @32 :Monitor.SnapshotRequest;  # monitor -> scheduler
-    clusterStatus @33 :Monitor.ClusterStatus;      # scheduler -> monitor, and on PUB
+    clusterStatus @33 :Monitor.ClusterStatus;      # scheduler -> monitor
 
     managerStatus @34 :Managers.ManagerStatus;     # manager -> scheduler
     managerTarget @35 :Managers.ManagerTarget;     # scheduler -> manager
@@ -75,10 +75,15 @@ struct Envelope @0xc5d3d303d1e25cc7 {
 
     nameFunctions @40 :Monitor.NameFunctions;      # client -> scheduler
     sampleTasks @41 :Workers.SampleTasks;          # scheduler -> worker, feature samples
-    taskSamples @42 :Monitor.TaskSamples;          # on PUB
-    graphShapes @43 :Monitor.GraphShapes;          # on PUB
+    taskSamples @42 :Monitor.TaskSamples;          # scheduler -> monitor
+    graphShapes @43 :Monitor.GraphShapes;          # scheduler -> monitor
 
     dumpRequest @44 :Monitor.DumpRequest;          # monitor -> scheduler
     dumpPart @45 :Monitor.DumpPart;                # scheduler -> monitor
+    watch @46 :Monitor.Watch;                      # monitor -> scheduler
+    keptResults @47 :Tasks.KeptResults;            # scheduler -> client -> scheduler, feature kept-results
+    liveOwners @48 :Objects.LiveOwners;            # scheduler -> storage, feature live-owners
+    holding @49 :Workers.Holding;                  # worker -> scheduler, feature present-held
+    delivered @50 :Workers.Delivered;              # scheduler -> worker, feature present-held
   }
 }

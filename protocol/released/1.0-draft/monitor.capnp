@@ -1,21 +1,29 @@
 @0xc2b5aef2d0a64b91;
 # What the cluster does, for those who watch. Spec chapter 14 (MON).
 #
-# On the PUB socket a message is frame 0: topic, frame 1: envelope with seq 0. Topics: "status" (ClusterStatus), "tasks"
-# (TaskSamples), "graphs" (GraphShapes), "logs" (TaskLog). Each costs something only while somebody subscribes to it
-# (MON-8). Sequence numbers are in the messages. A watcher that starts, or sees a gap, may ask the scheduler's ROUTER for
-# a snapshot, as role monitor.
+# A session in role monitor says Watch, and the scheduler publishes to it: ClusterStatus for the topic "status",
+# TaskSamples for "tasks", GraphShapes for "graphs", TaskLog for "logs" (MON-18). Each costs something only while it is
+# watched. Sequence numbers are in the messages. A watcher that starts, or sees a gap, may ask for a snapshot.
+#
+# Ids of clients, workers and managers in what monitors are sent are display ids, and not their peer ids (MON-23).
 
 using Session = import "session.capnp";
 using Workers = import "workers.capnp";
 using Objects = import "objects.capnp";
+
+struct Watch @0xd9c1f0a47be35268 {
+  # Monitor -> scheduler: publish these topics to me from now on, and no others. It is in force until the next Watch of
+  # this session, or its end. (MON-18)
+  topics @0 :List(Text);
+  # "status", "tasks", "graphs", "logs"; others mean nothing (MON-6). None: publish nothing any more.
+}
 
 struct SnapshotRequest @0xb72c2d2be6e0eb4f {
   requestId @0 :UInt64;
 }
 
 struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
-  requestId @0 :UInt64;       # of the SnapshotRequest, zero on PUB
+  requestId @0 :UInt64;       # of the SnapshotRequest, zero in what is published
   sequence @1 :UInt64;        # rises by one with each publication; a gap means some were lost (MON-2)
   serverId @2 :Data;
   uptimeSeconds @3 :Float64;
@@ -45,6 +53,8 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   managers @23 :List(ManagerEntry);
   recalledCount @24 :UInt64;        # tasks that workers were asked to give back, since the start (SCH-20)
   returnedCount @25 :UInt64;        # tasks that they gave back
+  watcherCount @26 :UInt32;         # sessions that watch
+  leftOutCount @27 :UInt64;         # publications that a watcher did not get since the start, because it was slow (MON-20)
 }
 
 struct FunctionName @0xe80ed69ae613dc12 {
@@ -78,6 +88,7 @@ struct ManagerEntry @0xda53d073f28b6f61 {
   runningCount @7 :UInt32;
   stoppingCount @8 :UInt32;
   trouble @9 :Text;  # as in ManagerStatus
+  user @10 :Text;    # as in ClientEntry
 }
 
 struct TaskSamples @0xaf4d6bc822af2e1e {
@@ -141,6 +152,9 @@ struct ClientEntry @0xf08e7a6b5c4d3e21 {
   peerId @0 :Data;
   software @1 :Session.Software;
   taskCount @2 :UInt64;  # unfinished
+  user @3 :Text;         # of its ticket, or of its account on the local lane; empty without keys (MON-25)
+  objectCount @4 :UInt64;  # objects that it owns, by the storage's last answer about it; zero before the first (MON-27)
+  objectBytes @5 :UInt64;  # of their values
 }
 
 struct WorkerEntry @0xa3c5e7f9b1d2c4e6 {
@@ -156,4 +170,5 @@ struct WorkerEntry @0xa3c5e7f9b1d2c4e6 {
   status @9 :Workers.WorkerStatus;
   unitId @10 :Text;          # of the manager that started it, or empty
   managerId @11 :Data;
+  user @12 :Text;            # as in ClientEntry
 }

@@ -13,8 +13,13 @@ struct Put @0xefe96fc6c869a255 {
   owner @2 :Data;        # 16 bytes: the client that keeps it alive, until Release or ReleaseOwner (OWN-1)
   totalBytes @3 :UInt64;
   offset @4 :UInt64;     # where this chunk begins. Chunks of one writer come in order, at most a minute apart (STO-18).
-  # Putting an object that exists adds the owner and is answered OK at once: same id, same bytes. OK to a chunk that
-  # does not complete the object may mean either, so a writer sends its chunks to the end. (STO-4)
+  # Putting an object that exists is answered OK when it comes from an owner (STO-4). Another owner is added when all
+  # bytes have come and are the same, and otherwise told EXISTS (STO-30). OK to a chunk that does not complete the object
+  # may mean either, so a writer sends its chunks to the end.
+
+  grant @5 :Data;
+  # Proves that the sender may name this owner: Welcome.ownerGrant of a client, TaskHeader.ownerGrant for a worker. Not
+  # looked at by a storage without keys; one with keys answers NOT_ALLOWED where it is not the owner's. (STO-32)
 }
 
 struct Get @0xace6c0e939a95918 {
@@ -30,6 +35,9 @@ struct Get @0xace6c0e939a95918 {
 
   acceptsShared @5 :Bool = false;
   # SharedValue would do instead of the first Value. Only where the feature `memfd` is in force. (STO-22)
+
+  owner @6 :Data;  # for whom it is read: 16 bytes, or empty where there are no keys (STO-33)
+  grant @7 :Data;  # of this owner, as in Put
 }
 
 struct Value @0xa4d3554ce3081e75 {
@@ -43,6 +51,7 @@ struct Release @0xede3f34d673de22c {
   requestId @0 :UInt64;  # zero: no reply wanted
   owner @1 :Data;
   ids @2 :Data;          # 16·n; an id that stands there twice counts once
+  grant @3 :Data;        # of this owner, as in Put
 }
 
 struct ReleaseOwner @0xa7ed63227cebe03e {
@@ -52,23 +61,45 @@ struct ReleaseOwner @0xa7ed63227cebe03e {
   owner @1 :Data;
 }
 
+struct LiveOwners @0xbe3186810c6b5fb6 {
+  # A part of a *naming*: all owners of which the scheduler knows that they live. The parts of a naming come in order and
+  # in one session; a naming that is not whole means nothing, so a part that is lost releases nothing. Each part is
+  # answered. (OWN-17) The storage releases an owner that two namings in a row have left out. (OWN-18)
+  requestId @0 :UInt64;
+
+  ids @1 :Data;
+  # 16·n: as many owners as fit the envelope, and at least one unless `totalCount` is zero.
+
+  offset @2 :UInt32;
+  # How many ids the earlier parts of this naming have. Zero begins a naming, and ends one that is not whole.
+
+  totalCount @3 :UInt32;
+  # How many ids all parts have together: the same in each part. The naming is whole when so many have come.
+}
+
 struct Duplicate @0x8b0a90f48bd66f62 {
-  # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9)
+  # Make `target` another name of `source`'s value. Waits for the source as Get does. No bytes move. (STO-9) A target
+  # that exists, as another object of other owners, is answered EXISTS. (STO-31)
   requestId @0 :UInt64;
   source @1 :Data;
   target @2 :Data;
   owner @3 :Data;
   waitSeconds @4 :Float64 = 0;
+  grant @5 :Data;        # of this owner, as in Put
+  sourceOwner @6 :Data;  # for whom the source is read, where that is another than `owner`: the name of a client's
+                         # session before this one. Empty: `owner` (STO-33)
+  sourceGrant @7 :Data;  # of this owner
 }
 
 struct ObjectReply @0xb411aee48cf0cf70 {
   requestId @0 :UInt64;
-  code @1 :UInt16;  # zero: done. NO_SUCH_OBJECT, OWNER_GONE, STORAGE_FULL, BAD_CHUNK, …
+  code @1 :UInt16;  # zero: done. NO_SUCH_OBJECT, OWNER_GONE, STORAGE_FULL, BAD_CHUNK, EXISTS, …
   text @2 :Text;
 }
 
 struct StorageStatusRequest @0x85b7cf3cba63fa11 {
   requestId @0 :UInt64;
+  owners @1 :Data;  # 16·n, n at most 1,000: from a scheduler, owners of which it wants to be told what they own (MON-26)
 }
 
 struct StorageStatus @0xd9f1c2fe7e5e5c3b {
@@ -77,6 +108,14 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   ownerCount @2 :UInt64;
   memoryBytes @3 :UInt64;    # bytes of values held in memory
   waiterCount @4 :UInt64;    # Gets and Duplicates that wait for an object
+  ownerObjects @5 :Data;     # u64·n: how many objects each of the owners has that the request names (MON-26)
+  ownerBytes @6 :Data;       # u64·n: of the values of these objects. What has several owners counts for each of them
+  diskBytes @7 :UInt64;      # bytes of files outside of memory in which values lie (STO-37)
+  movingBytes @8 :UInt64;    # bytes of values on their way there; they count as memory until they have arrived
+  memoryLimitBytes @9 :UInt64;  # zero: none
+  diskLimitBytes @10 :UInt64;   # zero: none, or all values stay in memory
+  diskRoomBytes @11 :UInt64;    # bytes that may still be moved there, below its limit and that of the file system (MON-28)
+  diskTrouble @12 :Text;        # why values could not be moved when it was last tried; empty: they could (MON-28)
 }
 
 # Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of
@@ -101,6 +140,7 @@ struct PutShared @0xb06a6a14bac69272 {
   owner @2 :Data;
   totalBytes @3 :UInt64;  # the size of the file
   file @4 :MemoryFile;
+  grant @5 :Data;         # of this owner, as in Put
 }
 
 struct SharedValue @0x9595989dba3427a7 {

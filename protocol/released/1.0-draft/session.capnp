@@ -48,6 +48,22 @@ struct Hello @0xcc662270b82345b9 {
   # A client with the feature `result-window` chooses how many bytes of Results may be on their way to it without an
   # acknowledgement; further ones wait at the scheduler. For as long as the session lasts. Zero, the default: 64 MiB.
   # (SCH-45)
+
+  credential @15 :Data;
+  # The dialer's ticket, at most 1 KiB: its user and its roles, signed with the cluster's key. In every Hello of a
+  # dialer that has a key, and empty in those of one that has none. (HSK-29)
+
+  generation @16 :UInt64 = 0;
+  # The highest generation that a scheduler has ever told this dialer; zero: none has. (HSK-35)
+
+  lastServerId @17 :Data;
+  # The serverId of the scheduler with which this dialer, in its present process, had its last session, under whatever
+  # peerId; empty: it had none. Another one than that of the scheduler it dials means that it comes from a predecessor.
+  # (HSK-36)
+
+  formerName @18 :Data;
+  # Client only, where there are keys: the peerId of that session, followed by the ownerGrant of its Welcome; empty: none.
+  # It proves that this client continues that one, so that it stays in the family of that one. (CLI-22, HSK-38)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {
@@ -134,6 +150,15 @@ struct Welcome @0xb49f331d91d049ac {
   directory @14 :import "objects.capnp".MemoryFile;
   # Storage only, where the feature `memfd` is in force: in which memory files its objects lie, so that who reads one
   # need not ask. Empty name: it has none. (STO-25)
+
+  ownerGrant @15 :Data;
+  # Scheduler only, for clients, where there are keys: proves to the storage that the dialer may name its own peerId as
+  # owner. 16 bytes, or 32 for a client inside a task or under a later name; opaque to clients, which put it into what
+  # they send to the storage. Empty: the cluster has no keys, or its storage asks for none. (OWN-16, HSK-38)
+
+  generation @16 :UInt64 = 0;
+  # Scheduler only: higher than every generation that a dialer has told it. It says which of two schedulers is the later
+  # one. (HSK-35)
 }
 
 struct Reject @0x888fcc8c4c4e1536 {

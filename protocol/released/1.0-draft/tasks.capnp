@@ -29,13 +29,30 @@ struct TaskHeader @0xe02cfde95cc5066e {
   parentTask @7 :Data;      # the submitting task (16 bytes) when depth > 0: its end cancels these (CAN-7)
   flags @8 :UInt32 = 0;     # 1 PROFILING: measure each task; 2 STREAM_OUTPUT: send what it prints
   timeoutSeconds @9 :Float64 = 0;  # running time after which a task ends TIMED_OUT; zero: never (WRK-14)
-  retries @10 :UInt16 = 0;  # how often a task that failed, or whose processor died, is run again (SCH-15)
+  retries @10 :UInt16 = 0;  # how often a task that failed, or lost too many processors, is run again (SCH-15)
   graphId @11 :Data;        # 16 bytes when these tasks are part of a graph that several batches make up
 
   codeTag @12 :Text;
   # Which code a processor must be able to read, because functions or arguments of these tasks carry some: for Python's
   # bytecode the cache tag of the interpreter that made it, "cpython-311". Compared byte for byte with what workers
   # offer, and otherwise opaque. Empty: any worker can read it. (CLI-15, SCH-39, WRK-26)
+
+  resultSalt @13 :Data;
+  # 16 random bytes of the client, or empty. It goes into the ids of the objects in which these tasks leave their
+  # values, so that task ids, which watchers see, do not give away where a value will lie. (OWN-6, OWN-14)
+
+  lostProcessorsLimit @14 :UInt16 = 0;
+  # How many attempts of a task may end with the death of their processor: the last of them ends the task
+  # PROCESSOR_DIED. Chosen by the client; 1 means that no death is followed by another attempt. Zero, the default: what
+  # the deployment allows, 3 unless its operator says otherwise. (SCH-75)
+
+  ownerGrant @15 :Data;
+  # Dispatch only: the grant of `client`, with which the worker fetches and stores objects for its tasks. Chosen by the
+  # scheduler; what a Submit has here is not looked at. (OWN-16)
+
+  generation @16 :UInt64 = 0;
+  # Dispatch only: the generation of the scheduler that sends it, a fencing token. A worker refuses a lower one than it
+  # has seen. (SCH-61, WRK-33)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {
@@ -76,6 +93,20 @@ struct ResultBatch @0xff6cfb0eac5d4707 {
   profiles @5 :Data;   # 24·n or empty: u64 duration ns, u64 processor time ns, u64 peak memory bytes above start
   credit @6 :UInt32 = 0;  # worker -> scheduler: as Credit.limit, which rides along; zero: unchanged (CRD-3)
   # A status other than SUCCESS has as its value a TaskError message (standard encoding), or NONE for CANCELED.
+}
+
+struct KeptResults @0x8dbd6698cc498675 {
+  # Results of ended tasks that unfinished ones depend on. Scheduler -> client: what the client needs so that a successor
+  # of this scheduler does not run these tasks again. (SCH-51, SCH-52) Client -> scheduler, after a session was lost, before
+  # the Submit of the tasks that depend on them: the same again. (CLI-17, SCH-53) One payload frame: the values in order.
+  # All of them are successes, so there are no statuses; an ended task is never run again, so there are no attempts.
+
+  graphId @0 :Data;    # 16 bytes, or empty: that of the tasks' header. Tasks of several graphs travel in several messages.
+  ids @1 :Data;        # 16·n, all different
+  kinds @2 :Data;      # u8·n: 0 INLINE value, 1 OBJECT id of the value; empty: all 0
+  sizes @3 :Data;      # u32·n: bytes of each in the payload (16 for OBJECT)
+  taskFlags @4 :Data;  # client -> scheduler only. u8·n, as in Submit: an object of an UNWANTED task is the scheduler's to
+                       # release (OWN-5), any other is the client's (OWN-10); empty: all 0
 }
 
 struct TaskError @0xc0182f70275615fa {
@@ -149,4 +180,5 @@ struct Explanation @0xb5a310aca82166ef {
   codeTags @15 :List(Text);   # what the workers that are connected offer, each once, when its header asks for one
   unreadBytes @16 :UInt64;    # waiting or queued, and its client does not read its results: how many bytes of them wait at
                               # the scheduler. Until the client has read, no task of it is dispatched (SCH-46)
+  user @17 :Text;             # of the client whose task it is; empty without a state, and without keys (MON-25)
 }

@@ -54,3 +54,37 @@ struct ProcessorStatus @0xcdfb3c6438647c82 {
   taskId @4 :Data;     # 16 bytes when it runs or is blocked
   runningSeconds @5 :Float64;  # for how long that task has been running
 }
+
+struct Holding @0xa1d3f6b2907c4e58 {
+  # Worker -> scheduler with the feature `present-held`: what a worker holds that comes from a predecessor of this
+  # scheduler. Its first messages in the session, cut where limits ask for it. (WRK-35, WRK-36)
+
+  ids @0 :Data;        # 16·n, n may be zero
+  attempts @1 :Data;   # u16·n; empty: all 1
+  states @2 :Data;     # u8·n; 0 QUEUED: not begun, 1 RUNNING: begun, 2 ENDED: its Results follow; empty: all 0
+  clients @3 :Data;    # 16·n: header.client of each task, which owns what that task stores
+  isLast @4 :Bool = true;  # false: another Holding follows
+
+  grants @5 :Data;
+  # One after another, the ownerGrant of each client that `clients` names, in the order in which they first appear there.
+  # They prove that the worker was given tasks of these clients. Empty: the cluster has no keys. (WRK-42, SCH-59)
+
+  grantSizes @6 :Data;
+  # u8·m: how many bytes of `grants` are of each of them; m is the number of different clients. Empty with `grants`.
+
+  workerCount @7 :UInt32 = 0;
+  # As the last Delivered of the session before said; zero, the default: not known. A scheduler that has met as many
+  # workers need not wait for more. Read from the last Holding. (HSK-37)
+}
+
+struct Delivered @0xc58e07d1b43a962f {
+  # Scheduler -> worker with the feature `present-held`. The first one in a session follows the last Holding and lets the
+  # worker begin what it holds. (SCH-64, SCH-71, WRK-38)
+
+  resultsCount @0 :UInt64;
+  # The first so many Results messages of this worker in this session are with their clients, or nobody will ask for
+  # them: the worker need not keep them. (SCH-72, WRK-40)
+
+  workerCount @1 :UInt32;
+  # How many workers with the feature `present-held` the scheduler has; zero while that changes. (HSK-37)
+}
