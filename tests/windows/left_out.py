@@ -45,6 +45,7 @@ TESTS: dict[str, str] = {
         "select refuses an empty list on Windows; a Watch always has one descriptor"
     ),
     "protocol/tests/test_blocking_driver.py::test_a_guest_gets_its_answer_at_the_socket": _LENT,
+    "protocol/tests/test_blocking_driver.py::test_a_guest_is_woken_by_the_thread_that_reads_its_answer": _LENT,
     "protocol/tests/test_blocking_driver.py::test_a_socket_that_is_not_given_back_is_taken_back": _LENT,
     "protocol/tests/test_blocking_driver.py::test_a_wait_at_the_socket_is_bounded": _LENT,
     "protocol/tests/test_framing.py::test_memory_follows_what_has_arrived": _NO_MEMORY_MAP,
