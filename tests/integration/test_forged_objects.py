@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from scaler import Client
-from scaler.utility.exceptions import ObjectStorageException
 from scaler_protocol import values
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
@@ -53,32 +52,17 @@ def trap(tmp_path: Path) -> tuple[Path, bytes]:
     return path, pickle.dumps(Trap(path))
 
 
+@pytest.mark.parametrize("is_in_its_name", [False, True])
 def test_a_function_that_another_peer_has_stored_first(
-    cluster: RealCluster, attacker: ObjectClient, tmp_path: Path
+    cluster: RealCluster, attacker: ObjectClient, tmp_path: Path, is_in_its_name: bool
 ) -> None:
+    """The bytes that the id names take the place of others."""
     path, evil = trap(tmp_path)
-    function = ObjectId(content_id(b"".join(bytes(piece) for piece in values.dumps(math.sqrt))))
-    own = new_peer_id()
-    attacker.put(function, own, [evil])
+    called = math.exp if is_in_its_name else math.sqrt
+    function = ObjectId(content_id(b"".join(bytes(piece) for piece in values.dumps(called))))
     with Client(cluster.address) as client:
-        with pytest.raises(ObjectStorageException, match="exists with other bytes"):
-            client.submit(math.sqrt, 16).result(WAIT)
-        attacker.release(own, [function])
-        assert client.submit(math.sqrt, 16).result(WAIT) == 4
-    assert not path.exists()
-
-
-def test_a_function_that_is_stored_in_the_name_of_its_client(
-    cluster: RealCluster, attacker: ObjectClient, tmp_path: Path
-) -> None:
-    """The worker is the last that can notice."""
-    path, evil = trap(tmp_path)
-    content = b"".join(bytes(piece) for piece in values.dumps(math.cbrt if hasattr(math, "cbrt") else math.exp))
-    evil += bytes(len(content) - len(evil)) if len(evil) < len(content) else b""
-    with Client(cluster.address) as client:
-        attacker.put(content_id(content), PeerId(client.identity), [evil])
-        with pytest.raises(Exception, match="other bytes"):
-            client.submit(values.loads(content), 8.0).result(WAIT)
+        attacker.put(function, PeerId(client.identity) if is_in_its_name else new_peer_id(), [evil])
+        assert client.submit(called, 0.0).result(WAIT) == called(0.0)
     assert not path.exists()
 
 

@@ -114,6 +114,16 @@ def test_an_object_whose_move_fails_stays_and_the_disk_rests() -> None:
     assert stage.replies[-1].code == codes.OK
 
 
+def test_a_move_that_was_begun_before_says_nothing_about_a_disk_that_fails_now() -> None:
+    stage = Stage()
+    for _ in range(5):
+        stage.put(20)
+    assert len(stage.disk.moves) > 1
+    stage.handle(stage.disk.fail(0, "full"))
+    stage.handle(stage.disk.move(0))
+    assert stage.status().disk_trouble == "full"
+
+
 # ---------------------------------------------------------------- threads
 
 

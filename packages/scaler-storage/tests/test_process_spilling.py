@@ -20,7 +20,7 @@ from scaler_protocol.objects import ObjectClient, memory_files
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.core import Move, Read
 from scaler_storage.core.values import StoredValue
-from scaler_storage.spill_files import NAME, SpillDirectory, SpillThreads
+from scaler_storage.spill_files import NAME, SpillDirectory, SpilledFile, SpillThreads
 
 MIB = 1024 * 1024
 OWNER = new_peer_id()
@@ -152,8 +152,7 @@ def directory(request, tmp_path, monkeypatch) -> SpillDirectory:
 
 
 def test_a_file_has_no_name(directory, tmp_path) -> None:
-    file = directory.new_file(10)
-    file.write((value(b"hello"), value(b"world")))
+    file = directory.written((value(b"hello"), value(b"world")))
     assert (file.size, file.read(0, 5), file.read(5, 5)) == (10, b"hello", b"world")
     assert list((tmp_path / "spill").iterdir()) == []
     with pytest.raises(OSError, match="shorter"):
@@ -181,9 +180,25 @@ def test_a_file_system_that_is_nearly_full_takes_nothing(directory, monkeypatch)
         threads.close()
 
 
+def test_what_is_being_written_counts_before_the_file_system_knows_it(directory, monkeypatch) -> None:
+    """Several threads write at a time."""
+    monkeypatch.setattr(directory, "room_bytes", lambda: 9)
+    with_a_second = []
+
+    def write(file: SpilledFile, values: object) -> None:
+        with pytest.raises(OSError, match="95%"):
+            directory.written((value(b"world"),))
+        with_a_second.append(values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SpilledFile, "write", write)
+        directory.written((value(b"hello"),))
+    assert len(with_a_second) == 1
+    assert directory.written((value(b"world"),)).size == 5, "the first is written"
+
+
 def test_a_copy_is_a_sealed_file_with_the_bytes_of_one_value(directory) -> None:
-    file = directory.new_file(10)
-    file.write((value(b"hello"), value(b"world")))
+    file = directory.written((value(b"hello"), value(b"world")))
     copied = file.copy(OWNER, 5, 5)
     read = memory_files.open_file(copied.reference(), 5)
     assert bytes(read.content()) == b"world"
@@ -192,8 +207,7 @@ def test_a_copy_is_a_sealed_file_with_the_bytes_of_one_value(directory) -> None:
 
 
 def test_an_error_of_the_disk_is_an_answer(directory, monkeypatch) -> None:
-    file = directory.new_file(5)
-    file.write((value(b"hello"),))
+    file = directory.written((value(b"hello"),))
     wakes: list[None] = []
     threads = SpillThreads(directory, lambda: wakes.append(None))
 

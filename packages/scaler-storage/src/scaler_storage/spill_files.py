@@ -108,11 +108,14 @@ class SpillDirectory:
     def __init__(self, path: str) -> None:
         """Raises StartupError for a directory in which no files can be made."""
         self.path = path
+        self._lock = threading.Lock()
+        #: of the files that are being written: several threads write, and what is not written yet is still free
+        self._reserved_bytes = 0
         try:
             os.makedirs(path, mode=0o700, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self._remove_leftovers()
-            self.new_file(0)
+            SpilledFile(self._open())
         except OSError as error:
             raise StartupError(f"--spill-directory {path} cannot be used: {error.strerror or error}") from None
         if kind_of(os.fstat(self._descriptor).st_dev) in _MEMORY_KINDS:
@@ -121,11 +124,20 @@ class SpillDirectory:
                 path,
             )
 
-    def new_file(self, size: int) -> SpilledFile:
-        """An empty file, on a file system with room for so many bytes. Raises OSError."""
-        if self.room_bytes() < size:
-            raise OSError(errno.ENOSPC, f"the file system of {self.path} is full to {MOST_FULL:.0%}")
-        return SpilledFile(self._open())
+    def written(self, values: tuple[AnyValue, ...]) -> SpilledFile:
+        """A new file with these values. Raises OSError, also when the file system would be fuller than `MOST_FULL`."""
+        size = sum(value.total_bytes for value in values)
+        with self._lock:
+            if self.room_bytes() - self._reserved_bytes < size:
+                raise OSError(errno.ENOSPC, f"the file system of {self.path} is full to {MOST_FULL:.0%}")
+            self._reserved_bytes += size
+        try:
+            file = SpilledFile(self._open())
+            file.write(values)
+            return file
+        finally:
+            with self._lock:
+                self._reserved_bytes -= size
 
     def room_bytes(self) -> int:
         """What the file system takes, until it is full to `MOST_FULL`. Raises OSError."""
@@ -197,16 +209,16 @@ class SpillThreads:
         return _read(action) if isinstance(action, Read) else _copy(action)
 
     def _move(self, move: Move) -> Moved:
+        was_failing = self._is_failing
         try:
-            file = self._directory.new_file(sum(value.total_bytes for value in move.values))
-            file.write(move.values)
+            file = self._directory.written(move.values)
         except OSError as error:
             reason = f"{error.strerror or error}"
             if not self._is_failing:
                 self._is_failing = True
                 logging.error("ObjectStorageServer: objects cannot be moved to %s: %s", self._directory.path, reason)
             return Moved(move.number, reason, self._room_bytes())
-        if self._is_failing:
+        if was_failing and self._is_failing:  # one that another thread began before says nothing
             self._is_failing = False
             logging.warning("ObjectStorageServer: objects are moved to %s again", self._directory.path)
         return Moved(move.number, file, self._room_bytes())

@@ -217,7 +217,8 @@ class Spilling:
         moving = self.moves.pop(number)
         self.moving_bytes -= moving.total_bytes
         self.progress_at = now
-        self.trouble = ""
+        if now >= self.rests_until:  # else it was begun before another one failed
+            self.trouble = ""
         offset = 0
         left: list[AnyValue] = []
         for value in moving.values:
