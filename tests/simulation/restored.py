@@ -90,12 +90,15 @@ class Restored:
         self._restore_kept()
         for line in self._by_kind.get("abandoned", []):
             self._restore_abandoned(line, workers[line["worker"]])
+        tables = self.core.tables
+        # Children that were there before their parent was given up are not late. (CAN-13)
+        setattr(tables.families, "has_ended", lambda _: False)  # noqa: B010
         batches = self._by_kind.get("batch", [])
         for batch in batches:
             is_sealed = (batch["client"], batch["header"].get("graph_id", "")) not in open_graphs
             self._receive(_id(batch["client"]), _submit(batch, is_sealed=is_sealed))
-        tables = self.core.tables
         tables.drain()
+        delattr(tables.families, "has_ended")
         (few,) = self._by_kind["tasks"]
         for name in ("attempts", "lost_workers", "retried"):
             table: dict[TaskId, Any] = getattr(tables, name)
