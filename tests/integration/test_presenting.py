@@ -87,6 +87,9 @@ def test_clients_in_tasks_go_on_too(stage: Stage, tmp_path: Path) -> None:
     stage.start("scaler_storage", storage, "--key-file", str(key))
     scheduler = stage.start("scaler_scheduler", address, "-osa", storage, "--key-file", str(key), *QUICK)
     stage.start("scaler_worker", address, "-n", "4", "--key-file", tickets["pool"], *QUICK_WORKERS)
+    with Client(address, key_file=str(key)) as operator:
+        # One worker for each of these tasks: while the one waits for its file, the other could not go on beside it.
+        until(lambda: operator.cluster_info().worker_count == 4, "all workers are there")
     with Client(address, key_file=tickets["ana"]) as ana, Client(address, key_file=tickets["joe"]) as joe:
         futures = [
             client.submit(graph_tasks.noted_nest, str(log), user, str(gate), 1.0, bytes(300_000))
