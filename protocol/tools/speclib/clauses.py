@@ -47,7 +47,19 @@ KEYWORD = re.compile(
     r"\b(MUST NOT|SHALL NOT|SHOULD NOT|NOT RECOMMENDED|MUST|SHALL|SHOULD|MAY|REQUIRED|RECOMMENDED|OPTIONAL)\b"
 )
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
-ALLOTTED = frozenset(f"{prefix}-{number}" for prefix, number in (("LIM", 17), ("SCH", 50), ("WRK", 32)))
+_ALLOTTED = {
+    "CLI": range(24, 26),
+    "HSK": range(39, 43),
+    "LIM": (17, 20, 21, 22),
+    "LIV": range(17, 19),
+    "MON": range(29, 32),
+    "SCH": (50, *range(76, 85)),
+    "SEC": range(20, 23),
+    "SES": range(38, 42),
+    "STO": range(41, 47),
+    "WRK": (32, *range(44, 48)),
+}
+ALLOTTED = frozenset(f"{prefix}-{number}" for prefix, numbers in _ALLOTTED.items() for number in numbers)
 LEVELS = frozenset({"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"})
 
 _START = re.compile(r"\*\*([A-Z]{3})-(\d+)\*\* ")
