@@ -39,6 +39,7 @@ from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client
 from scaler_scheduler.core.workers import Worker
+from tests.simulation.batches import in_order, merged, take_apart
 
 Json = dict[str, Any]
 VALUE = b"restored"
@@ -94,9 +95,7 @@ class Restored:
         # Children that were there before their parent was given up are not late. (CAN-13)
         setattr(tables.families, "has_ended", lambda _: False)  # noqa: B010
         batches = self._by_kind.get("batch", [])
-        for batch in batches:
-            is_sealed = (batch["client"], batch["header"].get("graph_id", "")) not in open_graphs
-            self._receive(_id(batch["client"]), _submit(batch, is_sealed=is_sealed))
+        self._submit_all(batches, open_graphs)
         tables.drain()
         delattr(tables.families, "has_ended")
         (few,) = self._by_kind["tasks"]
@@ -120,6 +119,17 @@ class Restored:
             task_id = TaskId(_id(line["id"]))
             if task_id in tables.dependencies.kept:
                 tables.dependencies.kept[task_id] = tables.dependencies.kept[task_id]._replace(status=line["status"])
+
+    def _submit_all(self, batches: Iterable[Json], open_graphs: set[tuple[str, str]]) -> None:
+        submits: dict[str, list[Submit]] = {}
+        for batch in batches:
+            is_sealed = (batch["client"], batch["header"].get("graph_id", "")) not in open_graphs
+            submits.setdefault(batch["client"], []).append(_submit(batch, is_sealed=is_sealed))
+        for client, own in submits.items():
+            for group in in_order(own):
+                self._receive(_id(client), group[0] if len(group) == 1 else merged(group))
+                if len(group) > 1:
+                    take_apart(self.core.tables, group)
 
     def _restore_kept(self) -> None:
         """Results that unfinished tasks take in; their batches have ended, so one that stands for them is made.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from scaler_scheduler.core import FEATURE_PRESENT_HELD
+from scaler_protocol.columns import join_u16, join_u32
+from scaler_protocol.ids import GraphId
+from scaler_protocol.messages import Submit, TaskHeader
 from tests.simulation.__main__ import run_dump
 from tests.simulation.nodes import TIMERS
 from tests.simulation.restored import NotADump, Restored, read
 from tests.simulation.world import LawBroken, World
+from tests.support.scheduler_story import FUNCTION, ids, peer
+from tests.support.succession_story import Story
 
 SEEDS = 15
 MOST_SEEDS = 200
@@ -23,14 +27,6 @@ EXCEPTIONS = ("attempts", "canceling", "lost_workers")
 RARE = {"held", "queued", "waiting", "kept", "abandoned", *EXCEPTIONS}
 HEAD = {"kind": "dump", "version": 1}
 COMPARED = ("client", "batch", "kept", "abandoned", "tasks", "functions")
-
-
-class FormerWorld(World):
-    """No worker presents what it holds. Adopted tasks of a graph leave their batch for one of their own: then batches
-    may depend on each other, and none of them can be submitted first."""
-
-    def some(self, features: tuple[str, ...], share: float, rng: Random) -> tuple[str, ...]:
-        return () if FEATURE_PRESENT_HELD in features else super().some(features, share, rng)
 
 
 def dump_of(core: Any, now: float) -> list[dict[str, Any]]:
@@ -71,23 +67,42 @@ def test_a_scheduler_in_trouble_is_made_again() -> None:
     for seed in range(MOST_SEEDS):
         if seed >= SEEDS and seen >= RARE:
             return
-        world = FormerWorld(seed)
+        world = World(seed)
         world._plan_work()
         world._plan_trouble()
         for lines in dumps_of(world):
             seen |= contents(lines)
-            restored = Restored(lines)
-            assert comparable(dump_of(restored.core, 0.0)) == comparable(lines)
-            said = restored.run()
-            takes_work = any(worker.limit for worker in restored.core.tables.workers.values())
-            assert restored.unfinished_count == 0 or not takes_work, said
+            one = Restored(lines)
+            assert comparable(dump_of(one.core, 0.0)) == comparable(lines)
+            said = one.run()
+            takes_work = any(worker.limit for worker in one.core.tables.workers.values())
+            assert one.unfinished_count == 0 or not takes_work, said
     raise AssertionError(f"the seeds do not show {RARE - seen}")
+
+
+def test_batches_that_depend_on_each_other_are_made_again() -> None:
+    """A worker has all of a chain, and presents it in two messages, which are adopted one after another: each half has
+    left the batch for one of its own, and depends on the other."""
+    story = Story()
+    story.client("c")
+    chain = ["a", "b", "c", "d"]
+    batch = Submit(TaskHeader(graph_id=GraphId(peer("graph"))), FUNCTION, ids(chain), b"", join_u32([0] * 4))
+    story.receive("c", replace(batch, dependency_counts=join_u16([0, 1, 1, 1]), dependencies=ids(chain[:-1])))
+    story.worker("w")
+    story.holds("w", "a", "c", is_last=False)
+    story.holds("w", "b", "d")
+    story.settle()
+    lines = dump_of(story.core, story.now)
+    assert [line["places"] for line in lines if line["kind"] == "batch"] == [[[0, 2]], [[0, 2]]]
+    one = Restored(lines)
+    assert comparable(dump_of(one.core, 0.0)) == comparable(lines)
+    assert one.run() == "all 4 tasks have ended"
 
 
 def some_batch() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """A dump of a scheduler that has unfinished tasks, and the first batch of them."""
     for seed in range(SEEDS):
-        world = FormerWorld(seed)
+        world = World(seed)
         world._plan_work()
         world._run_until(lambda: False, INSTANTS[0])
         lines = dump_of(world.scheduler.core, world.clock.now)
