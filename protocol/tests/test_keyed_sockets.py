@@ -20,9 +20,10 @@ from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_peer_id, new_routing_id
 from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
 from scaler_protocol.keys.texts import key_text
-from scaler_protocol.messages import Hello, Message, Reject, Resume, Welcome
+from scaler_protocol.messages import Hello, Message, Reject, Resume, Software, Welcome
 from scaler_protocol.session import Lost, Opened, Rejected
-from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, curve, handshakes, zmq_context
+from scaler_protocol.session.handshake import HELLO_BYTES
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, curve, handshakes, tcp, zmq_context
 from scaler_protocol.transport.lane import OFF_VARIABLE
 from scaler_protocol.transport.lane_dealer import LaneDealer
 from scaler_protocol.transport.self_test import FenceError, SelfTest
@@ -87,6 +88,25 @@ def hello(shown: Pass | None, **changes: object) -> Hello:
 
 
 # ---------------------------------------------------------------- dialers that get in
+
+
+@pytest.mark.skipif(not tcp.IS_COUNTED, reason="Linux counts what has come by a connection")
+@pytest.mark.parametrize("has_key", [False, True])
+def test_the_largest_hello_may_be_counted_before_it_is_read(wire: Bench, has_key: bool) -> None:  # LIM-18, LIM-20
+    keyring = ring() if has_key else None
+    shown = None if keyring is None else keyring.own_pass()
+    server = wire.server(keyring=keyring)
+    connections = server._connections
+    with Raw(server.address, shown) as dialer:
+        near = hello(shown, software=Software(name="n" * 60_000))
+        room = HELLO_BYTES - len(encode(near, 0, 0)[0])
+        dialer.say(dataclasses.replace(near, software=Software(name="n" * (60_000 + room))))
+        ends_at = time.monotonic() + PATIENCE_SECONDS
+        while not any(tcp.received_bytes(descriptor) >= HELLO_BYTES for descriptor in connections.strangers):
+            assert time.monotonic() < ends_at, "the Hello did not come"
+            connections.read(time.monotonic())
+        connections.count(time.monotonic())
+        assert isinstance(dialer.answer(wire), Welcome)
 
 
 def test_the_holder_of_the_key_gets_in_as_its_account(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from tests.support.session_sides import Dialer
 from tests.support.session_words import CANCEL, HELLO, REPLY, SERVER_ID
 
 from scaler_protocol import codes
+from scaler_protocol.codec import encode
 from scaler_protocol.messages import (
     Bye,
     CancelReply,
@@ -18,6 +19,7 @@ from scaler_protocol.messages import (
     Ping,
     Reject,
     Resume,
+    Software,
 )
 from scaler_protocol.session import (
     Complained,
@@ -28,6 +30,7 @@ from scaler_protocol.session import (
     SessionEvent,
 )
 from scaler_protocol.session.dialer_states import TRANSITIONS, IllegalTransitionError, State, Trigger, step
+from scaler_protocol.session.handshake import HELLO_BYTES
 
 
 def test_every_other_move_of_a_dialer_is_illegal() -> None:
@@ -295,3 +298,18 @@ def test_a_version_the_dialer_does_not_speak_is_a_rejection() -> None:
     dialer.say(dialer.welcome(version=2))
     (rejected,) = dialer.round()
     assert isinstance(rejected, Rejected) and rejected.code == codes.VERSION_MISMATCH
+
+
+def test_a_hello_that_no_server_has_to_read_is_not_sent() -> None:  # LIM-20
+    near = len(encode(replace(HELLO, software=Software(name="n" * 60_000)), 0, 0)[0])
+    for size in (HELLO_BYTES, HELLO_BYTES + 8):
+        hello = replace(HELLO, software=Software(name="n" * (60_000 + size - near)))
+        assert len(encode(hello, 0, 0)[0]) == size
+        dialer = Dialer(hello=hello)
+        events = dialer.round()
+        if size == HELLO_BYTES:
+            assert events == [] and [envelope.message for envelope in dialer.sent()] == [hello]
+            continue
+        (rejected,) = events
+        assert dialer.sent() == [] and isinstance(rejected, Rejected) and rejected.code == codes.TOO_LARGE
+        assert "65,536" in rejected.text and "shorter names" in rejected.text

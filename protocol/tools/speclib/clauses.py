@@ -50,7 +50,7 @@ KEYWORD = re.compile(
 _ALLOTTED = {
     "CLI": range(24, 26),
     "HSK": range(39, 43),
-    "LIM": (17, 20, 21, 22),
+    "LIM": (17, 21, 22),
     "LIV": range(17, 19),
     "MON": range(29, 32),
     "SCH": (50, *range(76, 85)),

@@ -16,6 +16,7 @@ case = cases_for("worker", "client", "manager")
 batches = cases_for("worker", "client")
 workers, managers = cases_for("worker"), cases_for("manager")
 REDIAL_SECONDS = 10.0
+HELLO_BYTES = 65_536
 
 
 def redials(scene: Scene, guest: Guest, clause: str, seconds: float = REDIAL_SECONDS) -> Message:
@@ -72,6 +73,12 @@ def what_it_offers_is_within_the_bounds(scene: Scene) -> None:
     for name, floor in floors.items():
         offered = limits[name]
         scene.check(offered == 0 or offered >= floor, f"limits.{name} is {offered}, below the floor {floor}", "LIM-2")
+
+
+@case("LIM-20")
+def its_hello_is_one_that_a_server_has_to_read(scene: Scene) -> None:
+    size = len(encode(scene.guest().hello)[0])
+    scene.check(size <= HELLO_BYTES, f"its Hello has {size} bytes and {HELLO_BYTES} are allowed", "LIM-20")
 
 
 @case("LIV-4", "SES-1", "SES-3")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scaler_conformance.scene import Scene
 
 SERVERS = ("scheduler", "storage")
+#: The largest envelope of a Hello. (LIM-20)
+HELLO_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +211,12 @@ def hellos_that_differ_on_one_socket(scene: Scene) -> None:
 
 
 @deviation("HSK-10")
-def a_hello_with_ten_thousand_features(scene: Scene) -> None:
+def a_hello_as_large_as_it_may_be(scene: Scene) -> None:
+    """Its features are more than a server has to take (LIM-9)."""
     peer = scene.peer(is_open=False)
-    peer.dial(features=[f"x-{number}" for number in range(10_000)], software={"name": "n" * 100_000})
+    features = [f"x-{number}" for number in range(2_000)]
+    near = len(encode(Message("hello", peer.hello(features=features, software={"name": "n" * 20_000})))[0])
+    peer.dial(features=features, software={"name": "n" * (20_000 + HELLO_BYTES - near)})
     peer.expect("welcome", "reject", "error", clause="HSK-10")
 
 

@@ -10,6 +10,13 @@ _LONGEST_ANSWER_SECONDS = 8.0
 _SHORTEST_ANSWER_SECONDS = 0.25
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
+#: A server that is slow to answer is not gone: no silence shorter than this makes us redial.
+_SHORTEST_SILENCE_SECONDS = 0.5
+
+
+def silence_seconds(timers: Timers) -> float:
+    """For how long a server may be silent in a session before the dialer tries another socket."""
+    return min(max(3 * timers.heartbeat_seconds, _SHORTEST_SILENCE_SECONDS), 0.75 * timers.lease_seconds)
 
 
 class Backoff:

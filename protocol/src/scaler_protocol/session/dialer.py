@@ -34,11 +34,20 @@ from scaler_protocol.messages import (
     Timers,
     Welcome,
 )
-from scaler_protocol.session.backoff import Backoff
+from scaler_protocol.session.backoff import Backoff, silence_seconds
 from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
-from scaler_protocol.session.dialer_states import AWAITS_ANSWER, HAS_NO_SOCKET, HAS_SESSION, State, Trigger, step
+from scaler_protocol.session.dialer_states import (
+    AWAITS_ANSWER,
+    HAS_NO_SOCKET,
+    HAS_SESSION,
+    PAUSED,
+    WITHOUT_SESSION,
+    State,
+    Trigger,
+    step,
+)
 from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of
-from scaler_protocol.session.handshake import agree_limits, remembering, version_range, why_given_up
+from scaler_protocol.session.handshake import agree_limits, remembering, why_given_up, why_no_version, why_too_large
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
 _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
@@ -46,13 +55,7 @@ _RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRE
 #: Messages of the session layer itself; all others are the role's.
 _CONTROL = frozenset({Hello, Welcome, Reject, Acknowledge, Ping, Pong, Bye, Error})
 
-#: The next dial is due at `_due_at`.
-_PAUSED = frozenset({State.WAITING, State.INTERRUPTED})
 _OPEN = State.OPEN  # looked up once
-_WITHOUT_SESSION = frozenset({State.DIALING, State.WAITING})
-
-#: A server that is slow to answer is not gone: no silence shorter than this makes us redial.
-_SHORTEST_SILENCE_SECONDS = 0.5
 
 #: Some faults come back with the message that causes them, such as a frame the other side's ZeroMQ refuses (SES-20).
 _FRUITLESS_RESUMES = 5
@@ -222,7 +225,7 @@ class SessionDialer:
             self._started_at = now
             self.backoff.succeeded()
             self._dial(now)
-        elif self._state in _PAUSED and now >= self._due_at:
+        elif self._state in PAUSED and now >= self._due_at:
             self._dial(now)
 
     def disconnected(self, now: float) -> None:
@@ -326,8 +329,12 @@ class SessionDialer:
                 self.hello = replace(self.hello, incarnation=self.hello.incarnation + 1)
             self._has_dialed = True
             hello = self.hello
+        frames = self._encode(hello, 0, 0)
+        if reason := why_too_large(len(frames[0])):
+            self.refuse(codes.TOO_LARGE, reason)
+            return
         self.generation += 1
-        self.transmissions = [self._encode(hello, 0, 0)]
+        self.transmissions = [frames]
         self._due_at = now + self.backoff.answer_seconds()
 
     def _receive_answer(self, envelope: Envelope, now: float) -> None:
@@ -345,10 +352,8 @@ class SessionDialer:
             self._fail(now) if message.code in _RESUMABLE else self.refuse(message.code, text_of(message))
 
     def _receive_welcome(self, welcome: Welcome, now: float) -> None:
-        if not self.hello.version_min <= welcome.version <= self.hello.version_max:  # HSK-27
-            ours = version_range(self.hello.version_min, self.hello.version_max)
-            text = f"the {self.server_name} chose protocol {welcome.version} and this side speaks {ours}: upgrade one"
-            self.refuse(codes.VERSION_MISMATCH, text)
+        if reason := why_no_version(self.server_name, self.hello, welcome):
+            self.refuse(codes.VERSION_MISMATCH, reason)
         elif self._state is State.DIALING:
             self._state = step(self._state, Trigger.WELCOMED)
             self._open(welcome, now)
@@ -363,9 +368,7 @@ class SessionDialer:
         welcome = replace(welcome, limits=agree_limits(self.hello.limits, welcome.limits))  # zero is the default
         self._welcome = welcome
         self._timers = welcome.timers
-        lease_seconds = welcome.timers.lease_seconds
-        silence_seconds = max(3 * welcome.timers.heartbeat_seconds, _SHORTEST_SILENCE_SECONDS)
-        self._silence_seconds = min(silence_seconds, 0.75 * lease_seconds)
+        self._silence_seconds = silence_seconds(welcome.timers)
         self._channel = Channel(self._encode)
         self._fruitless_resumes = 0
         self._pings.clear()
@@ -459,14 +462,12 @@ class SessionDialer:
 
     def _break_off(self, code: int, text: str, clause: str) -> None:
         if self._state is State.OPEN:
-            error = Error(code, 0, True, text, clause)
-            self.transmissions.append(self._encode(error, 0, self._channel.received_seq))
+            self.transmissions.append(self._encode(Error(code, 0, True, text, clause), 0, self._channel.received_seq))
         self._lose(code, text, is_orderly=False)
 
     def _fail(self, now: float) -> None:
         """This socket is no good. The first new one follows at once; if that is no better, there are pauses."""
-        # Having waited in vain for an answer was a pause already.
-        was_pause = self._state in AWAITS_ANSWER and now >= self._due_at
+        was_pause = self._state in AWAITS_ANSWER and now >= self._due_at  # to wait in vain for an answer is one
         self._interrupt(now)
         self._due_at = now if was_pause else now + self.backoff.pause_seconds()
         self.backoff.failed()
@@ -480,9 +481,8 @@ class SessionDialer:
         self._held = None
 
     def _is_given_up(self, now: float) -> bool:
-        if self._give_up_seconds is None or self._state not in _WITHOUT_SESSION:
-            return False
-        return now >= self._started_at + self._give_up_seconds
+        limit = self._give_up_seconds
+        return limit is not None and self._state in WITHOUT_SESSION and now >= self._started_at + limit
 
     def refuse(self, code: int, text: str) -> None:
         """The server will not have us, as it or its socket has told. Not while nothing was begun."""

@@ -72,6 +72,10 @@ HAS_SESSION = frozenset({State.OPEN, State.INTERRUPTED, State.RESUMING})
 AWAITS_ANSWER = frozenset({State.DIALING, State.RESUMING})
 #: The socket is of no use in these: what arrives on it is dropped, and sent again when the session is resumed.
 HAS_NO_SOCKET = frozenset({State.IDLE, State.WAITING, State.INTERRUPTED, State.ENDED})
+#: The next dial is due at a known instant.
+PAUSED = frozenset({State.WAITING, State.INTERRUPTED})
+#: A session is wanted in these, and there is none.
+WITHOUT_SESSION = frozenset({State.DIALING, State.WAITING})
 #: Nothing happens in these before a `redial`.
 AT_REST = frozenset({State.IDLE, State.ENDED})
 

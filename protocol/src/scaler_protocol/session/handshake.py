@@ -25,6 +25,10 @@ ROLE_NAMES = {
 #: A session never has less, whatever a peer offers: batches, and a Hello of its own, would not fit (LIM-2).
 FLOORS = Limits(inline_bytes=1024, payload_frame_bytes=8 * 1024 * 1024, batch_tasks=1, envelope_bytes=64 * 1024)
 
+#: The largest envelope of a Hello. A server answers one of this size; it may close the connection of a larger one
+#: before the Hello is whole, because a stranger sends it (LIM-20).
+HELLO_BYTES = 64 * 1024
+
 #: Below this a loaded machine would lose peers that are well (LIV-1).
 SHORTEST_HEARTBEAT_SECONDS = 0.05
 
@@ -78,6 +82,24 @@ def why_given_up(server_name: str, seconds: float | None, reason: str) -> str:
     if reason:
         return f"{reason} (tried for {seconds:g} s)"
     return f"no {server_name} answered within {seconds:g} s: is it running, at this address?"
+
+
+def why_too_large(hello_bytes: int) -> str:
+    """Empty if servers read a Hello with an envelope of this size. (LIM-20)"""
+    if hello_bytes <= HELLO_BYTES:
+        return ""
+    return (
+        f"the first message to the server would have {hello_bytes:,} bytes, and may have {HELLO_BYTES:,}: give shorter "
+        "names, or fewer capabilities"
+    )
+
+
+def why_no_version(server_name: str, hello: Hello, welcome: Welcome) -> str:
+    """Empty if the version that the server has chosen is one that the dialer speaks. (HSK-27)"""
+    if hello.version_min <= welcome.version <= hello.version_max:
+        return ""
+    ours = version_range(hello.version_min, hello.version_max)
+    return f"the {server_name} chose protocol {welcome.version} and this side speaks {ours}: upgrade one"
 
 
 def why_no_scheduler(welcome: Welcome, address: str) -> str:

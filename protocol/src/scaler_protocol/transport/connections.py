@@ -36,6 +36,7 @@ import zmq
 
 from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
+from scaler_protocol.session.handshake import HELLO_BYTES
 from scaler_protocol.session.vanishing import LineFacts
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
@@ -48,9 +49,10 @@ STRANGER_SECONDS = 10.0
 MOST_STRANGERS = 1024
 #: Of the descriptors of this process, at most.
 _STRANGERS_SHARE = 4
-#: How much may come by a connection without a session: a Hello and the handshake before it; or, when its session is
-#: over or has moved, what its peer sends until it learns of that. (LIM-18)
-STRANGER_BYTES = 256 * 1024
+#: How much may come by a connection without a session: a Hello and the handshake before it, with room, because it may
+#: be counted before the Hello is read (LIM-20); or, when its session is over or has moved, what its peer sends until it
+#: learns of that. (LIM-18)
+STRANGER_BYTES = 4 * HELLO_BYTES
 LEFT_BYTES = 4 * 1024 * 1024
 
 _LOOK_SECONDS = 5.0
