@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """A server that nothing starts again. After a SIGTERM somebody does, as at an upgrade."""
+        """A server that nothing starts again. After a SIGTERM the operator does, as at an upgrade."""
         return self.role in _SERVERS and self.fault == KILL
 
     @property

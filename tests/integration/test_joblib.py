@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import scaler.joblib  # noqa: F401 (registers the backend)
 from scaler import Client
 from tests.support.clusters import RealCluster
 from tests.support.processes import Stage, until
+from tests.support.tasks import wait_for_file
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,7 @@ def noted(folder: str, number: int) -> None:
     Path(folder, str(number)).touch()
     if number == 1:
         raise RuntimeError("the first fails")
-    while True:
-        time.sleep(0.01)  # until it is canceled
+    wait_for_file(f"{folder}/never")  # until it is canceled
 
 
 def test_calls_of_ones_own(client: Client) -> None:
@@ -97,11 +96,11 @@ def test_a_large_array_is_sent_once(client: Client, monkeypatch: pytest.MonkeyPa
 
 
 def test_scikit_learn_finds_what_it_finds_alone() -> None:
-    datasets = pytest.importorskip("sklearn.datasets")
+    from sklearn.datasets import make_classification
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import GridSearchCV, cross_val_score
 
-    features, labels = datasets.make_classification(300, random_state=0)
+    features, labels = make_classification(300, random_state=0)
 
     def found(n_jobs: int) -> tuple[Any, list[float], float]:
         forest = RandomForestClassifier(10, random_state=0, n_jobs=n_jobs)

@@ -91,10 +91,9 @@ def test_a_cell_takes_names_and_gives_names(connected: Notebook) -> None:
 def test_what_it_prints_is_seen_below_the_cell_while_it_runs(connected: Notebook, tmp_path: Any) -> None:
     go_on = tmp_path / "go on"
     source = f"""%%scaler
-import os, time
+from tests.support.tasks import wait_for_file
 print("begins", flush=True)
-while not os.path.exists({str(go_on)!r}):
-    time.sleep(0.01)
+wait_for_file({str(go_on)!r})
 print("ends")
 """
     shown = connected.run(source, on_output=lambda text: go_on.touch() if "begins" in text else None)

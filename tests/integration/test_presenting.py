@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -64,7 +63,7 @@ def test_what_ended_while_nobody_listened_is_delivered(cluster: RealCluster, tmp
         ]
         until(lambda: len(begins(log)) == WORKERS, "all have begun")
         cluster.scheduler.end(signal.SIGKILL)
-        time.sleep(2.0)  # they end now, and nothing would tell
+        until(lambda: len(begins(tmp_path / "log.ended")) == WORKERS, "all have ended")
         cluster.start_scheduler()
         assert [len(future.result(WAIT)) for future in futures] == [200_000] * WORKERS
     assert set(begins(log).values()) == {1}

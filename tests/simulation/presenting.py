@@ -42,7 +42,7 @@ class PresentingWorld(World):
         return program.lasting(name, self.rng.randint(1, 3_000))
 
     def _plan_trouble(self) -> None:
-        """Slow enough for a scheduler to be known, fast enough for nobody to be given up."""
+        """Slow enough for a scheduler to be known, fast enough for no peer to be given up."""
         self.network.weather.delay_seconds = self.rng.choice((0.0005, 0.005, 0.02))
         at = 0.0
         while at < TROUBLE_SECONDS - 6:
@@ -52,7 +52,7 @@ class PresentingWorld(World):
     def _crash_scheduler(self) -> None:
         may_fail = self.may_fail
         super()._crash_scheduler()
-        self.may_fail = may_fail  # nobody has to be told of a scheduler that comes back
+        self.may_fail = may_fail  # a scheduler that comes back ends no task
 
     def _check_nothing_is_left(self) -> None:
         super()._check_nothing_is_left()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from scaler_protocol.holding.kept_ends import KeptEnds
@@ -12,6 +10,7 @@ from scaler_scheduler.core.confirming import Confirmer
 from scaler_scheduler.core.recovering import Recovery
 from scaler_worker.core import presenting
 from scaler_worker.core.tables import Tables
+from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.presenting import PresentingWorld
 
 SEEDS = 60
@@ -20,12 +19,7 @@ BLOCK = 12
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_seeds(first: int) -> None:
-    for seed in range(first, first + BLOCK):
-        world = PresentingWorld(seed)
-        try:
-            world.run()
-        except Exception as error:
-            raise AssertionError(f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:])) from error
+    assert len(list(played(PresentingWorld, range(first, first + BLOCK)))) == BLOCK
 
 
 def _presented_tasks_are_not_adopted(patch: pytest.MonkeyPatch) -> None:
@@ -59,17 +53,14 @@ def _drop(tables: Tables, now: float) -> None:
     presenting.drop_all(tables, now)
 
 
-BREAKS: list[Callable[[pytest.MonkeyPatch], None]] = [
-    _presented_tasks_are_not_adopted, _clients_are_not_held, _ended_tasks_are_not_presented,
-    _results_are_not_kept, _there_is_one_worker, _workers_drop_everything,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("break_it", BREAKS, ids=lambda break_it: break_it.__name__.strip("_"))
-def test_a_broken_core_is_caught(
-    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@each_broken_core(
+    _presented_tasks_are_not_adopted,
+    _clients_are_not_held,
+    _ended_tasks_are_not_presented,
+    _results_are_not_kept,
+    _there_is_one_worker,
+    _workers_drop_everything,
+)
+def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    with pytest.raises(Exception):  # noqa: B017 whichever law or invariant is the first to notice
-        for seed in range(SEEDS):
-            PresentingWorld(seed).run()
+    expect_caught(PresentingWorld, SEEDS)

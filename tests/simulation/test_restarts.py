@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from scaler.client.core import knowledge, remaining
 from scaler.client.core.records import Graph
 from scaler_scheduler.core import keeping
+from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.restarts import RestartsWorld
 
 SEEDS = 60
@@ -17,14 +16,7 @@ BLOCK = 12
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_seeds(first: int) -> None:
-    given = 0
-    for seed in range(first, first + BLOCK):
-        world = RestartsWorld(seed)
-        try:
-            world.run()
-        except Exception as error:
-            raise AssertionError(f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:])) from error
-        given += world.given_count
+    given = sum(world.given_count for world in played(RestartsWorld, range(first, first + BLOCK)))
     assert given > 0, "in none of these worlds was there anything to give to a successor"
 
 
@@ -48,17 +40,12 @@ def _given_results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(keeping, "restore", lambda *arguments: None)
 
 
-BREAKS: list[Callable[[pytest.MonkeyPatch], None]] = [
-    _given_nodes_are_submitted_too, _lost_objects_stay_known, _objects_are_not_claimed,
+@each_broken_core(
+    _given_nodes_are_submitted_too,
+    _lost_objects_stay_known,
+    _objects_are_not_claimed,
     _given_results_are_not_kept,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("break_it", BREAKS, ids=lambda break_it: break_it.__name__.strip("_"))
-def test_a_broken_core_is_caught(
-    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+)
+def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    with pytest.raises(Exception):  # noqa: B017 whichever law or invariant is the first to notice
-        for seed in range(SEEDS):
-            RestartsWorld(seed).run()
+    expect_caught(RestartsWorld, SEEDS)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from scaler_protocol.session import vanishing
+from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.silent_hosts import SilentWorld
 
 SEEDS = 24
@@ -15,14 +14,7 @@ BLOCK = 12
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_seeds(first: int) -> None:
-    found: list[float] = []
-    for seed in range(first, first + BLOCK):
-        world = SilentWorld(seed)
-        try:
-            world.run()
-        except Exception as error:
-            raise AssertionError(f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:])) from error
-        found += world.found_after
+    found = [after for world in played(SilentWorld, range(first, first + BLOCK)) for after in world.found_after]
     assert found, "in none of these worlds has a host with tasks vanished"
 
 
@@ -39,15 +31,11 @@ def _half_the_time_is_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tests.simulation.servers.VANISHED_SECONDS", 2.5)
 
 
-@pytest.mark.parametrize(
-    "break_it",
-    [_only_leases_count, _silence_of_the_process_is_enough, _half_the_time_is_enough],
-    ids=lambda break_it: break_it.__name__.strip("_"),
+@each_broken_core(
+    _only_leases_count,
+    _silence_of_the_process_is_enough,
+    _half_the_time_is_enough,
 )
-def test_a_broken_core_is_caught(
-    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(SEEDS):
-            SilentWorld(seed).run()
+    expect_caught(SilentWorld, SEEDS, AssertionError)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from scaler_scheduler.core import live_owners
+from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.vanishing import VanishingWorld
 
 SEEDS = 24
@@ -15,12 +14,7 @@ BLOCK = 12
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_seeds(first: int) -> None:
-    for seed in range(first, first + BLOCK):
-        world = VanishingWorld(seed)
-        try:
-            world.run()
-        except Exception as error:
-            raise AssertionError(f"seed {seed}\n" + "\n".join(list(world.transcript)[-60:])) from error
+    assert len(list(played(VanishingWorld, range(first, first + BLOCK)))) == BLOCK
 
 
 def _clients_are_not_named(patch: pytest.MonkeyPatch) -> None:
@@ -32,15 +26,10 @@ def _no_client_is_said_to_live(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(live_owners, "_parts", lambda owners, request_ids: parts((), request_ids))
 
 
-@pytest.mark.parametrize(
-    "break_it",
-    [_clients_are_not_named, _no_client_is_said_to_live],
-    ids=lambda break_it: break_it.__name__.strip("_"),
+@each_broken_core(
+    _clients_are_not_named,
+    _no_client_is_said_to_live,
 )
-def test_a_broken_core_is_caught(
-    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(SEEDS):
-            VanishingWorld(seed).run()
+    expect_caught(VanishingWorld, SEEDS, AssertionError)

@@ -60,6 +60,7 @@ def noted_zeros(log: str, name: str, size: int) -> bytes:
 def noted_sleep(log: str, name: str, size: int, seconds: float) -> bytes:
     note(log, name)
     time.sleep(seconds)
+    note(f"{log}.ended", name)
     return bytes(size)
 
 

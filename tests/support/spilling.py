@@ -6,7 +6,7 @@ import weakref
 
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import MemoryFile
-from scaler_storage.core import Copied, Copy, Move, Moved, Read, ReadBack
+from scaler_storage.core import Action, Copied, Copy, Move, Moved, Read, ReadBack
 from scaler_storage.core.values import FileValue
 
 
@@ -37,6 +37,18 @@ class Disk:
         self.copies: list[Copy] = []
         self._made: weakref.WeakSet[File] = weakref.WeakSet()
         self._files: weakref.WeakSet[File] = weakref.WeakSet()
+
+    def takes(self, action: Action) -> bool:
+        """Keeps what is asked of a disk until the test says what comes of it. False: it is another action."""
+        if isinstance(action, Move):
+            self.moves.append(action)
+        elif isinstance(action, Read):
+            self.reads.append(action)
+        elif isinstance(action, Copy):
+            self.copies.append(action)
+        else:
+            return False
+        return True
 
     def move(self, index: int) -> Moved:
         move = self.moves.pop(index)

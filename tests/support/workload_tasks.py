@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from pathlib import Path
 from typing import Any
+
+from tests.support.tasks import note
 
 
 def begin(log: str, name: str) -> None:
     """Time is that of CLOCK_MONOTONIC, which all processes and hosts of one kernel have in common."""
-    with Path(log).open("a") as file:  # a short line that is appended is never mixed with another
-        file.write(f"{name} {os.getpid()} {time.monotonic():.3f}\n")
+    note(log, f"{name} {os.getpid()} {time.monotonic():.3f}")
 
 
 def step(name: str, seconds: float, log: str) -> str:

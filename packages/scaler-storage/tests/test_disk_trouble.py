@@ -27,7 +27,7 @@ from scaler_protocol.objects import ObjectClient
 from scaler_protocol.process.ports import free_ports
 from scaler_protocol.session import Opened, Received
 from scaler_storage.config import Config
-from scaler_storage.core import CoreLimits, Move, Read, Send, StorageCore, Tick, invariants
+from scaler_storage.core import CoreLimits, Move, Send, StorageCore, Tick, invariants
 from scaler_storage.core.limits import UNLIMITED
 from scaler_storage.core.spilling import REST_SECONDS, WAIT_SECONDS
 from scaler_storage.core.values import StoredValue
@@ -50,11 +50,7 @@ class Stage:
 
     def handle(self, event: Any) -> None:
         for action in self.core.handle(event, self.now):
-            if isinstance(action, Move):
-                self.disk.moves.append(action)
-            elif isinstance(action, Read):
-                self.disk.reads.append(action)
-            elif isinstance(action, Send):
+            if not self.disk.takes(action) and isinstance(action, Send):
                 self.replies.append(action.message)
         invariants.check(self.core)
 

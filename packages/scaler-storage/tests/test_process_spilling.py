@@ -161,7 +161,7 @@ def test_a_file_has_no_name(directory, tmp_path) -> None:
 
 def test_what_a_kill_has_left_is_removed(tmp_path) -> None:
     (tmp_path / f"{NAME}0011").write_bytes(b"left over")
-    (tmp_path / "another").write_bytes(b"of somebody else")
+    (tmp_path / "another").write_bytes(b"of another program")
     SpillDirectory(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["another"]
 

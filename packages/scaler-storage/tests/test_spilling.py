@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core import Copy, CoreLimits, FileOffered, Move, Read, Send, StorageCore, Tick, invariants
+from scaler_storage.core import CoreLimits, FileOffered, Send, StorageCore, Tick, invariants
 from scaler_storage.core.spilling import REST_SECONDS, WAIT_SECONDS
 
 LIMITS = CoreLimits(
@@ -78,13 +78,7 @@ class SpillingMachine(RuleBasedStateMachine):
 
     def _handle(self, event: Any) -> None:
         for action in self.core.handle(event, self.now):
-            if isinstance(action, Move):
-                self.disk.moves.append(action)
-            elif isinstance(action, Read):
-                self.disk.reads.append(action)
-            elif isinstance(action, Copy):
-                self.disk.copies.append(action)
-            elif isinstance(action, Send):
+            if not self.disk.takes(action) and isinstance(action, Send):
                 self._answered(action.peer_id, action.message)
         invariants.check(self.core)
 

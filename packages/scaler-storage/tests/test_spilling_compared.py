@@ -11,7 +11,7 @@ from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Hello, ObjectReply, Put, Release, Welcome
 from scaler_protocol.session import Opened, Received
-from scaler_storage.core import CoreLimits, Move, Read, Send, StorageCore, Tick, invariants
+from scaler_storage.core import CoreLimits, Send, StorageCore, Tick, invariants
 
 LIMITS = CoreLimits(entry_bytes=0, memory_bytes=100, disk_bytes=1_000, small_bytes=1, chunk_bytes=30)
 FIRST, SECOND = PeerId(b"A" * 16), PeerId(b"B" * 16)
@@ -35,11 +35,7 @@ class Stage:
 
     def handle(self, event: Any) -> None:
         for action in self.core.handle(event, 0.0):
-            if isinstance(action, Move):
-                self.disk.moves.append(action)
-            elif isinstance(action, Read):
-                self.disk.reads.append(action)
-            elif isinstance(action, Send):
+            if not self.disk.takes(action) and isinstance(action, Send):
                 assert isinstance(action.message, ObjectReply)
                 self.replies[action.message.request_id] = action.message
         invariants.check(self.core)

@@ -93,7 +93,7 @@ def test_a_function_that_does_not_exist() -> None:
 
 
 def test_a_function_is_fetched_for_each_family_that_names_it() -> None:
-    """Another user may know its id without the right to run it, or name one that nobody has stored. (WRK-43)"""
+    """Another user may know its id without the right to run it, or name one that is not stored. (WRK-43)"""
     other, ana, joe = ObjectId(b"other".ljust(16)), PeerId(b"a" * 16), PeerId(b"j" * 16)
     story = Story(4).start()
     for number, client in enumerate((ana, joe), 1):

@@ -139,7 +139,8 @@ def test_large_values_there_and_back(client: Client) -> None:
 
 
 def test_arrays(client: Client) -> None:
-    numpy = pytest.importorskip("numpy")
+    import numpy
+
     array = numpy.arange(1 << 18, dtype=numpy.float64)
     found = client.submit(lambda array: array + 1, array).result(WAIT)
     assert found.shape == array.shape and found[5] == 6

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
+from scaler_conformance.play.roles import ClientPeer, WorkerPeer
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Result, write_results
+from scaler_conformance.wire import CODES, Result, Task, write_results
 
 from .scheduler_endings import begin
 
@@ -123,13 +124,19 @@ def a_salt_is_handed_on_and_goes_into_what_is_released(scene: Scene) -> None:
     scene.equal(released(scene, own), [client.peer_id], "the owners in whose name it was released", "OWN-7")
 
 
-@case("OWN-5", "SCH-14")
-def an_unwanted_result_object_is_released_at_once(scene: Scene) -> None:
-    storage = scene.storage_session()
+def begin_unwanted(scene: Scene) -> tuple[ClientPeer, WorkerPeer, Task]:
+    """A task whose success its client does not want, dispatched."""
     worker, client = scene.worker(credit=1), scene.client()
     (task,) = client.submit(client.new_tasks(1, flags=CODES.TASK_UNWANTED))
     scene.settle(client, worker)
     worker.expect_dispatch(1)
+    return client, worker, task
+
+
+@case("OWN-5", "SCH-14")
+def an_unwanted_result_object_is_released_at_once(scene: Scene) -> None:
+    storage = scene.storage_session()
+    client, worker, task = begin_unwanted(scene)
     own = result_id(task.id, 1)
     worker.send_batch("results", write_results([Result(task.id, kind=CODES.KIND_OBJECT, value=own)]))
     scene.settle(worker, client, storage)
@@ -140,10 +147,7 @@ def an_unwanted_result_object_is_released_at_once(scene: Scene) -> None:
 @case("OWN-5", "SCH-14")
 def an_unwanted_result_object_of_a_later_attempt_is_released_too(scene: Scene) -> None:
     storage = scene.storage_session()
-    worker, client = scene.worker(credit=1), scene.client()
-    (task,) = client.submit(client.new_tasks(1, flags=CODES.TASK_UNWANTED))
-    scene.settle(client, worker)
-    worker.expect_dispatch(1)
+    client, worker, task = begin_unwanted(scene)
     second = scene.worker(credit=1)
     worker.incarnation += 1
     worker.open(worker={"name": "again", "credit": 0})  # what it held is lost

@@ -147,10 +147,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             reference = self._reference(value)
             return _Place(references.setdefault(reference, len(references)))
 
-        items = [
-            (function, tuple(map(place, arguments)), {name: place(value) for name, value in keywords.items()})
-            for function, arguments, keywords in batch.items
-        ]
+        items = _changed(batch.items, place)
         if not references:
             return batch, []
         batch = copy.copy(batch)
@@ -173,6 +170,14 @@ class _Place:
         self.index = index
 
 
+def _changed(items: list[Any], change: Callable[[Any], Any]) -> list[Any]:
+    """The calls of a batch, with each of their arguments changed."""
+    return [
+        (function, tuple(map(change, arguments)), {name: change(value) for name, value in keywords.items()})
+        for function, arguments, keywords in items
+    ]
+
+
 def _run(batch: Any, *large: Any) -> Any:
     """In the worker."""
     if large:
@@ -180,10 +185,7 @@ def _run(batch: Any, *large: Any) -> Any:
         def value_of(argument: Any) -> Any:
             return large[argument.index] if type(argument) is _Place else argument
 
-        batch.items = [
-            (function, tuple(map(value_of, arguments)), {name: value_of(one) for name, one in keywords.items()})
-            for function, arguments, keywords in batch.items
-        ]
+        batch.items = _changed(batch.items, value_of)
     return batch()
 
 

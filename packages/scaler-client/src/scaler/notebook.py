@@ -115,7 +115,7 @@ class ScalerMagics(Magics):
         try:
             assigned, value = future.result()
         except BaseException:
-            future.cancel()  # after an interrupt nobody waits for it
+            future.cancel()  # after an interrupt the notebook does not wait for it
             raise
         self._names.update(assigned)
         return value

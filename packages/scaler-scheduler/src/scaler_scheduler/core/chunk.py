@@ -161,9 +161,9 @@ class Chunk:
         if len(indexes) == len(self.ids) and isinstance(indexes, range) and not inputs.ids:
             return self._whole(attempts)
         runs = contiguous(indexes)
-        batch, view = self.batch, memoryview(self.batch.payload)
-        parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
-        payload = [view[self._byte_starts[part.start] : self._byte_starts[part.stop]] for part in parts]
+        batch = self.batch
+        parts = self._parts(runs)
+        payload = self._pieces(parts)
         functions, function_indexes = self._functions(runs)
         return Dispatch(
             header=self.header,
@@ -185,41 +185,36 @@ class Chunk:
     def outline(self, indexes: list[int]) -> Submit:
         """These tasks without their arguments: the payload is only the ids of the tasks whose values are arguments."""
         runs = contiguous(indexes)
-        batch = self.batch
-        parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
-        needs = []
-        if self.has_dependencies:
-            needs = [range(self._dependency_starts[run.start], self._dependency_starts[run.stop]) for run in runs]
-        kinds = batch.part_kinds
+        kinds = self.batch.part_kinds
+        parts = self._parts(runs)
         referring = [part for run in parts for part in run if kinds[part] == KIND_TASK] if KIND_TASK in kinds else []
-        return Submit(
-            header=self.header,
-            functions=batch.functions,
-            function_indexes=_gather(batch.function_indexes, runs, 2),
-            ids=_gather(batch.ids, runs, ID_BYTES),
-            part_counts=_gather(batch.part_counts, runs, 2),
-            part_kinds=_gather(kinds, parts, 1),
-            part_sizes=_gather(batch.part_sizes, parts, 4),
-            dependency_counts=_gather(batch.dependency_counts, runs, 2),
-            dependencies=_gather(batch.dependencies, needs, ID_BYTES),
-            task_flags=_gather(batch.task_flags, runs, 1),
-            payload=b"".join([self._part_id(part) for part in referring]),
-        )
+        functions = self.batch.functions, _gather(self.batch.function_indexes, runs, 2)
+        return self._submit(self.header, functions, runs, parts, [self._part_id(part) for part in referring])
 
     def part(self, indexes: list[int]) -> Chunk:
         """A chunk of its own of these tasks."""
         runs = contiguous(indexes)
-        batch, view = self.batch, memoryview(self.batch.payload)
-        parts = [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
-        payload = [view[self._byte_starts[part.start] : self._byte_starts[part.stop]] for part in parts]
+        parts = self._parts(runs)
+        own = self._submit(self.batch.header, self._functions(runs), runs, parts, self._pieces(parts))
+        return Chunk(self.client, self.header, own)
+
+    def _submit(
+        self,
+        header: TaskHeader,
+        functions: tuple[bytes, bytes],
+        runs: Sequence[range],
+        parts: Sequence[range],
+        payload: Iterable[Buffer],
+    ) -> Submit:
+        """These tasks and their arguments, with this payload."""
+        batch = self.batch
         needs = []
         if self.has_dependencies:
             needs = [range(self._dependency_starts[run.start], self._dependency_starts[run.stop]) for run in runs]
-        functions, function_indexes = self._functions(runs)
-        own = Submit(
-            header=batch.header,
-            functions=functions,
-            function_indexes=function_indexes,
+        return Submit(
+            header=header,
+            functions=functions[0],
+            function_indexes=functions[1],
             ids=_gather(batch.ids, runs, ID_BYTES),
             part_counts=_gather(batch.part_counts, runs, 2),
             part_kinds=_gather(batch.part_kinds, parts, 1),
@@ -229,7 +224,15 @@ class Chunk:
             task_flags=_gather(batch.task_flags, runs, 1),
             payload=b"".join(payload),
         )
-        return Chunk(self.client, self.header, own)
+
+    def _parts(self, runs: Sequence[range]) -> list[range]:
+        """The arguments of each run of tasks."""
+        return [range(self._part_starts[run.start], self._part_starts[run.stop]) for run in runs]
+
+    def _pieces(self, parts: Sequence[range]) -> list[memoryview]:
+        """Their bytes."""
+        view = memoryview(self.batch.payload)
+        return [view[self._byte_starts[part.start] : self._byte_starts[part.stop]] for part in parts]
 
     def _part_id(self, part: int) -> bytes:
         start = self._byte_starts[part]

@@ -160,9 +160,7 @@ def _check_presentation(tables: Tables) -> None:
     held = {task_id for worker in every_worker(tables) for task_id in worker.held}
     assert presentation.owners.keys() <= held, "an owner is remembered of a task that no worker has"
     assert presentation.expected.keys() <= set(tables.workers.values()), "a worker is awaited that has left"
-    assert tables.presentation.recovering_clients.keys() <= set(tables.clients.values()), (
-        "a client is held that has left"
-    )
+    assert presentation.recovering_clients.keys() <= set(tables.clients.values()), "a client is held that has left"
     for worker in tables.workers.values():
         unended = sum(not one.is_ended for one in presentation.of_worker.get(worker, {}).values())
         assert worker.presented_count == unended, f"{worker.presented_count} tasks count as presented, not {unended}"

@@ -152,7 +152,7 @@ class Client:
     @property
     def family(self) -> bytes:
         """For whom its objects may be read: itself, or the program in whose task it is. (STO-33)"""
-        return family_in(self.grant, self.peer_id) or self.peer_id
+        return self.proven_family or self.peer_id
 
 
 Place = Chunk | Worker

@@ -102,21 +102,23 @@ class Gathering:
 
     def abandon(self) -> None:
         """Cancel what has not ended. A thread that waits for it meanwhile waits no more."""
-        self._is_over = True
+        self._end()
         self._has_arrived.set()
-        self._release_arrived()
         if self.positions:
             self.calls.connection.cancel(self.positions)
 
     def drop(self) -> None:
         """The same, safe in a destructor, wherever it runs: takes no lock. Calls that wait for futures among their
         arguments are not canceled."""
-        self._is_over = True
-        self._release_arrived()
+        self._end()
         if self.positions:
             driver = self.calls.connection.driver
             driver.inbox.append(CancelRequested(tuple(self.positions)))
             driver.watch.wake()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._release_arrived()
 
     def _wait(self, end_at: float | None) -> None:
         while self._has_to_wait():

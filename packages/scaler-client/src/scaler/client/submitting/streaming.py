@@ -124,7 +124,11 @@ class Results(Iterator[T], Generic[T]):
         self._is_closed = False
         self._has_more = True
         self._run = make_run(self._gathering)
-        self._send()
+        try:
+            self._send()
+        except BaseException:
+            self.close()
+            raise
 
     def __iter__(self) -> Results[T]:
         return self
@@ -177,11 +181,7 @@ class Results(Iterator[T], Generic[T]):
         """One batch, if there is room for it."""
         if not self._has_more or not self._run.has_room():
             return False
-        try:
-            self._has_more = self._run.send_batch()
-        except BaseException:
-            self.close()
-            raise
+        self._has_more = self._run.send_batch()
         return self._has_more
 
     def close(self) -> None:

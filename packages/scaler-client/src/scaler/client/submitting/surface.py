@@ -252,7 +252,7 @@ class Submitting(concurrent.futures.Executor):
     def as_completed(
         self, futures: Iterable[concurrent.futures.Future[T]], timeout: float | None = None
     ) -> Iterator[concurrent.futures.Future[T]]:
-        """The futures as they end: `concurrent.futures.as_completed`, for whoever looks for it here."""
+        """The futures in the order in which they end: `concurrent.futures.as_completed`."""
         return concurrent.futures.as_completed(futures, timeout)
 
     @overload
