@@ -36,6 +36,7 @@ def test_a_cluster_with_every_option_works(tmp_path: Path) -> None:
         memory_limit=1 << 28,
         spill_directory=tmp_path / "spill",
         disk_limit=1 << 30,
+        present_seconds=30,
     )
     with combo, Client(address=combo.get_address()) as client:
         assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from scaler_protocol.ids import PeerId
@@ -26,6 +28,7 @@ def test_a_unit_is_told_everything() -> None:
         death_timeout_seconds=12.5,
         grace_seconds=0.25,
         task_timeout_seconds=3.0,
+        present_seconds=7.5,
         object_retention_seconds=5.0,
         collect_seconds=6.0,
         trim_threshold_bytes=12345678,
@@ -33,11 +36,15 @@ def test_a_unit_is_told_everything() -> None:
         suspends_hard=True,
         storage_address="tcp://127.0.0.1:9999",
         preload="os:getpid()",
+        functions=("json",),
         io_threads=2,
         logging=LoggingOptions(("/dev/stderr", "a.log"), "DEBUG", None, "json"),
         manager_id=PeerId(bytes(range(16))),
         unit_id="abc-1",
     )
+    plain = ClusterConfig(ADDRESS)
+    forgotten = {field.name for field in fields(plain) if getattr(cluster, field.name) == getattr(plain, field.name)}
+    assert forgotten == {"address", "event_loop", "keys", "shown"}, "not every machine has another loop"
     assert parse_arguments(unit_arguments(cluster)) == cluster
 
 

@@ -34,6 +34,7 @@ class Cluster(CommandProcess):
         object_retention_seconds: float = 3600,
         key_file: str | None = None,
         insecure: bool = False,
+        present_seconds: float = 60,
     ) -> None:
         self._address = str(address)
         self._worker_names = _names(worker_names)
@@ -54,6 +55,7 @@ class Cluster(CommandProcess):
             trim_memory_threshold_bytes=trim_memory_threshold_bytes,
             hard_processor_suspend=hard_processor_suspend,
             object_retention_seconds=object_retention_seconds,
+            present_seconds=present_seconds,
             event_loop=event_loop,
             logging_paths=logging_paths,
             logging_level=logging_level,

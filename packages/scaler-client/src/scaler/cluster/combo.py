@@ -82,6 +82,7 @@ class SchedulerClusterCombo:
         memory_limit: int | None = None,
         spill_directory: str | os.PathLike[str] | None = None,
         disk_limit: int | None = None,
+        present_seconds: float = 60,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -130,6 +131,7 @@ class SchedulerClusterCombo:
                 garbage_collect_interval_seconds=garbage_collect_interval_seconds,
                 trim_memory_threshold_bytes=trim_memory_threshold_bytes,
                 hard_processor_suspend=hard_processor_suspend,
+                present_seconds=present_seconds,
                 **program,
             )
         _combos.add(self)

@@ -62,6 +62,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "memory_limit": byte_count,
     "object_retention_seconds": non_negative_seconds,
     "per_worker_capabilities": _capabilities,
+    "present_seconds": non_negative_seconds,
     "protected": boolean,
     "task_timeout_seconds": non_negative_seconds,
     "trim_memory_threshold_bytes": byte_count,
