@@ -77,10 +77,12 @@ class WorkerGuest(Guest):
         return int(told[-1] if told else self.hello["worker"]["nestedReserve"])
 
     def dispatch(self, tasks: Sequence[Task], client: bytes, **header: Any) -> int:
-        full = {"callFormat": RAW, "client": client, **header}
-        if self.pump.key is not None:
-            full["ownerGrant"] = self.pump.key.grant(client)
+        full = {"callFormat": RAW, "client": client, **header, **self.grant_of(client)}
         return self.send_batch("dispatch", write_tasks(tasks, full))
+
+    def grant_of(self, client: bytes) -> dict[str, bytes]:
+        """What a header of this client's tasks says besides, in a cluster with a key (OWN-16)."""
+        return {} if self.pump.key is None else {"ownerGrant": self.pump.key.grant(client)}
 
     def results(self) -> list[Result]:
         """Of all Results that have come and that nobody has looked at."""
