@@ -157,7 +157,7 @@ FULL: list[Message] = [
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
         "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True, 60.5, MemoryFile(2**22, 9, an_id(0xFD)), GRANT, 2**63,
     ),
-    Reject(codes.VERSION_MISMATCH, 2, 3, "the scheduler speaks versions 2 to 3, the client only 1: upgrade the client"),
+    Reject(codes.OVERLOADED, 2, 3, "this scheduler is a standby of tcp://10.0.0.7:2345: dial that one", True, 0.25),
     Bye(codes.SHUTTING_DOWN, "good night"),
     Ping(2**64 - 1),
     Pong(2**64 - 1),

@@ -166,6 +166,14 @@ struct Reject @0x888fcc8c4c4e1536 {
   versionMin @1 :UInt16;  # the server's range, so that the dialer can say both
   versionMax @2 :UInt16;
   text @3 :Text;          # one sentence for people that names both sides and what to do
+
+  isStandby @4 :Bool;
+  # Scheduler only: another scheduler of this cluster serves at present, and this one waits to follow on it. `code` is
+  # then OVERLOADED: a dialer that has only this address dials again later. (HSK-40)
+
+  retrySeconds @5 :Float64 = 0;
+  # With isStandby: the longest pause between two dials that this server can stand. It grows with the number of those
+  # that dial. Zero: the dialer's own pauses. (HSK-41)
 }
 
 struct Bye @0xa1b0669f177a460f {

@@ -1,4 +1,4 @@
-"""Addresses of servers: `tcp://host:port` everywhere, `ipc://path` where the system has it.
+"""Addresses of servers: `tcp://host:port` everywhere, `ipc://path` where the system has it; of several, a list.
 
 Parsing is strict and its errors are written for the person who typed the address. Only a server that binds may leave
 things open: host `*` is every interface, port 0 or `*` is one the system chooses.
@@ -10,6 +10,7 @@ import ipaddress
 import re
 import socket
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 #: `sun_path` of a Unix socket holds this many bytes with its terminator.
@@ -17,6 +18,10 @@ _IPC_PATH_BYTES = 107
 _PORT_MAX = 65_535
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?\Z")
 _EXAMPLE = "write it like tcp://127.0.0.1:8516"
+_SEPARATOR = ","
+
+MOST_ADDRESSES = 8
+"""In a list. A dialer that finds no server would else be a long time on its way to the one that serves."""
 
 
 class AddressError(ValueError):
@@ -59,6 +64,8 @@ class Address:
 def parse_address(text: str, *, is_bind: bool = False) -> Address:
     if not isinstance(text, str):
         raise AddressError(f"an address is a string and {text!r} is not: {_EXAMPLE}")
+    if _is_list(text):
+        raise AddressError(f"{text!r} is a list of addresses, and one is wanted here: leave out the others")
     scheme, separator, rest = text.partition("://")
     if not separator:
         raise AddressError(f"address {text!r} does not begin with tcp:// or ipc://: {_EXAMPLE}")
@@ -70,6 +77,36 @@ def parse_address(text: str, *, is_bind: bool = False) -> Address:
     if address.is_wildcard and not is_bind:
         raise AddressError(f"address {text!r} can be listened on but not connected to: name the host and its port")
     return address
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Of one server, or of several that a dialer turns to: `tcp://a:2345,tcp://b:2345`. (HSK-39)"""
+    if not isinstance(text, str):
+        raise AddressError(f"an address is a string and {text!r} is not: {_EXAMPLE}")
+    if not _is_list(text):
+        return (parse_address(text),)
+    parts = [part.strip() for part in text.split(_SEPARATOR)]
+    if "" in parts:
+        raise AddressError(f"the list of addresses {text!r} has an empty place: leave out the comma that is too much")
+    if len(parts) > MOST_ADDRESSES:
+        raise AddressError(
+            f"a list has at most {MOST_ADDRESSES} addresses and this one has {len(parts)}: leave some out"
+        )
+    addresses = tuple(parse_address(part) for part in parts)
+    for address in addresses:
+        if addresses.count(address) > 1:
+            raise AddressError(f"the list of addresses {text!r} names {address} twice: name each server once")
+    return addresses
+
+
+def _is_list(text: str) -> bool:
+    """A path may have commas, a host has none."""
+    return _SEPARATOR in text and ("tcp://" in text or text.count("://") > 1)
+
+
+def joined_addresses(addresses: Iterable[Address]) -> str:
+    """A list as `parse_addresses` reads it."""
+    return _SEPARATOR.join(str(address) for address in addresses)
 
 
 def bindable(address: Address) -> str:
@@ -85,20 +122,29 @@ def bindable(address: Address) -> str:
 
 
 def check_resolvable(text: str) -> None:
-    """Raise if the host of this address has no address; blocks for as long as the system's resolver does.
+    """Raise if no host of these addresses is known; blocks for as long as the system's resolver does.
 
     libzmq resolves in the background and is silent about failure, so someone who mistyped a host name would only see
-    a timeout.
+    a timeout. Of several servers some may be gone, and their names with them.
     """
-    address = parse_address(text)
+    unknown: list[Address] = []
+    for address in parse_addresses(text):
+        if _is_known(address):
+            return
+        unknown.append(address)
+    raise AddressError(
+        f"the host {unknown[0].host!r} of {unknown[0]} is not known here: check its spelling, or use its IP address"
+    )
+
+
+def _is_known(address: Address) -> bool:
     if address.path or _is_number(address.host):
-        return
+        return True
     try:
         socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise AddressError(
-            f"the host {address.host!r} of {text} is not known here: check its spelling, or use its IP address"
-        ) from None
+        return False
+    return True
 
 
 def offset_address(text: str, offset: int, suffix: str) -> str:

@@ -30,8 +30,9 @@ from scaler_protocol.process.worker_arguments import (
     add_queue_size,
     add_scheduler,
     add_unit,
-    checked_address,
+    checked_addresses,
     optional_address,
+    optional_addresses,
 )
 from scaler_symphony.grid import GridOptions
 
@@ -68,7 +69,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
     parsed = parser().parse_settings(arguments)
     check_event_loop(parsed.event_loop)
     return SymphonyConfig(
-        address=checked_address(parsed.address),
+        address=checked_addresses(parsed.address),
         grid=GridOptions(
             parsed.service_name,
             parsed.user,
@@ -84,7 +85,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
         death_timeout_seconds=parsed.death_timeout_seconds,
         grace_seconds=parsed.grace_seconds,
         storage_address=optional_address(parsed.object_storage_address),
-        hosts_scheduler_address=optional_address(parsed.worker_scheduler_address),
+        hosts_scheduler_address=optional_addresses(parsed.worker_scheduler_address),
         functions=parsed.functions,
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,

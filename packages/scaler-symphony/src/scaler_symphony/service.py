@@ -194,11 +194,11 @@ class SymphonyService:
 
     def _on_opened(self, event: Opened, now: float) -> None:
         welcome = event.welcome
-        if why := why_no_scheduler(welcome, self._config.address):
+        if why := why_no_scheduler(welcome, self._endpoint.address):
             return self._fail(why)
         logger.info("SymphonyWorker[%s]: connected to the scheduler", self._config.worker_name)
         named = self._config.storage_address or welcome.storage_address
-        self._storage_address = named or default_storage_address(self._config.address)  # HSK-18
+        self._storage_address = named or default_storage_address(self._endpoint.address)  # HSK-18
         self._fetcher.use_storage(self._storage_address)
         self._inline_bytes = welcome.limits.inline_bytes
         self._status_at = now
@@ -234,7 +234,7 @@ class SymphonyService:
             task.function,
             task.parts,
             {bytes(name): content for name, content in action.brought.items()},
-            self._config.hosts_scheduler_address or self._config.address,
+            self._config.hosts_scheduler_address or self._endpoint.addresses,
             self._storage_address,
             self._inline_bytes,
             self._config.functions,

@@ -35,7 +35,7 @@ from scaler_protocol.process.worker_arguments import (
     add_queue_size,
     add_scheduler,
     add_unit,
-    checked_address,
+    checked_addresses,
     optional_address,
 )
 
@@ -84,7 +84,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
     """From the options that `add_worker_options` has added."""
     check_event_loop(parsed.event_loop)
     return ClusterConfig(
-        address=checked_address(parsed.address),
+        address=checked_addresses(parsed.address),
         capabilities=parsed.per_worker_capabilities,
         queue_size=parsed.worker_task_queue_size,
         heartbeat_seconds=parsed.heartbeat_interval,

@@ -250,18 +250,19 @@ class Agent:
         self._exit_code = EXIT_GIVEN_UP
 
     def _on_opened(self, event: Opened, now: float) -> None:
-        if why := why_no_scheduler(event.welcome, self._config.address):
+        address = self._endpoint.address
+        if why := why_no_scheduler(event.welcome, address):
             return self._give_up(why)
-        logger.info("Worker[%s] connected to the scheduler at %s", self._name, self._config.address)
+        logger.info("Worker[%s] connected to the scheduler at %s", self._name, address)
         welcome = event.welcome
         named = self._config.storage_address or welcome.storage_address
-        storage_address = named or default_storage_address(self._config.address)  # HSK-18
+        storage_address = named or default_storage_address(address)  # HSK-18
         inline_bytes = welcome.limits.inline_bytes
         retention_seconds = self._config.object_retention_seconds
         if welcome.object_retention_seconds > 0:
             retention_seconds = min(retention_seconds, welcome.object_retention_seconds)
         self._configuration = pack_order(
-            channel.CONFIGURE, self._config.address, storage_address, inline_bytes, retention_seconds
+            channel.CONFIGURE, self._endpoint.addresses, storage_address, inline_bytes, retention_seconds
         )
         for link in self._links.values():
             link.send(self._configuration)

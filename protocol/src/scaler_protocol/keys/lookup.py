@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scaler_protocol.addresses import parse_address
+from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.keys.derivation import check_curve, new_secret
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
 from scaler_protocol.keys.files import make_directory, make_file, read_file
@@ -45,7 +45,8 @@ def find_pass(
     *,
     environment: Mapping[str, str] | None = None,
 ) -> Pass | None:
-    """What a dialer shows at this address; None for an insecure cluster. KeyFileError, with what to do, otherwise."""
+    """What a dialer shows at this address, or at all of a list; None for an insecure cluster. Otherwise KeyFileError,
+    with what to do."""
     _check_arguments(key_file, insecure)
     if insecure:
         return None
@@ -160,7 +161,10 @@ _own: dict[str, Keyring] = {}
 
 
 def _of_own_server(address: str, key_file: str | os.PathLike[str] | None) -> tuple[_Found, str] | None:
-    keyring = _own.get(address) if key_file is None else None
+    if key_file is not None or not _own:
+        return None
+    places = (address, *map(str, parse_addresses(address)))
+    keyring = next((_own[place] for place in places if place in _own), None)
     return None if keyring is None else (KeyText(keyring.keys), "this program, which has started that server")
 
 
@@ -189,10 +193,10 @@ def _of_running_server(
 ) -> tuple[_Found, str] | None:
     """`is_stale`: what a server has left that was killed. It is the last resort: a process of another container is not
     seen here."""
-    place = parse_address(address)
-    if not place.is_loopback:
+    local = [runtime_name(place) for place in parse_addresses(address) if place.is_loopback]
+    if not local:
         return None
-    paths = [os.path.join(directory, runtime_name(place)) for directory in runtime_directories(environment)]
+    paths = [os.path.join(directory, name) for name in local for directory in runtime_directories(environment)]
     return next(filter(None, [_in_file(path) for path in paths if is_left_behind(path) is is_stale]), None)
 
 

@@ -7,7 +7,7 @@ import stat
 import sys
 import time
 
-from scaler_protocol.addresses import parse_address
+from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.keys import lookup
 from scaler_protocol.keys.derivation import check_curve, new_secret
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
@@ -106,7 +106,7 @@ def check(path: str | None, address: str | None) -> int:
 
 def _check_address(address: str) -> int:
     try:
-        parse_address(address)
+        parse_addresses(address)
     except ValueError as error:
         raise UsageError(str(error)) from None
     shown = lookup.searched_pass(address)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from scaler_protocol.addresses import parse_address
+from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.keys import lookup
 from scaler_protocol.keys.account import account_name
@@ -49,9 +49,10 @@ class KeyOptions:
                 return lookup.find_pass(address, self.key_file, self.insecure)
             except NoKeyFound as error:
                 now = time.monotonic()
-                if not parse_address(address).is_loopback:
+                local = [str(place) for place in parse_addresses(address) if place.is_loopback]
+                if not local:
                     raise
-                is_there = answers(address)
+                is_there = any(map(answers, local))
                 if now >= end_at or must_stop():
                     if is_there:
                         raise

@@ -120,6 +120,8 @@ class Reject:
     version_min: int
     version_max: int
     text: str
+    is_standby: bool = False
+    retry_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

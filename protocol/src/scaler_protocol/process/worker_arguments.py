@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 
-from scaler_protocol.addresses import AddressError, parse_address
+from scaler_protocol.addresses import AddressError, joined_addresses, parse_address, parse_addresses
 from scaler_protocol.ids import ID_BYTES, PeerId
 from scaler_protocol.messages import NO_PEER, Capability
 from scaler_protocol.process.argument_types import non_negative_seconds, positive_int, positive_seconds
@@ -15,7 +15,10 @@ Group = argparse._ActionsContainer
 
 
 def add_scheduler(group: Group) -> None:
-    group.add_argument("address", help="the scheduler, such as tcp://127.0.0.1:2345")
+    group.add_argument(
+        "address",
+        help="the scheduler, such as tcp://127.0.0.1:2345, or a list of those that may serve: tcp://a:2345,tcp://b:2345",
+    )
 
 
 def add_capabilities(group: Group, *names: str) -> None:
@@ -119,6 +122,19 @@ def checked_address(text: str) -> str:
         return str(parse_address(text))
     except AddressError as error:
         raise UsageError(str(error)) from None
+
+
+def checked_addresses(text: str) -> str:
+    """Of one scheduler, or a list of those that may serve. Raises UsageError."""
+    try:
+        return joined_addresses(parse_addresses(text))
+    except AddressError as error:
+        raise UsageError(str(error)) from None
+
+
+def optional_addresses(text: str | None) -> str:
+    """The same, or empty when none is given. Raises UsageError."""
+    return checked_addresses(text) if text else ""
 
 
 def optional_address(text: str | None) -> str:

@@ -343,8 +343,7 @@ class SessionDialer:
             return  # from a socket that was given up
         if isinstance(message, Welcome):
             self._receive_welcome(message, now)
-        elif isinstance(message, Reject) and message.code == codes.OVERLOADED:
-            self.backoff.reason = text_of(message)
+        elif isinstance(message, Reject) and self.backoff.heed(message):
             self._fail(now)  # and comes back later (ERR-10)
         elif isinstance(message, Reject):
             self.refuse(message.code, text_of(message))

@@ -74,6 +74,8 @@ class ServerTerms:
     features: tuple[str, ...] = ()
     version_min: int = codes.PROTOCOL_VERSION_MIN
     version_max: int = codes.PROTOCOL_VERSION_MAX
+    #: the Reject of a Hello that is well in itself, while another server serves in our place (HSK-40)
+    turned_away: Callable[[Hello], Reject | None] = field(default=lambda hello: None)
 
 
 def why_given_up(server_name: str, seconds: float | None, reason: str) -> str:
@@ -128,7 +130,7 @@ def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None
             f"{_a(terms.role_name)} does not talk to {_a(role_name(hello.role))} (only to: {wanted}): check the address"
         )
         return reject(terms, codes.BAD_ROLE, text)
-    return None
+    return terms.turned_away(hello)
 
 
 def refuse_for_now(terms: ServerTerms, *, is_shut_down: bool, is_of_another: bool, full_with: int = 0) -> Reject | None:

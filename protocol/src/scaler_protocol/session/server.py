@@ -76,6 +76,7 @@ class SessionServer(Parting):
         admission: Admission | None = None,  # None: no keys, and all are admitted
         gate: Gate | None = None,  # None: the role takes all that comes
         vanished: VanishedHosts | None = None,  # None: only leases count
+        turned_away: Callable[[Hello], Reject | None] = lambda hello: None,  # for now: another server serves (HSK-40)
     ) -> None:
         self.admission = admission or Admission()
         self._gate = gate or Gate()
@@ -93,6 +94,7 @@ class SessionServer(Parting):
             features=tuple(features),
             version_min=version_min,
             version_max=version_max,
+            turned_away=turned_away,
         )
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)

@@ -9,6 +9,8 @@ The one before stays open until the next `poll`, so that a loop can take it out 
 Which way: the local lane where there is one, else ZeroMQ, which waits by itself until the server is up. A dialer
 that has been welcomed that way may find the lane there by then, and moves to it as a session moves after any fault. One
 that was not welcomed on the lane, because another program listens there or none any more, goes the other way next.
+
+Whereto: of several addresses the one that has welcomed us last, and after a dial without a Welcome the next. (HSK-39)
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import replace
 
 import zmq
 
-from scaler_protocol.addresses import AddressError, parse_address
+from scaler_protocol.addresses import Address, AddressError, joined_addresses, parse_addresses
 from scaler_protocol.codec import CodecError, decode
 from scaler_protocol.codes import BAD_FRAMING, TOO_LARGE, UNAUTHORIZED
 from scaler_protocol.keys import Pass
@@ -40,11 +42,12 @@ _MOST_LANE_FAILURES = 2
 
 class DealerEndpoint:
     def __init__(self, address: str, dialer: SessionDialer, shown: Pass | None = None) -> None:
-        """`shown` is what the server asks for; None for a server without keys."""
-        self._address = parse_address(address)
-        self.address = str(self._address)
+        """`address` may be a list. `shown` is what the server asks for; None for a server without keys."""
+        #: the first is the one that is dialed
+        self._addresses = parse_addresses(address)
         self._dialer = dialer
-        self._entry = Entry(self._address, shown)
+        dialer.backoff.address_count = len(self._addresses)
+        self._entry = Entry(self._address, shown, len(self._addresses) > 1)
         self._show()
         self._limits = dialer.hello.limits
         #: a session was opened or resumed on the present carrier
@@ -63,6 +66,20 @@ class DealerEndpoint:
         self._is_unsettled = True  # something was done since `settle` last found nothing left to do
         self._deadline: float | None = None
         self._knows_deadline = False  # it stays the same while nothing is done
+
+    @property
+    def _address(self) -> Address:
+        return self._addresses[0]
+
+    @property
+    def address(self) -> str:
+        """Of the server with which there is a session, or that is dialed."""
+        return str(self._addresses[0])
+
+    @property
+    def addresses(self) -> str:
+        """All, as a list that begins with this one."""
+        return joined_addresses(self._addresses)
 
     def fileno(self) -> int:
         return self._carrier.descriptor
@@ -206,7 +223,12 @@ class DealerEndpoint:
             _logger.info("no session with %s: %s; trying again", self.address, reason)
 
     def _look_for_reason(self, now: float) -> None:
-        """There is no Welcome yet: may be because the server does not let us in."""
+        """There is no Welcome yet: may be because the server does not let us in, or is gone."""
+        if self._entry.has_no_line(now, self._dialer.is_open):
+            self._dialer.disconnected(now)
+            return
+        if now < self._entry.look_at:
+            return
         if self._dialer.state not in AWAITS_ANSWER:
             self._entry.close()
             return
@@ -220,7 +242,7 @@ class DealerEndpoint:
     def _opened(self, now: float) -> None:
         """Over ZeroMQ: is there a lane now, or was the server only slow to answer there?"""
         self._was_open = True
-        self._entry.admitted()
+        self._entry.admitted(self._carrier, now)
         if type(self._carrier) is LaneDealer or self._lane_failures >= _MOST_LANE_FAILURES:
             self._lane_failures = 0
             return
@@ -239,6 +261,8 @@ class DealerEndpoint:
         if type(old) is LaneDealer and not self._was_open and not is_first:
             # Who closes it does not want us there; who is silent may be busy.
             self._lane_failures += _MOST_LANE_FAILURES if old.is_closed else 1
+        if not self._was_open and not is_first and len(self._addresses) > 1:
+            self._turn()
         better, self._better = self._better, None
         try:
             self._carrier = better or self._connect()
@@ -251,6 +275,13 @@ class DealerEndpoint:
         self._was_open = False
         self._retired = old
         self._entry.began(self._carrier, now)
+
+    def _turn(self) -> None:
+        """To the next server. What was found out about the last one says nothing of this one."""
+        self._addresses = (*self._addresses[1:], self._addresses[0])
+        self._lane_failures = 0
+        self._better = None
+        self._entry.turn_to(self._address)
 
     # ------------------------------------------------------------ messages
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import TYPE_CHECKING
 
 import zmq
 
@@ -21,15 +22,25 @@ from scaler_protocol.transport.handshakes import (
 )
 from scaler_protocol.transport.zeromq import ZeroMqDealer
 
+if TYPE_CHECKING:
+    from scaler_protocol.transport.cuts import CutWatch
+
 _LONGEST_LOOK_SECONDS = 0.5
+#: With several servers, how often the connection is looked at: while a Welcome is awaited, and in a session.
+_DIALING_LOOK_SECONDS = 0.03
+_OPEN_LOOK_SECONDS = 0.5
 
 _logger = logging.getLogger("scaler.transport")
 
 
 class Entry:
-    def __init__(self, address: Address, shown: Pass | None) -> None:
+    def __init__(self, address: Address, shown: Pass | None, has_others: bool = False) -> None:
+        """`has_others`: there are other servers to turn to, by `turn_to`."""
         self._address = address
         self.shown = shown
+        self._has_others = has_others
+        self._cuts: CutWatch | None = None
+        self._patient_until = 0.0
         #: how many of the servers' public keys were no use since the last Welcome
         self._failed_keys = 0
         self._first_key = 0
@@ -55,12 +66,49 @@ class Entry:
         if isinstance(carrier, ZeroMqDealer):
             self._carrier = carrier
             self._pause_seconds = LOOK_SECONDS
-            self.look_at = now + PATIENCE_SECONDS
+            self.look_at = self._patient_until = now + PATIENCE_SECONDS
+            self._watch_cuts(now, _DIALING_LOOK_SECONDS)
 
-    def admitted(self) -> None:
+    def admitted(self, carrier: object, now: float) -> None:
         self._stop_watching()
         self._first_key += self._failed_keys
         self._failed_keys = 0
+        if isinstance(carrier, ZeroMqDealer):
+            self._watch_cuts(now, _OPEN_LOOK_SECONDS)
+
+    def turn_to(self, address: Address) -> None:
+        """The next server, which has the same key."""
+        self._stop_watching()
+        self._address = address
+        self._failed_keys = 0
+
+    def has_no_line(self, now: float, is_open: bool) -> bool:
+        """With several servers: this one refuses connections, or in a session, its connection has broken. (HSK-39)"""
+        if self._cuts is None:
+            return False
+        self._cuts.look()
+        if is_open:
+            self.look_at = now + _OPEN_LOOK_SECONDS
+            return self._cuts.is_cut
+        if self._cuts.is_refused:
+            return True
+        if self._cuts.was_connected or self._cuts.is_cut or now >= self._patient_until:
+            self._stop_watching()  # what keeps the Welcome back is another matter
+            self.look_at = max(now, self._patient_until)
+        else:
+            self.look_at = now + _DIALING_LOOK_SECONDS
+        return False
+
+    def _watch_cuts(self, now: float, look_seconds: float) -> None:
+        if not self._has_others or self._carrier is None:
+            return
+        from scaler_protocol.transport.cuts import CutWatch  # here, because most dialers have one address
+
+        try:
+            self._cuts = CutWatch(self._carrier.socket)
+            self.look_at = now + look_seconds
+        except (zmq.ZMQError, OSError) as error:  # no descriptor is left
+            _logger.debug("the connection with %s cannot be watched: %s", self._address, error)
 
     def renew(self) -> bool:
         """Read the file of the key again. Whether it has other keys of the servers now."""
@@ -136,6 +184,9 @@ class Entry:
 
     def _stop_watching(self) -> None:
         self.look_at = math.inf
+        if self._cuts is not None:
+            self._cuts.close()
+            self._cuts = None
         self._is_counting = False
         if self._greeting is not None:
             self._greeting.close()

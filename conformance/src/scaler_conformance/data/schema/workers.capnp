@@ -82,8 +82,8 @@ struct Delivered @0xc58e07d1b43a962f {
   # worker begin what it holds. (SCH-64, SCH-71, WRK-38)
 
   resultsCount @0 :UInt64;
-  # The first so many Results messages of this worker in this session are with their clients, or nobody will ask for
-  # them: the worker need not keep them. (SCH-72, WRK-40)
+  # The first so many Results messages of this worker in this session are with their clients, or no client will ask
+  # for them: the worker need not keep them. (SCH-72, WRK-40)
 
   workerCount @1 :UInt32;
   # How many workers with the feature `present-held` the scheduler has; zero while that changes. (HSK-37)

@@ -20,7 +20,7 @@ from scaler.client.submitting.surface import Submitting
 from scaler.utility.earlier import warn_of_earlier
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context
-from scaler_protocol.addresses import check_resolvable, parse_address
+from scaler_protocol.addresses import check_resolvable, parse_address, parse_addresses
 from scaler_protocol.errors import readable
 from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import NO_TASK
@@ -100,7 +100,7 @@ class Client(Submitting):
             raise ValueError("trust_results=False reads plain types, and a serializer of your own reads what it likes")
         if on_exit not in ("cancel", "wait"):
             raise ValueError(f'on_exit must be "cancel" or "wait", got {on_exit!r}')
-        parse_address(self._address)
+        parse_addresses(self._address)
         if object_storage_address is not None:
             parse_address(object_storage_address)
         self._timeout_seconds = float(timeout_seconds)
@@ -356,5 +356,5 @@ def _address_of(address: str | HasAddress | None) -> str:
             )
         return context.scheduler_address
     if isinstance(address, str) or not hasattr(address, "get_address"):
-        return address  # type: ignore[return-value]  # what is neither, parse_address refuses
+        return address  # type: ignore[return-value]  # what is neither, parse_addresses refuses
     return address.get_address()

@@ -18,7 +18,7 @@ class MonitorError(ScalerError):
 
 
 def watchable(text: str) -> str:
-    """The address to try, checked. Old monitor paths become the TCP address that they were named after."""
+    """The address to try, or the list, checked. Old monitor paths become the TCP address that they were named after."""
     old = _OLD_MONITOR.match(text)
     if old and not os.path.exists(text.removeprefix("ipc://")):
         host = "127.0.0.1" if old[1] in _EVERY_INTERFACE else old[1]

@@ -28,7 +28,7 @@ from scaler_protocol.process import (
     shown_url,
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
-from scaler_protocol.process.worker_arguments import add_scheduler, checked_address
+from scaler_protocol.process.worker_arguments import add_scheduler, checked_addresses
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS
 from scaler_worker.manager.service import ManagerConfig
@@ -173,7 +173,7 @@ class WebhookConfig:
 def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
     parsed = webhook_parser().parse_settings(arguments)
     check_event_loop(parsed.event_loop)
-    address, keys = checked_address(parsed.address), key_options(parsed)
+    address, keys = checked_addresses(parsed.address), key_options(parsed)
     return WebhookConfig(
         address,
         parsed.worker_manager_id or f"webhook {shown_url(parsed.url)}",

@@ -174,7 +174,7 @@ class ManagerService:
         self._perform(self._core.handle(Ticked(), now))
 
     def _on_opened(self, event: Opened) -> None:
-        if why := why_no_scheduler(event.welcome, self._config.address):
+        if why := why_no_scheduler(event.welcome, self._endpoint.address):
             self._failure = why
             self._has_failed.set()
         self._trouble = ""

@@ -20,7 +20,7 @@ from scaler_protocol.process import (
     positive_int,
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
-from scaler_protocol.process.worker_arguments import add_capabilities, add_grace, add_scheduler, checked_address
+from scaler_protocol.process.worker_arguments import add_capabilities, add_grace, add_scheduler, checked_addresses
 from scaler_worker.manager.arguments import capabilities_text
 from scaler_worker.manager.config import PROGRAM, SECTION, add_manager_name
 from scaler_worker.manager.native import NativeBackend
@@ -65,7 +65,7 @@ def parse_symphony(arguments: Sequence[str]) -> SymphonyUnits:
     stop_seconds = parsed.grace_seconds + CLOSE_SECONDS
     return SymphonyUnits(
         ManagerConfig(
-            checked_address(parsed.address),
+            checked_addresses(parsed.address),
             name,
             1,
             capabilities=capabilities,

@@ -356,18 +356,18 @@ class Connection:
 
     def _note(self, event: SessionEvent) -> None:
         """Session events that concern the shell besides the core."""
-        if type(event) is Opened and (why := why_no_scheduler(event.welcome, self.address)):
+        if type(event) is Opened and (why := why_no_scheduler(event.welcome, self.driver.endpoint.address)):
             self._rejected = Rejected(codes.BAD_ROLE, why)
-            self._settled.set()
         elif type(event) is Opened:
             self.welcome = event.welcome
             self._hello = remembering(self._hello, event.welcome)
-            self._storage.use(event.welcome.storage_address or default_storage_address(self.address))  # HSK-18
+            address = event.welcome.storage_address or default_storage_address(self.driver.endpoint.address)
+            self._storage.use(address)  # HSK-18
             self._storage.take_over(event.welcome.owner_grant, then=self._note_taken_over)
             self._life = after(self._life, Move.WELCOME)
-            self._settled.set()
         elif type(event) is Rejected:
             self._rejected = event
+        if type(event) is Opened or type(event) is Rejected:
             self._settled.set()
 
     def _do_send(self, action: actions.Send) -> None:
@@ -412,7 +412,7 @@ class Connection:
         self.peer_id = new_peer_id()
         self._hello = replace(self._hello, peer_id=self.peer_id)
         self._dialer = dialer_of(self._hello, self.address)
-        self.driver.endpoint = DealerEndpoint(self.address, self._dialer, self._shown)
+        self.driver.endpoint = DealerEndpoint(self.driver.endpoint.addresses, self._dialer, self._shown)
         self._storage.rename(self.peer_id)
 
     def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
