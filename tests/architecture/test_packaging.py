@@ -78,7 +78,7 @@ def test_every_requirement_is_pinned_for_development() -> None:
     for part in PARTS.values():
         hook = load(ROOT / part.folder / "hatch.toml")["metadata"]["hooks"]["custom"]  # type: ignore[index]
         entries = [*hook["dependencies"], *chain.from_iterable(hook.get("optional-dependencies", {}).values())]
-        asked |= {re.match(r"[\w-]+", entry).group().lower() for entry in entries if "{version}" not in entry}  # type: ignore[union-attr]
+        asked |= {re.match(r"[\w-]+", entry).group().lower() for entry in entries if not entry.startswith("scaler-")}  # type: ignore[union-attr]
     assert not asked - pinned
 
 
