@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import zmq
@@ -49,7 +50,10 @@ class Line:
         peer.pump.add(self)
 
     def send(self, frames: Sequence[bytes]) -> None:
-        self.socket.send_multipart(frames)
+        """libzmq gives a connection up for good whose server speaks another mechanism. Nothing can be sent then, and a
+        send that waits would wait for ever; the frames are lost, as on any connection that breaks."""
+        with suppress(zmq.Again):
+            self.socket.send_multipart(frames, zmq.NOBLOCK)
 
     def on_frames(self, frames: list[bytes]) -> None:
         message = self.peer.read(frames)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ HEX = re.compile("([0-9a-fA-F]{2})*")
 #: Never unsupported.
 CORE_OPS = frozenset({"info", "connect", "close", "submit", "map", "cancel"})
 SHOWN = 160
+#: A pipe that is full for so long: the sockets are served, then it is tried again.
+PIPE_SECONDS = 0.01
 
 
 class TesteeError(Exception):
@@ -69,15 +72,29 @@ class Testee:
         self._ops[self._ids] = op
         line = json.dumps({"id": self._ids, "op": op, **arguments})
         self.transcript.note("testee", f"is told {line[:SHOWN]}")
-        stream = self._subject.process.stdin
-        assert stream is not None
         try:
-            stream.write(line.encode() + b"\n")
-            stream.flush()
-        except (BrokenPipeError, OSError):
+            is_written = self._write(line.encode() + b"\n")
+        except OSError:
             self._subject.check()
             raise Ended("the testee has closed its stdin") from None
+        if not is_written:
+            raise Unusable(f"the testee has not read command {self._ids}, `{op}`, within {ANSWER_SECONDS:g} s")
         return self._ids
+
+    def _write(self, data: bytes) -> bool:
+        """Whether all of it was taken. The sockets of the suite are served meanwhile: a testee that reads nothing must
+        not stop them, nor the clock of the case."""
+        stream = self._subject.process.stdin
+        assert stream is not None
+        rest = memoryview(data)
+
+        def is_all_taken() -> bool:
+            nonlocal rest
+            while rest and select.select((), (stream,), (), PIPE_SECONDS)[1]:
+                rest = rest[os.write(stream.fileno(), rest[: select.PIPE_BUF]) :]
+            return not rest
+
+        return self._pump.until(is_all_taken, ANSWER_SECONDS)
 
     def take_lines(self) -> None:
         while self._lines:
