@@ -56,7 +56,7 @@ def test_a_testee_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     subject = Subject(RoleEntry(role="client", command=command, directory=Path.cwd()), {}, is_testee=True)
     try:
         deaf = testee.Testee(pump, subject, Transcript("client"))
-        with pytest.raises(Unusable, match="has not read command 1, `submit`, within 0.3 s"):
+        with pytest.raises(Unusable, match=r"has not read command 1, `submit`, within 0\.3 s"):
             deaf.tell("submit", arguments=["f" * 1_000_000])
     finally:
         subject.kill()

@@ -27,6 +27,9 @@ from tests.architecture.sources import ROOT
 WAIT = 30.0
 """When a wait counts as stuck. The machine that runs the tests may be busy with others."""
 
+KILLED_SECONDS = 5.0
+"""For what a killed process leaves: it is no news any more that something is."""
+
 MARK = "SCALER_TEST_STAGE"
 
 
@@ -120,16 +123,14 @@ class Stage:
         return self
 
     def __exit__(self, kind: object, *exception: object) -> None:
+        """All waits together are bounded by twice WAIT, however many commands are stuck."""
+        ends_at = time.monotonic() + WAIT
         commands = reversed(self._commands)  # whoever was started last depends on the others
-        for command in commands:
-            if command.process.poll() is None:
-                command.send(signal.SIGTERM)
-                try:
-                    command.process.wait(WAIT)
-                except subprocess.TimeoutExpired:
-                    command.send(signal.SIGKILL)
-                    command.process.wait(WAIT)
-        leftovers = self._leftovers()
+        stuck = [command for command in commands if not _has_ended(command, ends_at)]
+        for command in stuck:
+            command.send(signal.SIGKILL)
+        leftovers = [f"command {command.arguments}, which had to be killed" for command in stuck]
+        leftovers += self._leftovers(KILLED_SECONDS if stuck else WAIT)
         for process in self.processes():
             process.kill()
         if kind is None:
@@ -197,7 +198,7 @@ class Stage:
         parent = psutil.Process(command.pid)
         return [parent, *parent.children(recursive=True)]
 
-    def _leftovers(self) -> list[str]:
+    def _leftovers(self, seconds: float) -> list[str]:
         """What has not gone within the bound."""
         found: list[str] = []
 
@@ -207,8 +208,19 @@ class Stage:
             found.extend(f"file {path}" for path in self._temporary.rglob("*"))
             return not found
 
-        until(is_clean, "nothing is left", is_failure=False)
+        until(is_clean, "nothing is left", seconds, is_failure=False)
         return found
+
+
+def _has_ended(command: Command, ends_at: float) -> bool:
+    """By itself or by SIGTERM, also if it was stopped."""
+    command.send(signal.SIGTERM)
+    command.send(signal.SIGCONT)
+    try:
+        command.process.wait(max(0.0, ends_at - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def assert_gone(processes: list[psutil.Process], seconds: float = WAIT) -> None:

@@ -33,7 +33,7 @@ from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
-from scaler_protocol.transport import DealerEndpoint, use_io_threads, zmq_context
+from scaler_protocol.transport import DealerEndpoint, end_context, use_io_threads
 from scaler_worker import channel
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
@@ -415,7 +415,7 @@ class Agent:
         signal.set_wakeup_fd(-1)
         self._endpoint.close()
         self._zygote.close()
-        zmq_context().term()
+        end_context()
 
 
 def slot_count(config: ClusterConfig) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scaler_protocol.transport.context import use_io_threads, zmq_context
+from scaler_protocol.transport.context import end_context, use_io_threads, zmq_context
 
 if TYPE_CHECKING:
     from scaler_protocol.transport.blocking import BlockingDriver
@@ -22,6 +22,7 @@ __all__ = [
     "Conversation",
     "DealerEndpoint",
     "RouterEndpoint",
+    "end_context",
     "use_io_threads",
     "zmq_context",
 ]

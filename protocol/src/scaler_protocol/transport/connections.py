@@ -40,7 +40,7 @@ from scaler_protocol.session.handshake import HELLO_BYTES
 from scaler_protocol.session.vanishing import LineFacts
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
-from scaler_protocol.transport.context import zmq_context
+from scaler_protocol.transport.context import Socket, zmq_context
 from scaler_protocol.transport.descriptors import reserve_begins_at
 from scaler_protocol.transport.tcp import IS_COUNTED, ask_often, facts_of, received_bytes, reset
 
@@ -88,10 +88,10 @@ class Connections:
     def __init__(self, carries: Callable[[RoutingId], bool], agenda: Agenda) -> None:
         self._carries = carries
         self._agenda = agenda
-        self._notices: sockets.Socket | None = None
+        self._notices: Socket | None = None
         #: readable when there are notices; edge-triggered. Each turn of a server compares it, and libzmq tells slowly
         self.descriptor = -1
-        self._watched: sockets.Socket | None = None
+        self._watched: Socket | None = None
         self._epoll: select.epoll | None = None
         self._is_blind = False  # nothing wakes us when there are notices
         self._null = os.open(os.devnull, os.O_RDONLY)
@@ -112,7 +112,7 @@ class Connections:
         #: when to count the bytes of strangers
         self.count_at = math.inf
 
-    def watch(self, socket: sockets.Socket) -> None:
+    def watch(self, socket: Socket) -> None:
         """Before it is bound, so that no connection is missed."""
         name = f"inproc://connections-{id(self)}"
         socket.monitor(name, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import atexit
 import os
+import weakref
+from typing import Any
 
 import zmq
 
-Context = zmq.Context[zmq.Socket[bytes]]
+Socket = zmq.Socket[bytes]
+
+
+class Context(zmq.Context[Socket]):
+    """Knows which of its sockets are open."""
+
+    #: pyzmq takes an attribute for an option of libzmq unless the class names it
+    _made: weakref.WeakSet[Socket] | None = None
+
+    def socket(self, *arguments: Any, **options: Any) -> Socket:
+        if self._made is None:
+            self._made = weakref.WeakSet()
+        socket: Socket = super().socket(*arguments, **options)
+        self._made.add(socket)
+        return socket
+
+    def has_open_sockets(self) -> bool:
+        """The one that answers libzmq about keys (REP) does not count: its thread closes it when the context ends."""
+        return any(not socket.closed and socket.get(zmq.TYPE) != zmq.REP for socket in self._made or ())
+
 
 #: By process id. A context and its thread do not survive fork, so a child makes its own; the parent's stays in this
 #: table for ever, because to collect it in the child would close descriptors that the child only borrowed.
 _contexts: dict[int, Context] = {}
-
-#: How many endpoints of this process are open, by process id.
-_open_counts: dict[int, int] = {}
-
 
 _io_threads = 1
 
@@ -31,19 +48,15 @@ def zmq_context() -> Context:
     context = _contexts.get(pid)
     if context is None or context.closed:
         if context is None:
-            atexit.register(_terminate, pid)
-        context = _contexts[pid] = zmq.Context(_io_threads)
+            atexit.register(end_context)
+        context = _contexts[pid] = Context(_io_threads)
     return context
 
 
-def count_endpoint(difference: int) -> None:
-    pid = os.getpid()
-    _open_counts[pid] = _open_counts.get(pid, 0) + difference
-
-
-def _terminate(pid: int) -> None:
-    """Let the last goodbyes out: bounded, because every endpoint closes its socket with a bounded linger. With an
-    endpoint still open this would wait for ever, so then the goodbyes are lost instead."""
-    context = _contexts.get(pid)
-    if pid == os.getpid() and context is not None and not context.closed and _open_counts.get(pid, 0) == 0:
+def end_context() -> None:
+    """Let the last goodbyes out: bounded, because every endpoint closes its socket with a bounded linger. With a socket
+    still open, of an endpoint or of any other program part, this would wait for ever, so then the goodbyes are lost
+    instead."""
+    context = _contexts.get(os.getpid())
+    if context is not None and not context.closed and not context.has_open_sockets():
         context.term()

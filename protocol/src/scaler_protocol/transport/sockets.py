@@ -17,10 +17,9 @@ from scaler_protocol.keys import Keyring, Pass
 from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import curve
-from scaler_protocol.transport.context import count_endpoint, zmq_context
+from scaler_protocol.transport.context import Socket, zmq_context
 from scaler_protocol.transport.descriptors import exhaustion_told
 
-Socket = zmq.Socket[bytes]
 Recv = Callable[..., object]
 
 #: As plain numbers: arithmetic with pyzmq's flags is a Python call each time, several for every message.
@@ -74,7 +73,6 @@ def bound_router(
     except zmq.ZMQError as error:
         socket.close(linger=0)
         raise AddressError(bind_text(address, error)) from None
-    count_endpoint(+1)
     return socket
 
 
@@ -93,7 +91,6 @@ def connected_dealer(address: Address, limits: Limits, shown: Pass | None = None
     except zmq.ZMQError as error:
         socket.close(linger=0)
         raise AddressError(f"address {address} cannot be connected to: {zmq.strerror(error.errno or 0)}") from None
-    count_endpoint(+1)
     return socket
 
 
@@ -112,11 +109,6 @@ def bind_also(socket: Socket, address: Address) -> str:
 def _new_socket(kind: int) -> Socket:
     with exhaustion_told():
         return zmq_context().socket(kind)
-
-
-def close(socket: Socket, linger_milliseconds: int) -> None:
-    socket.close(linger=linger_milliseconds)
-    count_endpoint(-1)
 
 
 def has_input(socket: Socket) -> bool:

@@ -19,6 +19,7 @@ from scaler_protocol.messages import Limits
 from scaler_protocol.session.admission import Proof
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import curve, sockets
+from scaler_protocol.transport.context import Socket
 from scaler_protocol.transport.framing import Parts
 
 #: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role. The
@@ -34,7 +35,7 @@ _parts_of = itemgetter(1)
 
 
 class _ZeroMq:
-    def __init__(self, socket: sockets.Socket, limits: Limits) -> None:
+    def __init__(self, socket: Socket, limits: Limits) -> None:
         self.socket = socket
         self.descriptor = int(socket.fileno())
         #: the last `messages` found the end of what was there
@@ -76,7 +77,7 @@ class _ZeroMq:
 
     def close(self, linger_milliseconds: int = sockets.LINGER_MILLISECONDS) -> None:
         if not self.socket.closed:
-            sockets.close(self.socket, linger_milliseconds)
+            self.socket.close(linger=linger_milliseconds)
 
     def _skip(self) -> bool:
         self._is_skipping = not sockets.skip(self.socket.recv, _SKIP_FRAMES)
