@@ -126,6 +126,13 @@ def test_changed_defaults_are_seen() -> None:
     check_call(function, 1)
 
 
+def test_a_partial_with_attributes_of_its_own_is_called_like_any_other() -> None:
+    """Some libraries give the partials that they make a name and a text."""
+    named = functools.partial(two, 1)
+    functools.update_wrapper(named, two)
+    assert fits(named, 1) and not fits(named, 2)
+
+
 def test_every_way_to_submit_is_checked(client: Client) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: client.submit(two, 1),

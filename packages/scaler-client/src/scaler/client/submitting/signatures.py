@@ -49,7 +49,7 @@ def check_calls(functions: Iterable[Callable[..., Any]], counts: Iterable[int]) 
 def fits(function: Callable[..., Any], count: int, keywords: Mapping[str, Any] = _NOTHING) -> bool:
     """False if it is certain that the call cannot be made, and its result not be had."""
     if type(function) is functools.partial:
-        if vars(function) or any(argument is _PLACEHOLDER for argument in function.args):
+        if any(argument is _PLACEHOLDER for argument in function.args):
             return True
         return fits(function.func, len(function.args) + count, {**function.keywords, **keywords})
     if type(function) is MethodType and _is_plain_object(function.__self__):
