@@ -58,7 +58,11 @@ def rights() -> str:
 
 def _kinds(cell: str, before: list[str]) -> list[str]:
     same, _, more = cell.partition("the same")
-    listed = [kind.strip() for kind in re.sub(r"^,? and ", "", more if not same else cell).split(",") if kind.strip()]
+    listed = [
+        kind.strip()
+        for kind in re.sub(r"^,? and ", "", more if not same else cell).split(",")
+        if kind.strip() not in ("", "nothing")
+    ]
     return [*before, *listed] if not same else listed
 
 

@@ -21,11 +21,11 @@ from scaler_storage.config import Config as StorageConfig
 
 CHAPTER = Path(__file__).resolve().parents[2] / "protocol" / "spec" / "02-handshake.md"
 ROLES = {"client": codes.ROLE_CLIENT, "worker": codes.ROLE_WORKER, "monitor": codes.ROLE_MONITOR}
-ROLES["manager"] = codes.ROLE_MANAGER
+ROLES |= {"manager": codes.ROLE_MANAGER, "scheduler": codes.ROLE_SCHEDULER}
 
 
 def named(cell: str) -> frozenset[type]:
-    names = [name.strip() for name in cell.split(",")]
+    names = [name.strip() for name in cell.split(",") if cell != "nothing"]
     return frozenset(getattr(messages, name[0].upper() + name[1:]) for name in names)
 
 

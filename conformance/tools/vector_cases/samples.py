@@ -152,10 +152,12 @@ FULL: list[Message] = [
         SOFTWARE, Resume(9, 10), WorkerOffer("w1", CAPABILITIES, 2, 1, an_id(0xAA), "u1", ("cpython-312", "raw")), TASK,
         ManagerOffer(an_id(0xAB), "grid", CAPABILITIES, 4), MemoryFile(2**22, 9, an_id(0xFD)), 2**34,
         bytes(range(1, 80)), 2**63, an_id(0xAC), an_id(0xAD) + GRANT,
+        2**62,
     ),
     Welcome(
         1, SERVER, 2**63, 77, True, 12, ("graph",), Limits(1024, 2**32, 100, 2**20), Timers(0.1, 1.0), SOFTWARE,
         "tcp://10.0.0.7:2346", "tcp://10.0.0.7:2347", True, 60.5, MemoryFile(2**22, 9, an_id(0xFD)), GRANT, 2**63,
+        True,
     ),
     Reject(codes.OVERLOADED, 2, 3, "this scheduler is a standby of tcp://10.0.0.7:2345: dial that one", True, 0.25),
     Bye(codes.SHUTTING_DOWN, "good night"),
@@ -210,6 +212,8 @@ FULL: list[Message] = [
         function_names=NAMES, waiting_classes=(WaitingClass(CAPABILITIES, -5, 2, 2**33, 0), WaitingClass()),
         managers=(ManagerEntry(an_id(0xAA), "grid", CAPABILITIES, 4, 8, 16, 1, 2, 3, "no quota", "bo"), ManagerEntry()),
         recalled_count=2**33, returned_count=17, watcher_count=3, left_out_count=2**34,
+        standby_of="tcp://10.0.0.9:2345", standbys=("scaler-scheduler on n2", ""), is_recovering=True,
+        recovery_seconds=1.5, expected_count=2**31, presented_count=7,
     ),
     ManagerStatus(
         3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"

@@ -8,14 +8,17 @@ import pytest
 from tests.support.scheduler_story import names, peer, task
 from tests.support.succession_story import FORMER, OWN, Story, dispatched
 
+from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import (
     HELD_ENDED,
     KIND_OBJECT,
     NO_SUCH_OBJECT,
     OK,
+    OWNER_GONE,
     ROLE_CLIENT,
+    STATUS_FAILED,
 )
-from scaler_protocol.columns import join_u16
+from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import PeerId, result_object_id
 from scaler_protocol.messages import (
     NO_SALT,
@@ -27,6 +30,7 @@ from scaler_protocol.messages import (
     Release,
     ReleaseOwner,
     Results,
+    TaskError,
 )
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import (
@@ -276,3 +280,42 @@ def test_what_a_worker_presented_is_queued_when_the_worker_is_lost() -> None:
     story.holds("v")
     (again,) = [one for one in story.settle(4.1)["v"] if isinstance(one, Dispatch)]
     assert (names(again.ids), again.attempts) == (["t"], join_u16([2]))
+
+
+def test_a_value_that_nobody_may_own_is_made_again() -> None:
+    """Another scheduler has released the former name of the client, while both served. (SCH-83)"""
+    story = Story()
+    story.worker("w", count=1)
+    story.holds("w", "t")
+    story.client("c")
+    story.submits("c", "t")
+    story.settle()
+    refused = encode_task_error(TaskError(code=OWNER_GONE))
+    story.receive("w", Results(task("t"), refused, join_u32([len(refused)]), statuses=bytes([STATUS_FAILED])))
+    sent = story.settle()
+    (again,) = [one for one in sent["w"] if isinstance(one, Dispatch)]
+    assert (names(again.ids), again.attempts) == (["t"], join_u16([2])) and "c" not in sent
+    story.receive(
+        "w", Results(task("t"), refused, join_u32([len(refused)]), join_u16([2]), statuses=bytes([STATUS_FAILED]))
+    )
+    (failed,) = story.settle()["c"]
+    assert isinstance(failed, Results) and failed.statuses == bytes([STATUS_FAILED]), "once"
+
+
+def test_watchers_see_what_a_scheduler_waits_for() -> None:
+    """(MON-29)"""
+    story = Story()
+    assert not story.core.snapshot(story.now).is_recovering
+    story.client("c")
+    status = story.core.snapshot(story.now)
+    assert (status.is_recovering, status.recovery_seconds, status.expected_count) == (True, 4.0, 0)
+    story.worker("w", count=2)
+    story.worker("v", count=2)
+    assert story.core.snapshot(story.now).presented_count == 0
+    story.holds("w")
+    story.now += 1.0
+    status = story.core.snapshot(story.now)
+    assert (status.expected_count, status.presented_count, status.recovery_seconds) == (2, 1, 3.0)
+    story.holds("v")
+    story.settle()
+    assert not story.core.snapshot(story.now).is_recovering

@@ -49,11 +49,10 @@ KEYWORD = re.compile(
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
 _ALLOTTED = {
     "CLI": range(24, 26),
-    "HSK": (42,),
     "LIM": (17, 21, 22),
-    "LIV": range(17, 19),
-    "MON": range(29, 32),
-    "SCH": (50, *range(76, 85)),
+    "LIV": (17,),
+    "MON": (31,),
+    "SCH": (50, *range(76, 80), 84),
     "SEC": range(20, 23),
     "SES": range(38, 42),
     "STO": range(41, 47),

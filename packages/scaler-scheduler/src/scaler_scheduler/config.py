@@ -47,6 +47,8 @@ class Config:
     storage_arguments: tuple[str, ...]
     advertised_storage_address: str
     monitor_address: str
+    standby_of: str  #: another scheduler, on which this one follows; empty: none
+    standby_lease_seconds: float
     adapter_webhook_url: str  #: of a worker adapter that brings workers, or empty
     keys: KeyOptions
     policy: Policy
@@ -79,6 +81,8 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         storage_arguments=_storage_arguments(options),
         advertised_storage_address=options.advertised_object_storage_address or as_seen_from_afar(storage),
         monitor_address=monitor,
+        standby_of=_standby_of(options),
+        standby_lease_seconds=options.standby_lease_seconds,
         keys=key_options(options),
         policy=_policy(options, choice),
         adapter_webhook_url=options.adapter_webhook_url or "",
@@ -91,6 +95,21 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         event_loop=options.event_loop,
         logging=logging_options(options),
     )
+
+
+def _standby_of(options: argparse.Namespace) -> str:
+    """A standby must not start a storage of its own: values have to outlive the scheduler that it follows on."""
+    if not options.standby_of:
+        return ""
+    try:
+        other = str(parse_address(options.standby_of))
+    except AddressError as error:
+        raise UsageError(f"--standby-of: {error}") from None
+    if options.object_storage_address is None:
+        raise UsageError("--standby-of needs --object-storage-address: name the storage of both schedulers to both")
+    if other == str(parse_address(options.address, is_bind=True)):
+        raise UsageError(f"--standby-of {other} is this scheduler's own address: name the other scheduler's")
+    return other
 
 
 def _storage_arguments(options: argparse.Namespace) -> tuple[str, ...]:
@@ -164,6 +183,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("address", help="where to listen for clients and workers, such as tcp://127.0.0.1:2345")
     _add_addresses(parser.add_argument_group("addresses"))
+    _add_standby(parser.add_argument_group("a second scheduler"))
     _add_storage(parser.add_argument_group("an object storage that is started here"))
     _add_policy(parser.add_argument_group("scheduling"))
     _add_times(parser.add_argument_group("times"))
@@ -192,6 +212,18 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--adapter-webhook-url", "-awu", type=http_url, metavar="URL",
         help="a worker adapter that starts workers when there is work, and shuts them down when there is none",
+    )  # fmt: skip
+
+
+def _add_standby(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--standby-of", "-so", metavar="ADDRESS",
+        help="another scheduler of this cluster: serve when it is gone, and wait until then; needs "
+        "--object-storage-address",
+    )  # fmt: skip
+    group.add_argument(
+        "--standby-lease-seconds", "-sl", type=positive_seconds, default=5.0, metavar="SECONDS",
+        help="it is gone when it has given no sign for so long (default: 5)",
     )  # fmt: skip
 
 

@@ -78,7 +78,9 @@ class Publisher:
         storage: DealerEndpoint,
         figures: StorageFigures,
         settle: Callable[[], None],
+        standbys: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ()),
     ) -> None:
+        self._standbys = standbys
         self._identity = identity
         self._core = core
         self._watchers = watchers
@@ -161,6 +163,7 @@ class Publisher:
         snapshot = self._core.snapshot(now)
         identity = self._identity
         host = self._host.read()
+        standby_of, standbys = self._standbys()
         return replace(
             snapshot,
             sequence=self._sequences[STATUS],
@@ -181,6 +184,8 @@ class Publisher:
             storage=self._figures.status,
             watcher_count=len(self._watchers),
             left_out_count=self._watchers.left_out_count,
+            standby_of=standby_of,
+            standbys=standbys,
         )
 
 

@@ -21,9 +21,10 @@ from scaler_protocol.codes import (
     ROLE_MONITOR,
     ROLE_SCHEDULER,
     ROLE_WORKER,
+    SHUTTING_DOWN,
 )
 from scaler_protocol.ids import PeerId, new_peer_id, split_name
-from scaler_protocol.messages import Dispatch, Hello, ObjectReply, StorageStatus
+from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Shutdown, StorageStatus
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
@@ -68,15 +69,18 @@ from scaler_scheduler.core import (
     StorageReplied,
 )
 from scaler_scheduler.core.display import KEY_BYTES
+from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
+from scaler_scheduler.standby import Standby
 from scaler_scheduler.storage_process import StorageProcess
 from scaler_scheduler.watchers import Watchers
 from scaler_scheduler.webhook_process import WebhookProcess
 
 STORAGE_READY_SECONDS = 30.0
 STORAGE_RETRY_SECONDS = 0.5
+STANDBY_TICK_SECONDS = 0.1
 _ROLE_NAMES = {
     ROLE_CLIENT: "client",
     ROLE_WORKER: "worker",
@@ -92,6 +96,8 @@ class SchedulerService:
     def __init__(self, config: Config, stop: asyncio.Event) -> None:
         self._config = config
         self._stop = stop
+        #: it has ended because another scheduler serves
+        self.is_followed = False
         use_io_threads(config.io_threads)
         self._server_id = new_peer_id()
         self._core = SchedulerCore(
@@ -102,11 +108,12 @@ class SchedulerService:
             lambda client_id: self._router.progress(client_id),
             self._family_of,
         )
+        self._software = this_software("scaler-scheduler")
+        self._standby = self._new_standby()
         self._recent = RecentEvents(self._core.display_id)
         self._lines = LineBudget("Scheduler")
         self._dumps = Dumps(self._dump_lines)
         self._memory = MemoryReturn()
-        self._software = this_software("scaler-scheduler")
         self._storage_process: StorageProcess | None = None
         self._webhook_process: WebhookProcess | None = None
         self._storage_is_open = asyncio.Event()
@@ -117,7 +124,7 @@ class SchedulerService:
         try:
             self._router = RouterEndpoint(config.address, self._session_server())
             self._monitor_address = self._listen_for_monitors()
-            self._storage = DealerEndpoint(config.storage_address, self._storage_dialer(), shown)
+            self._storage = self._storage_endpoint(shown)
         except AddressError as error:
             raise StartupError(str(error)) from None
         identity = Identity(self._server_id, self._software, config.storage_address, config.status_seconds)
@@ -131,12 +138,25 @@ class SchedulerService:
             self._storage,
             figures,
             settle=lambda: self._on_peers([], time.monotonic()),
+            standbys=self._standby.shown,
         )
         self._desk = Desk(self._core, self._router, watchers, self._publisher, figures, self._dumps)
         self._driver = AsyncioDriver(
             self._router, self._on_peers, next_deadline=self._next_deadline, on_failure=self._dumps.save
         )
         self._driver.add(self._storage, self._on_storage)
+        if config.standby_of:
+            self._driver.add(self._standby.dial(shown), self._standby.on_link)
+
+    def _new_standby(self) -> Standby:
+        return Standby(
+            self._server_id,
+            self._config.standby_of,
+            self._config.standby_lease_seconds,
+            self._software,
+            lambda: self._core.generation,
+            self._duty_changed,
+        )
 
     def _listen_for_monitors(self) -> str:
         """Monitors have an address of their own, so that they can be given one; it leads to the same sessions."""
@@ -165,8 +185,15 @@ class SchedulerService:
             is_busy_with=self._is_busy_with,
             admission=self._admission,
             gate=self._core.gate,
+            turned_away=self._standby.turned_away,
             vanished=VanishedHosts(self._config.vanished_host_seconds, frozenset({ROLE_WORKER})),
         )
+
+    def _storage_endpoint(self, shown: keys.Pass | None) -> DealerEndpoint:
+        endpoint = DealerEndpoint(self._config.storage_address, self._storage_dialer(), shown)
+        if self._standby.is_waiting:
+            endpoint.bye()  # nothing is asked of the storage before this scheduler serves
+        return endpoint
 
     def _storage_dialer(self) -> SessionDialer:
         hello = Hello(
@@ -181,7 +208,8 @@ class SchedulerService:
 
     def _welcome(self, hello: Hello, identity: keys.Identity | None) -> WelcomeFields:
         return WelcomeFields(
-            generation=self._core.meet(hello),
+            generation=self._core.generation if hello.role == ROLE_SCHEDULER else self._core.meet(hello),
+            is_standby=self._standby.is_waiting,
             storage_address=self._config.advertised_storage_address,
             monitor_address=as_seen_from_afar(self._monitor_address),
             is_protected=self._config.policy.is_protected,
@@ -219,9 +247,11 @@ class SchedulerService:
     async def run(self) -> None:
         logging.info("Scheduler: listen to scheduler address %s", self._router.address)
         try:
+            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
+            if self._standby.is_waiting and not await self._follows():
+                return
             self._start_storage_if_needed()
             logging.info("Scheduler: connect to object storage server %s", self._config.storage_address)
-            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
             self._driver.start()
             if self._config.adapter_webhook_url:
                 self._webhook_process = WebhookProcess(self._config, self._router.address, self._keyring)
@@ -235,10 +265,37 @@ class SchedulerService:
         finally:
             self._close()
 
+    async def _follows(self) -> bool:
+        """Wait as a standby. Whether this scheduler serves then; else it ends."""
+        logging.info("Scheduler: standby of the scheduler at %s", self._config.standby_of)
+        self._standby.succession.begin(time.monotonic())
+        self._driver.start()
+        while self._standby.is_waiting and not await self._stopped_within(STANDBY_TICK_SECONDS):
+            self._tick()
+        if self._standby.failure is not None:
+            raise self._standby.failure
+        if self._standby.succession.duty is not Duty.SERVING:
+            return False
+        return not self._stop.is_set()
+
+    def _duty_changed(self) -> None:
+        """At once, in the turn that has learned it: the next Hello may be answered with a Welcome."""
+        succession = self._standby.succession
+        if self._standby.failure is not None or succession.duty in (Duty.FOLLOWED, Duty.ENDED):
+            logging.warning("Scheduler: this scheduler ends: %s", self._standby.failure or succession.why)
+            self.is_followed = succession.duty is Duty.FOLLOWED
+            self._stop.set()
+        elif succession.duty is Duty.SERVING:
+            self._core.serve(succession.seen_generation + 1, time.monotonic())
+            logging.warning("Scheduler: serve with generation %d: %s", self._core.generation, succession.why)
+            self._storage.redial()
+            self._driver.wake()
+
     def _tick(self) -> None:
         """The publisher sends outside of a turn, and a send may swallow the sign that something has arrived: whatever
         has is read in a turn of its own, and not when the next timer comes."""
         try:
+            self._standby.tick(time.monotonic())
             self._publisher.tick()
         except Exception:
             self._dumps.save()
@@ -272,6 +329,10 @@ class SchedulerService:
 
     def _close(self) -> None:
         self._driver.stop()
+        for peer_id in self._standby.standbys:  # first, so that one serves when the others dial again
+            self._router.disconnect(peer_id, SHUTTING_DOWN, "this scheduler is shutting down")
+        if self._standby.link is not None:
+            self._standby.link.close()
         self._router.close()
         self._storage.close()
         for process in (self._webhook_process, self._storage_process):
@@ -286,6 +347,9 @@ class SchedulerService:
                 self._recent.note((now, "from", event.peer_id, type(event.message)))
             elif isinstance(event, Rejected):
                 continue  # only dialers are
+            elif isinstance(event, (Opened, Lost)) and self._standby.concerns(event):
+                self._standby.on_peer(event)
+                continue
             else:
                 self._recent.note((now, "from", event.peer_id, type(event)))
                 if self._lines.admits(now):
@@ -314,6 +378,7 @@ class SchedulerService:
                 self._publisher.publish_log(action.message)
             elif type(action) is Stop:
                 logging.info("Scheduler: a client asked for the end of the cluster")
+                self._standby.farewell(self._router.send, Shutdown(action.grace_seconds))
                 self._router.refuse_newcomers()  # a Hello may be here before the loop has come to its end
                 self._stop.set()
 

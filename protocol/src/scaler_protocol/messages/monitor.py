@@ -135,6 +135,12 @@ class ClusterStatus:
     returned_count: int = 0
     watcher_count: int = 0
     left_out_count: int = 0
+    standby_of: str = ""
+    standbys: tuple[str, ...] = ()
+    is_recovering: bool = False
+    recovery_seconds: float = 0.0
+    expected_count: int = 0
+    presented_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

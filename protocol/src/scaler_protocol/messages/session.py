@@ -91,6 +91,7 @@ class Hello:
     generation: int = 0
     last_server_id: PeerId = NO_PEER
     former_name: bytes = b""
+    serving_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class Welcome:
     directory: MemoryFile = field(default_factory=MemoryFile)
     owner_grant: bytes = b""
     generation: int = 0
+    is_standby: bool = False
 
 
 @dataclass(frozen=True, slots=True)

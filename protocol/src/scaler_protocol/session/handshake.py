@@ -51,6 +51,7 @@ class WelcomeFields:
     directory: MemoryFile = field(default_factory=MemoryFile)
     #: of a scheduler (HSK-35)
     generation: int = 0
+    is_standby: bool = False
     owner_grant: bytes = b""
 
 
@@ -166,6 +167,7 @@ def welcome(terms: ServerTerms, hello: Hello, identity: Identity | None, session
         directory=own.directory,
         owner_grant=own.owner_grant,
         generation=own.generation,
+        is_standby=own.is_standby,
     )
 
 

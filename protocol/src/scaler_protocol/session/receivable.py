@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_SCHEDULER, ROLE_WORKER
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -33,6 +33,7 @@ FROM_SCHEDULER: dict[int, frozenset[type]] = {
     ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered}),
     ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart}),
     ROLE_MANAGER: frozenset({ManagerTarget}),
+    ROLE_SCHEDULER: frozenset({Shutdown}),
 }
 
 #: whatever the role of the dialer

@@ -128,10 +128,15 @@ def claimed(tables: Tables, request_id: int, *, is_there: bool) -> None:
         end_rows(tables, worker, (row,))
         return
     tables.take_back(worker, row.task_id)
+    _begin_anew(tables, chunk, row)
+    _has_ended(tables, worker)
+
+
+def _begin_anew(tables: Tables, chunk: Chunk, row: Row) -> None:
+    """What the attempt has made is lost, by no fault of its worker."""
     tables.attempts[row.task_id] = row.attempt + 1
     endings.requeue(tables, row.task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, row.task_id)
-    _has_ended(tables, worker)
 
 
 def _has_ended(tables: Tables, worker: Worker) -> None:
@@ -206,7 +211,8 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     if chunk is None or row.attempt != (abandoned or tables.attempt(row.task_id)):
         _drop_stale(tables, chunk, row)
         return
-    if row.task_id in tables.presentation.owners:
+    is_adopted = row.task_id in tables.presentation.owners
+    if is_adopted:
         if adopted.must_claim(tables, worker, chunk, row):
             return
         adopted.disown(tables, chunk, row)
@@ -218,6 +224,9 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     if row.status == STATUS_PROCESSOR_DIED:
         # It may have stored a large value and not reported it, as a worker that is lost may have (OWN-6, OWN-7).
         tables.release([(chunk, chunk.value_id(row.task_id, row.attempt))])
+    if is_adopted and row.task_id not in tables.canceling and cut_off.has_no_owner(row):
+        _begin_anew(tables, chunk, row)
+        return
     if cut_off.is_cut_off(row) and cut_off.run_elsewhere(tables, worker, chunk, row):
         return
     if retrying.may_retry(tables, chunk, row):

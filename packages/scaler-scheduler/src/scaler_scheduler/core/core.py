@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from scaler_protocol.codes import OK, ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
+from scaler_protocol.codes import (
+    OK,
+    ROLE_CLIENT,
+    ROLE_MANAGER,
+    ROLE_MONITOR,
+    ROLE_SCHEDULER,
+    ROLE_WORKER,
+    SESSION_REPLACED,
+)
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
@@ -84,6 +92,7 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog, Holding}),
     ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, DumpRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
+    ROLE_SCHEDULER: frozenset(),  # one that waits to follow on this one, or has (SCH-80)
 }
 
 
@@ -227,6 +236,15 @@ class SchedulerCore:
         """For the Welcome that answers this Hello: our generation. (HSK-35)"""
         return self._recovery.meet(hello)
 
+    @property
+    def generation(self) -> int:
+        return self.tables.generation
+
+    def serve(self, generation: int, now: float) -> None:
+        """From now on: until then another scheduler has. (SCH-81)"""
+        self.tables.raise_generation(min(generation, recovering.GENERATION_MAX))
+        self._recovery.begin(now)
+
     def family_of(self, hello: Hello, identity: Identity) -> bytes:
         """Of a client that is about to join: that of the client in whose task it is; empty for its own. (OWN-16)"""
         return rights.family_in_task(self.tables, hello.parent_task, identity) or b""
@@ -239,7 +257,8 @@ class SchedulerCore:
         return None if self._recovery.may_be_presented(hello) else False
 
     def snapshot(self, now: float) -> ClusterStatus:
-        return monitor.snapshot(self.tables, self._scaler.managers.values(), now)
+        status = monitor.snapshot(self.tables, self._scaler.managers.values(), now)
+        return self._recovery.told(status, now)
 
     def display_id(self, peer_id: PeerId) -> PeerId:
         """What monitors, and people, are shown in its place. (MON-23)"""

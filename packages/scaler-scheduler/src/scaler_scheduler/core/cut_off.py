@@ -7,7 +7,7 @@ without large values still run. Tasks with large values end with the reason, aft
 from __future__ import annotations
 
 from scaler_protocol.codec import CodecError, decode_task_error
-from scaler_protocol.codes import KIND_INLINE, STATUS_FAILED, STATUS_REFUSED, STORAGE_UNREACHABLE
+from scaler_protocol.codes import KIND_INLINE, OWNER_GONE, STATUS_FAILED, STATUS_REFUSED, STORAGE_UNREACHABLE
 from scaler_scheduler.core import endings
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.results import Row
@@ -23,12 +23,22 @@ _STATUSES = frozenset({STATUS_REFUSED, STATUS_FAILED})
 
 def is_cut_off(row: Row) -> bool:
     """The task ended so because its worker does not reach the storage."""
+    return _code_of(row) == STORAGE_UNREACHABLE
+
+
+def has_no_owner(row: Row) -> bool:
+    """The storage has refused its value: the client has left, as some scheduler has told. (SCH-83)"""
+    return _code_of(row) == OWNER_GONE
+
+
+def _code_of(row: Row) -> int:
+    """Of the error of a task that could not be begun, or failed; zero otherwise."""
     if row.status not in _STATUSES or row.kind != KIND_INLINE:
-        return False
+        return 0
     try:
-        return decode_task_error(bytes(row.value)).code == STORAGE_UNREACHABLE
+        return decode_task_error(bytes(row.value)).code
     except CodecError:
-        return False
+        return 0
 
 
 def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> bool:

@@ -7,9 +7,10 @@ recovery is over, queued tasks of clients that may come from there are held, unl
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import Hello, Holding
+from scaler_protocol.messages import ClusterStatus, Hello, Holding
 from scaler_protocol.session import Opened
 from scaler_scheduler.core import presenting
 from scaler_scheduler.core.actions import SendToStorage
@@ -60,6 +61,11 @@ class Recovery:
             self._tables.raise_generation(min(hello.generation + (not is_own), GENERATION_MAX))
         return self._tables.generation
 
+    def begin(self, now: float) -> None:
+        """This scheduler was a standby until now."""
+        self._is_young, self._young_until = True, now + YOUNG_SECONDS
+        self.is_at_work = True
+
     # ------------------------------------------------------------ who comes
 
     def client_came(self, client: Client, event: Opened, now: float) -> None:
@@ -101,6 +107,20 @@ class Recovery:
         self._predecessors.add(event.hello.last_server_id)
         self._tables.presentation.is_recovering = self.is_at_work = True
         self.until = now + max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
+
+    # ------------------------------------------------------------ for people
+
+    def told(self, status: ClusterStatus, now: float) -> ClusterStatus:
+        """(MON-29)"""
+        if self.until is None:
+            return status
+        return replace(
+            status,
+            is_recovering=True,
+            recovery_seconds=max(0.0, self.until - now),
+            expected_count=self._expected_count if self._is_count_known else 0,
+            presented_count=max(0, self._came_count - len(self._tables.presentation.expected)),
+        )
 
     # ------------------------------------------------------------ the end of it
 
