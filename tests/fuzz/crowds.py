@@ -235,6 +235,38 @@ def unread_cancels(attack: Attack) -> None:
 
 
 @family(has_sessions=True)
+def unread_replies(attack: Attack) -> None:
+    """What costs a server nothing to answer, without ever reading an answer: pings, releases, objects that do not
+    exist, behind Gets that wait until the peer reads."""
+    object_id, body = secrets.token_bytes(16), bytes(60_000)
+    asked = {
+        AT_STORAGE: [
+            frames("get", requestId=2, objectId=object_id),
+            frames("get", requestId=2, objectId=bytes(15) + b"x"),
+            frames("release", requestId=2, ids=bytes(16), owner=bytes(16)),
+            frames("storageStatusRequest", requestId=2),
+            frames("ping"),
+        ],
+        AT_P: [frames("ping"), frames("explain", requestId=2, taskId=bytes(16)), frames("cancel", ids=bytes(16))],
+    }
+    places: dict[int, int] = {}
+
+    def make() -> Peer:
+        at = attack.chance.choice(BOTH)
+        peer = Peer(attack, at, CLIENT)
+        places[id(peer)] = at
+        if at == AT_STORAGE:
+            owner = peer.peer_id
+            peer.send(frames("put", payload=[body], requestId=1, objectId=object_id, owner=owner, totalBytes=len(body)))
+        return peer
+
+    def step(peer: Peer) -> bool:
+        return peer.say(attack.chance.choice(asked[places[id(peer)]]), attack.chance.choice((1, 50, 300)))
+
+    in_turns(attack, make, step, peers=8)
+
+
+@family(has_sessions=True)
 def the_same_again(attack: Attack) -> None:
     """The same batch again and again, batches of one id, and tasks that need themselves."""
     chance = attack.chance

@@ -112,7 +112,7 @@ class SchedulerNode(ServerNode):
         pressure = backlog.pressure
         pressure.peer_bytes, pressure.total_bytes = self.world.limits_rng.choice(pressures)
         if pressure.peer_bytes <= 2_000:  # then clients are held back for answers that they have not read, too
-            pressure.answers_bytes, pressure.all_answers_bytes = pressure.peer_bytes, pressure.total_bytes
+            pressure.answers.most_bytes, pressure.answers.all_most_bytes = pressure.peer_bytes, pressure.total_bytes
         self.server = SessionServer(
             server_id=server_id,
             role_name="scheduler",

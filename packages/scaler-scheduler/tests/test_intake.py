@@ -18,7 +18,7 @@ from scaler_protocol.messages import Cancel, Explain, Hello, Message, Submit, Ta
 from scaler_protocol.session import Opened, Received
 from scaler_protocol.session.events import Lost
 from scaler_scheduler.core import FEATURE_RESULT_WINDOW, Policy, SchedulerCore, Send, Settled, invariants
-from scaler_scheduler.core.intake import ALL_ANSWERS_BYTES, ANSWERS_BYTES, LEAST_ANSWERS_BYTES, Intake
+from scaler_scheduler.core.intake import ALL_ANSWERS_BYTES, ANSWERS_BYTES, LEAST_ANSWERS_BYTES, intake
 
 MIB = 1 << 20
 _new_ids = task_id_source()
@@ -118,7 +118,7 @@ def test_clients_that_read_nothing_are_held_back(attack, window: int) -> None:  
     """Smaller bounds, so that the test is fast; the real ones are as many times more."""
     sessions, chance, refused, taken = Sessions(), random.Random(1), 0, 0
     pressure = sessions.core.tables.backlog.pressure
-    pressure.answers_bytes, pressure.all_answers_bytes = MIB // 4, MIB
+    pressure.answers.most_bytes, pressure.answers.all_most_bytes = MIB // 4, MIB
     for name in "abcdef":
         sessions.join(name, window)
     for _ in range(60):
@@ -140,7 +140,7 @@ def test_clients_that_read_nothing_are_held_back(attack, window: int) -> None:  
     for name in "abcdefz":
         sessions.core.handle(Lost(peer(name), 0, "", True), 0.0)
     sessions.settle()
-    assert not pressure.is_strained and not pressure.answers_total
+    assert not pressure.is_strained and not pressure.answers.total
 
 
 def test_a_client_that_reads_is_never_held_back() -> None:
@@ -153,7 +153,7 @@ def test_a_client_that_reads_is_never_held_back() -> None:
         assert sessions.offers("a", batch)
         sessions.reads("a")
         assert sessions.offers("a", Cancel(batch.ids))
-    assert sessions.core.tables.backlog.pressure.answers_total <= ANSWERS_BYTES
+    assert sessions.core.tables.backlog.pressure.answers.total <= ANSWERS_BYTES
 
 
 def test_a_slow_reader_of_results_may_send() -> None:
@@ -177,21 +177,21 @@ _answer = st.tuples(st.integers(0, 5), st.sampled_from((1, 1_000, MIB, 5 * MIB))
 @given(st.lists(_answer, max_size=80))
 def test_each_is_charged_with_no_more_than_it_leaves_unread(steps: list[tuple[int, int, int]]) -> None:
     kept: dict[PeerId, deque[int]] = {}
-    intake = Intake(lambda peer_id: sum(kept.get(peer_id, ())))
+    gate = intake(lambda peer_id: sum(kept.get(peer_id, ())))
     for number, size, read in steps:
         peer_id = PeerId(bytes([number + 1]) * 16)
         own, total = sum(kept.get(peer_id, ())), sum(map(sum, kept.values()))
-        if not intake.is_strained or intake.admits(peer_id, 1):
+        if not gate.is_strained or gate.admits(peer_id, 1):
             assert own <= ANSWERS_BYTES and (total <= ALL_ANSWERS_BYTES or own <= LEAST_ANSWERS_BYTES)
-            intake.answered(peer_id, size)
+            gate.answered(peer_id, size)
             kept.setdefault(peer_id, deque()).append(size)
         else:
             assert own > LEAST_ANSWERS_BYTES, "held back for a reason"
-            assert own > ANSWERS_BYTES or intake.answers_total > ALL_ANSWERS_BYTES
+            assert own > ANSWERS_BYTES or gate.answers.total > ALL_ANSWERS_BYTES
         while read > 0 and kept.get(peer_id):
             read -= kept[peer_id].popleft()
-        intake.check({})
+        gate.check({})
     for peer_id in list(kept):
-        intake.forget(peer_id)
-    intake.check({})
-    assert not intake.is_strained and not intake.answers_total
+        gate.forget(peer_id)
+    gate.check({})
+    assert not gate.is_strained and not gate.answers.total

@@ -49,12 +49,12 @@ KEYWORD = re.compile(
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
 _ALLOTTED = {
     "CLI": range(24, 26),
-    "LIM": (17, 21, 22),
+    "LIM": (17, 22),
     "LIV": (17,),
     "MON": (31,),
     "SCH": (50, *range(76, 80), 84),
     "SEC": range(20, 23),
-    "SES": range(38, 42),
+    "SES": range(39, 42),
     "STO": range(41, 47),
     "WRK": (32, *range(44, 48)),
 }

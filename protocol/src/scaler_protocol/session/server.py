@@ -458,6 +458,8 @@ class SessionServer(Parting):
         """The next message of the sequence, and none for the role."""
         if isinstance(message, Ping):
             session.pings.append(message.nonce)
+            if session.has_too_many_pings:
+                self._part(session, codes.OVERLOADED, "too many Pings: wait for the Pongs", "SES-38")
         elif isinstance(message, Bye):
             self._end(session, message.code, text_of(message), is_orderly=True)
         elif isinstance(message, Error):
@@ -477,6 +479,7 @@ class SessionServer(Parting):
         pings, session.pings = session.pings, []
         for nonce in pings:
             self.send(session.peer_id, Pong(nonce))
+            session.note_pong()
 
     def _complain(self, session: ServerSession, code: int, seq: int, text: str, clause: str, now: float) -> None:
         """A message is refused and the session goes on. The Error has its place in the sequence, so that no broken

@@ -17,6 +17,10 @@ FROM_STRANGERS: frozenset[type] = frozenset({Hello, Bye, Error})
 _PROBE_HEARTBEATS = 1.5
 
 
+#: Of one session: Pings that wait for their Pongs, and Pongs that are not read. (SES-38)
+MOST_PINGS = 4_096
+
+
 class ServerSession:
     """Attached while it has a routing id, detached while its peer is expected on another socket. What came to its last
     socket before that was found closed still counts (`carrier`)."""
@@ -32,6 +36,8 @@ class ServerSession:
         "owes_since",
         "patience_seconds",
         "pings",
+        "pong_seq",
+        "pongs",
         "probed_at",
         "reads",
         "routing_id",
@@ -64,6 +70,9 @@ class ServerSession:
         self.probed_at = now
         self.owes_since = now  # what it was sent before that, it has acknowledged
         self.pings: list[int] = []  # nonces whose Pong is due when the role is done with what came before
+        #: Pongs since the last one that is known to be read, about, and the number of the first of them
+        self.pongs = 0
+        self.pong_seq = 0
         self.is_over = False
 
     @property
@@ -85,6 +94,18 @@ class ServerSession:
         timers = self.welcome.timers
         grace_seconds = timers.heartbeat_seconds + max(reconnect_seconds, timers.heartbeat_seconds)
         return min(grace_seconds, timers.lease_seconds)
+
+    @property
+    def has_too_many_pings(self) -> bool:
+        """More than a peer that is well can have sent while the role was busy, or more than it would leave unread.
+        (SES-38)"""
+        return len(self.pings) > MOST_PINGS or self.pongs > MOST_PINGS
+
+    def note_pong(self) -> None:
+        """One more was sent."""
+        if self.channel.acknowledged_seq >= self.pong_seq:
+            self.pong_seq, self.pongs = self.channel.sent_seq, 0
+        self.pongs += 1
 
     def attach(self, routing_id: RoutingId, now: float) -> None:
         self.routing_id = self.carrier = routing_id

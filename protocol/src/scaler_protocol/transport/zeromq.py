@@ -23,10 +23,15 @@ from scaler_protocol.transport.context import Socket
 from scaler_protocol.transport.framing import Parts
 
 #: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role. The
-#: time counts what is done with each message before the next is read.
+#: time counts what is done with each message before the next is read. A batch takes longer than that by itself, so what
+#: cuts a turn is a crowd of small messages.
 _BUDGET_MESSAGES = 512
 _BUDGET_BYTES = 4 * 1024 * 1024
-BUDGET_SECONDS = 0.005
+BUDGET_SECONDS = 0.002
+#: A turn that was cut is to take no longer than this with what the role makes of its messages, and their answers: a
+#: call of another peer waits for two or three turns. So less is read next time, but no less than the second number.
+_TURN_SECONDS = 0.003
+_LEAST_BUDGET_SECONDS = 0.0005
 _SKIP_FRAMES = 4096
 
 _NOBODY = RoutingId(b"")
@@ -42,6 +47,9 @@ class _ZeroMq:
         self.is_drained = False
         self.is_quiet = False
         self._envelope_limit = limits.envelope_bytes
+        self._budget_seconds = BUDGET_SECONDS
+        #: when the last turn was cut, if it was, and how long it had read by then
+        self._cut_at = self._read_seconds = 0.0
         #: what may still be read in this turn
         self.budget_bytes = 0
         #: the first of the message that is being handed over
@@ -52,7 +60,10 @@ class _ZeroMq:
         """What is there, within a budget: behind the routing id of its sender, or nothing in its place."""
         recv, has_input, read = self.socket.recv, sockets.has_input, sockets.read
         clock = time.monotonic
-        self.budget_bytes, ends_at = _BUDGET_BYTES, clock() + BUDGET_SECONDS
+        begun_at = clock()
+        if self._cut_at:
+            self._set_budget(begun_at - self._cut_at)
+        self.budget_bytes, ends_at = _BUDGET_BYTES, begun_at + self._budget_seconds
         self.is_drained = self.is_quiet = False
         if self._is_skipping and not self._skip():
             return
@@ -67,8 +78,18 @@ class _ZeroMq:
             parts = read(frame, recv, self._envelope_limit)
             yield routing_id, parts
             self.budget_bytes -= parts[2]
-            if (parts[3] and not self._skip()) or self.budget_bytes < 0 or clock() > ends_at:
+            if (parts[3] and not self._skip()) or self.budget_bytes < 0:
                 return
+            now = clock()
+            if now > ends_at:
+                self._cut_at, self._read_seconds = now, now - begun_at
+                return
+
+    def _set_budget(self, rest_seconds: float) -> None:
+        """After a turn that was cut, of which the rest has taken so long."""
+        self._cut_at = 0.0
+        fair = _TURN_SECONDS * self._read_seconds / (self._read_seconds + rest_seconds)
+        self._budget_seconds = min(max(fair, _LEAST_BUDGET_SECONDS), BUDGET_SECONDS)
 
     def has_input(self) -> bool:
         if not self.is_quiet:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_scheduler.core.intake import Intake
+from scaler_scheduler.core.intake import intake
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.workers import Worker
 
@@ -64,7 +64,7 @@ class Backlog:
         #: clients whose queued tasks are held: all and only those with jobs, but while jobs are being done
         self._held: dict[Client, None] = {}
         #: bytes of the messages that are not worked off, and of answers that are not read
-        self.pressure = Intake(unread)
+        self.pressure = intake(unread)
         #: simulations and tests take smaller ones
         self.turn_steps = TURN_STEPS
         self.slice_tasks = SLICE_TASKS

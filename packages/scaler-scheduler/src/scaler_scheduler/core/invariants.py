@@ -199,7 +199,7 @@ def is_empty(core: SchedulerCore) -> bool:
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,
         tables.deaths, tables.canceling, tables.abandoned, tables.children, dependencies.waiting,
         dependencies.dependents, dependencies.users, dependencies.kept, tables.delivery.slow, tables.failing,
-        tables.admitting, tables.backlog.pressure.answers_total,
+        tables.admitting, tables.backlog.pressure.answers.total,
         tables.admitting, tables.presentation.tasks, tables.presentation.owners, tables.presentation.departed,
     )  # fmt: skip
     return not any(remembered) and not len(tables.ready) and not tables.backlog

@@ -81,7 +81,7 @@ class StorageCore(Puts):
         self.departures = Departures()
         self.namings = Namings(self.limits)
         self.speakers = Speakers(self.roles, self.limits.owners)
-        self.work = Work(self.limits.turn_releases)
+        self.work = Work(self.limits, unread)
         self._now = -math.inf
         self._on_event: dict[type, Callable[[Any], Job | None]] = {
             Opened: self._opened,
@@ -186,6 +186,7 @@ class StorageCore(Puts):
     def _lost(self, event: Lost) -> Job | None:
         """What the peer was doing ends with it; what it has stored stays until it is released. (STO-8, OWN-1)"""
         self.pacing.forget(event.peer_id)
+        self.work.pressure.forget(event.peer_id)
         self.uploads.remove_peer(event.peer_id)
         self.namings.end_session(event.peer_id)
         waiters = self.waiters.of_peer(event.peer_id)
@@ -248,7 +249,7 @@ class StorageCore(Puts):
     def _send_value(self, peer_id: PeerId, get: Get, value: AnyValue) -> Job | None:
         if get.accepts_shared and (file := value.shared) is not None:
             self.disk.spilling.used(value, self._now, is_to_be_continued=False)
-            self._actions.append(Send(peer_id, SharedValue(get.request_id, value.total_bytes, file.reference())))
+            self._answer(peer_id, SharedValue(get.request_id, value.total_bytes, file.reference()))
             return None
         most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
         if value.place is not None and get.offset < value.total_bytes:
@@ -419,4 +420,4 @@ class StorageCore(Puts):
     def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
         role, waiting, spilling = self.roles[peer_id], len(self.waiters), self.disk.spilling
         status = status_of(request, role, self.objects, self.memory_bytes, waiting, spilling)
-        self._actions.append(Send(peer_id, status))
+        self._answer(peer_id, status)

@@ -19,6 +19,7 @@ from scaler_storage.core import refusals
 from scaler_storage.core.actions import Copy, Enter, Move, Read, Send, Strike
 from scaler_storage.core.events import Copied, FileOffered, Moved, OfDisk, OfPeer
 from scaler_storage.core.refusals import Refusal
+from scaler_storage.core.replies import answer_bytes
 from scaler_storage.core.spilling import Spilling
 from scaler_storage.core.values import AnyValue, FileValue, Place, SharedFile
 from scaler_storage.core.work import PARKED, Job
@@ -143,9 +144,10 @@ class Disk:
         data = yield from reading
         if isinstance(data, str):
             refusal = refusals.unreadable_object(get.object_id, data)
+            core.work.pressure.answered(peer_id, answer_bytes(refusal.text))
             core.act(Send(peer_id, ObjectReply(get.request_id, refusal.code, refusal.text)))
         else:
-            core.pacing.let_out(peer_id, size)
+            core.pacing.let_out(peer_id, size, is_copied=True)
             core.act(Send(peer_id, Value(get.request_id, total_bytes, get.offset, memoryview(data))))
 
     def _may_copy(self, core: Parts, value: AnyValue) -> bool:

@@ -43,9 +43,9 @@ class CoreLimits:
     session_uploads: int = 4096
     #: Gets and Duplicates of one session that wait.
     session_waiters: int = 65_536
-    #: Those of all sessions together; and how many each may have then. One takes some 250 bytes.
-    all_waiters: int = 196_608
-    least_waiters: int = 1_024
+    #: Those of all sessions together; and how many each may have then. One takes some 700 bytes.
+    all_waiters: int = 65_536
+    least_waiters: int = 256
     #: Gets and Duplicates of all sessions that wait for one object: all are answered at once when it comes.
     object_waiters: int = 4_096
     #: Bytes that were sent to a session and are not acknowledged: with so many its next Get waits. A little more than a
@@ -54,6 +54,15 @@ class CoreLimits:
     #: The same of all sessions together; and what each may leave unread then.
     all_unread_bytes: int = 192 * MEBIBYTE
     least_unread_bytes: int = MEBIBYTE
+    #: Of those what takes memory of its own: chunks that are copied for the socket, because they are small, or were
+    #: read from the disk. A little more than one chunk, so that the next one is read meanwhile.
+    small_chunk_bytes: int = 64 * 1024
+    copied_unread_bytes: int = 9 * MEBIBYTE
+    all_copied_unread_bytes: int = 18 * MEBIBYTE
+    #: Answers without a chunk that a session has not read, in bytes: with more, its peer is held back. (SES-35)
+    answers_bytes: int = 4 * MEBIBYTE
+    all_answers_bytes: int = 8 * MEBIBYTE
+    least_answers_bytes: int = MEBIBYTE // 2
     #: The longest wait that is granted. A peer that wants to wait longer asks again.
     wait_seconds: float = 86_400.0
     #: Owners remembered as gone. The oldest is forgotten first: late Puts come soon after the end, or never. (OWN-4)

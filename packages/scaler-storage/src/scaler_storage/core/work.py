@@ -2,18 +2,20 @@
 
 All work belongs to a peer. As long as some is left, whatever else happens to that peer waits behind it: no Put
 overtakes the Release before it, and no session begins before the one before has ended. What waits is bounded: the
-session of a peer that sends faster takes no more from it until enough is worked off (`Pressure`).
+session of a peer that sends faster takes no more from it until enough is worked off, and so does that of a peer which
+causes answers that it does not read (`Intake`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.session import Received
-from scaler_protocol.session.gate import Pressure
+from scaler_protocol.session.gate import Intake, Unread
 from scaler_storage.core.events import Event, FileOffered
+from scaler_storage.core.limits import CoreLimits
 
 Job = Iterator[int]
 """Each `next` does a part of the work and returns how many steps it took, or PARKED."""
@@ -30,12 +32,13 @@ def weight(event: Event) -> int:
 
 
 class Work:
-    def __init__(self, turn_steps: int) -> None:
-        self._turn_steps = turn_steps
+    def __init__(self, limits: CoreLimits, kept: Callable[[PeerId], int]) -> None:
+        self._turn_steps = limits.turn_releases
         #: no empty queues; each job with the bytes of the message that it works off, if it is one
         self.jobs: dict[PeerId, deque[tuple[Job, int]]] = {}
-        self.pressure = Pressure()
-        self.left = turn_steps
+        #: bytes of the messages that are not worked off, and of answers that are not read
+        self.pressure = Intake(Unread(kept, limits.answers_bytes, limits.all_answers_bytes, limits.least_answers_bytes))
+        self.left = limits.turn_releases
         #: peers whose first job is parked
         self.parked: set[PeerId] = set()
 
