@@ -8,13 +8,23 @@ import time
 import traceback
 from pathlib import Path
 
+from tests.simulation.deaths import DrainingWorld, HarshWorld, TwiceDeadWorld
+from tests.simulation.presenting import PresentingWorld
 from tests.simulation.restored import NotADump, Restored, read
 from tests.simulation.world import Report, World
 
+WORLDS: dict[str, type[World]] = {
+    "any": World,
+    "presenting": PresentingWorld,
+    "twice-dead": TwiceDeadWorld,
+    "draining": DrainingWorld,
+    "harsh": HarshWorld,
+}
 
-def run_seed(seed: int) -> tuple[Report | None, World, str]:
+
+def run_seed(seed: int, kind: type[World] = World) -> tuple[Report | None, World, str]:
     """The report, or None and what went wrong."""
-    world = World(seed)
+    world = kind(seed)
     try:
         return world.run(), world, ""
     except Exception:
@@ -37,6 +47,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument(
+        "--world", choices=WORLDS, default="any", help="of which kind; all but the first kill schedulers"
+    )
     parser.add_argument("--dump", type=Path, metavar="FILE", help="no seed: a scheduler as scaler_dump has written it")
     parser.add_argument(
         "--transcript", type=int, nargs="?", const=10**6, default=80, metavar="LINES",
@@ -49,11 +62,11 @@ def main() -> int:
     begun = time.monotonic()
     reports: list[Report] = []
     for seed in seeds:
-        report, world, error = run_seed(seed)
+        report, world, error = run_seed(seed, WORLDS[options.world])
         if report is None:
             print(f"seed {seed} FAILED at {world.clock.now:.4f} virtual seconds\n")
             print("\n".join(list(world.transcript)[-options.transcript :]))
-            print(f"\n{error}\nagain: python -m tests.simulation --seed {seed} --transcript")
+            print(f"\n{error}\nagain: python -m tests.simulation --world {options.world} --seed {seed} --transcript")
             return 1
         reports.append(report)
     hours = sum(report.virtual_seconds for report in reports) / 3600

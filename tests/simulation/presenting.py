@@ -54,6 +54,11 @@ class PresentingWorld(World):
         super()._crash_scheduler()
         self.may_fail = may_fail  # a scheduler that comes back ends no task
 
+    @property
+    def death_count(self) -> int:
+        """Of schedulers."""
+        return sum(trouble.startswith("scheduler crashes") for trouble in self._troubles)
+
     def _check_nothing_is_left(self) -> None:
         super()._check_nothing_is_left()
         again = [call for call, count in self.runs.items() if count > 1 and not _is_node(call)]

@@ -10,16 +10,21 @@ from scaler_scheduler.core.confirming import Confirmer
 from scaler_scheduler.core.recovering import Recovery
 from scaler_worker.core import presenting
 from scaler_worker.core.tables import Tables
+from tests.simulation.deaths import DrainingWorld, HarshWorld, TwiceDeadWorld
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.presenting import PresentingWorld
 
 SEEDS = 60
 BLOCK = 12
+#: each with its seeds; 10,000 deaths were played once: `python -m tests.simulation --world harsh --seeds 1000`
+WORLDS = (PresentingWorld, PresentingWorld, TwiceDeadWorld, DrainingWorld, HarshWorld)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_seeds(first: int) -> None:
-    assert len(list(played(PresentingWorld, range(first, first + BLOCK)))) == BLOCK
+@pytest.mark.parametrize(("number", "world"), list(enumerate(WORLDS)))
+def test_seeds(number: int, world: type[PresentingWorld]) -> None:
+    first = BLOCK * number
+    worlds = list(played(world, range(first, first + BLOCK)))
+    assert sum(one.death_count for one in worlds) > 2 * BLOCK
 
 
 def _presented_tasks_are_not_adopted(patch: pytest.MonkeyPatch) -> None:
@@ -51,6 +56,26 @@ def _workers_drop_everything(patch: pytest.MonkeyPatch) -> None:
 def _drop(tables: Tables, now: float) -> None:
     presenting._forget_session(tables)
     presenting.drop_all(tables, now)
+
+
+def _untold_results_count_as_delivered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Confirmer, "_is_told", lambda *arguments: True)
+
+
+def _drained_workers_leave_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Tables, "is_drained", lambda tables: not tables.tasks)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "world"),
+    [(_untold_results_count_as_delivered, TwiceDeadWorld), (_drained_workers_leave_at_once, DrainingWorld)],
+    ids=["untold_results_count_as_delivered", "drained_workers_leave_at_once"],
+)
+def test_a_broken_core_is_caught_when_more_happens(
+    break_it: Break, world: type[PresentingWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    expect_caught(world, SEEDS)
 
 
 @each_broken_core(

@@ -309,6 +309,7 @@ class WorkerNode(Node):
         self._events: list[events.Event] = [events.Started()]
         self._requests: dict[int, tuple[Message, Callable[[ObjectReply | Value], None]]] = {}
         self._request_id = 0
+        self._awaits_acknowledgement = False
         self.wake()
 
     # ------------------------------------------------------------ for its processors
@@ -368,6 +369,9 @@ class WorkerNode(Node):
                 self._perform(self.core.handle(event, now))
                 if isinstance(event, Lost):
                     self._scheduler.dialer.redial()
+        if self._awaits_acknowledgement and not any(self._scheduler.dialer.unacknowledged):
+            self._awaits_acknowledgement = False
+            self._events.append(events.Acknowledged())
         incoming, self._events = self._events, []
         for local in incoming:
             self._perform(self.core.handle(local, now))
@@ -388,6 +392,9 @@ class WorkerNode(Node):
                 self._finish()
             elif isinstance(action, actions.TellStatus):
                 self._scheduler.send(self._status())
+            elif isinstance(action, actions.AwaitAcknowledgement):
+                self._awaits_acknowledgement = True
+                self._scheduler.dialer.ping(self.world.clock.now)
             elif isinstance(action, actions.Remember):
                 dialer = self._scheduler.dialer
                 dialer.hello = replace(dialer.hello, generation=action.generation)
@@ -395,7 +402,10 @@ class WorkerNode(Node):
                 self._tell_processor(action)
 
     def _tell_processor(self, action: actions.Action) -> None:
-        others = (actions.Send, actions.Log, actions.TellStatus, actions.Remember, actions.Finish)
+        others = (
+            actions.Send, actions.Log, actions.TellStatus, actions.Remember, actions.AwaitAcknowledgement,
+            actions.Finish,
+        )  # fmt: skip
         assert not isinstance(action, others), "not for a processor"
         processor = self._processors.get(action.processor)
         if processor is None:

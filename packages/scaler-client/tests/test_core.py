@@ -175,6 +175,19 @@ def test_a_successor_gets_what_is_unfinished_under_the_same_ids() -> None:
     assert told.core.is_idle
 
 
+@pytest.mark.parametrize("most_tasks", [100, 2])
+def test_a_successor_gets_a_task_that_runs_again_once(most_tasks: int) -> None:
+    """One of a batch has ended, its value is lost, and so it was submitted again by itself."""
+    told = Told()
+    told.submit(call("a", "b", "c", "d"))
+    told.sent()
+    told(succeeded("a"))
+    told.submit(call("a"))
+    told(lost())
+    told(opened(Limits(batch_tasks=most_tasks)))
+    assert sorted(name for one in told.sent() for name in names_in(one)) == ["a", "b", "c", "d"]
+
+
 def test_when_nobody_comes_back_everything_fails() -> None:
     told = Told()
     told.submit(call("a"))

@@ -236,6 +236,35 @@ def test_results_count_as_delivered_when_clients_have_acknowledged_them() -> Non
     assert counts[-1] == 1
 
 
+@pytest.mark.parametrize("waits_for", ["client", "storage"])
+def test_results_that_no_client_can_be_told_yet_do_not_count_as_delivered(waits_for: str) -> None:
+    """The scheduler alone has them, and may die as well. (SCH-76)"""
+    story = Story()
+    story.worker("w")
+    story.holds("w", "t", state=HELD_ENDED)
+    if waits_for == "storage":
+        story.client("c")
+        story.submits("c", "t")
+    story.ends("w", "t", kind=KIND_OBJECT, value=result_object_id(task("t"), 1, NO_SALT, peer("old")))
+    story.client("other", former=PeerId(b""), generation=0)
+    story.submits("other", "o")
+    story.settle()
+    story.ends("w", "o")
+    counts = []
+    for _ in range(12):
+        counts += [one.results_count for one in story.settle(0.3).get("w", ()) if isinstance(one, Delivered)]
+    assert set(counts) <= {0}
+    if waits_for == "client":
+        story.client("c")
+        story.submits("c", "t")
+        story.settle()
+    (claim,) = [one for one in story.asked if isinstance(one, Duplicate)]
+    story.core.handle(StorageReplied(claim.request_id, OK), story.now)
+    for _ in range(12):
+        counts += [one.results_count for one in story.settle(0.3).get("w", ()) if isinstance(one, Delivered)]
+    assert counts[-1] == 2
+
+
 def test_the_number_of_workers_is_told_when_it_is_steady() -> None:
     story = Story()
     told: list[int] = []

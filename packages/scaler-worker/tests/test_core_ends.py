@@ -29,6 +29,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Lost
 from scaler_worker.core import events
 from scaler_worker.core.actions import (
+    AwaitAcknowledgement,
     Finish,
     Interrupt,
     KillProcessor,
@@ -39,6 +40,7 @@ from scaler_worker.core.actions import (
 )
 from scaler_worker.core.events import (
     INTERRUPTED,
+    Acknowledged,
     DrainRequested,
     GaveBack,
     ProcessorBroken,
@@ -257,7 +259,8 @@ def test_draining_hands_back_the_queue_and_finishes_what_runs(story: Story, is_o
     actions = story.step(DrainRequested(5.0)) if is_operators else story.receive(Shutdown(5.0))
     assert Send(Credit(0, 0)) in actions and Send(Returned(ids(2), is_recall_answer=False)) in actions
     actions = story.end(1, 1)
-    assert results(actions) == {1: STATUS_SUCCESS} and isinstance(actions[-1], Finish)
+    assert results(actions) == {1: STATUS_SUCCESS} and isinstance(actions[-1], AwaitAcknowledgement)
+    assert isinstance(story.step(Acknowledged())[-1], Finish)
 
 
 def test_draining_takes_back_what_a_slice_has_not_begun(story: Story) -> None:

@@ -12,8 +12,8 @@ from scaler_protocol.holding import kept_ends
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, Cancel, Credit, Delivered, Dispatch, Holding, Results, Returned
 from scaler_protocol.session import Lost, Opened
-from scaler_worker.core.actions import Action, Finish, KillProcessor, Send
-from scaler_worker.core.events import DrainRequested
+from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, KillProcessor, Send
+from scaler_worker.core.events import Acknowledged, DrainRequested
 from scaler_worker.core.presenting import FEATURE
 
 OTHER = PeerId(b"t" * 16)
@@ -152,11 +152,30 @@ def test_a_worker_that_drains_presents_how_its_tasks_ended_and_leaves() -> None:
     story = started()
     story.dispatch(1, function=LONG)
     story.step(LOST, DrainRequested(30.0))
-    assert not [one for one in story.end(1, 1) if isinstance(one, Finish)], "its result is not told yet"
+    assert not _leaves(story.end(1, 1)), "its result is not told yet"
     actions = story.step(opened(), after=1.0)
     assert presented(actions) == {1: HELD_ENDED}
     kinds = [type(one.message) for one in actions if isinstance(one, Send)]
-    assert kinds == [Holding, Credit, Results] and isinstance(actions[-1], Finish)
+    assert kinds == [Holding, Credit, Results]
+    assert AwaitAcknowledgement() not in story.receive(Delivered(0, 1)), "its client has not got the result yet"
+    assert AwaitAcknowledgement() in story.receive(Delivered(1, 1))
+    assert _leaves(story.step(Acknowledged()))
+
+
+def test_a_drained_worker_leaves_when_the_scheduler_has_its_results() -> None:
+    """One that has just died takes nothing more, and its successor is told what it never got. (WRK-32)"""
+    story = started()
+    story.dispatch(1, function=LONG)
+    story.step(DrainRequested(50.0))
+    assert AwaitAcknowledgement() in story.end(1, 1)
+    assert not _leaves(story.step(LOST, after=1.0)) and not _leaves(story.step(Acknowledged()))
+    assert presented(story.step(opened(), after=1.0)) == {1: HELD_ENDED}
+    story.receive(Delivered(1, 1))
+    assert _leaves(story.step(Acknowledged()))
+
+
+def _leaves(actions: list[Action]) -> bool:
+    return any(isinstance(action, Finish) for action in actions)
 
 
 def test_tasks_of_an_earlier_generation_are_given_back() -> None:

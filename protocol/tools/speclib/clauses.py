@@ -52,11 +52,11 @@ _ALLOTTED = {
     "LIM": (17, 22),
     "LIV": (17,),
     "MON": (31,),
-    "SCH": (50, *range(76, 80), 84),
+    "SCH": (50, *range(77, 80), 84),
     "SEC": range(20, 23),
     "SES": range(39, 42),
     "STO": range(41, 47),
-    "WRK": (32, *range(44, 48)),
+    "WRK": range(44, 48),
 }
 ALLOTTED = frozenset(f"{prefix}-{number}" for prefix, numbers in _ALLOTTED.items() for number in numbers)
 LEVELS = frozenset({"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"})

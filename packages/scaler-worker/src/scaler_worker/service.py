@@ -97,6 +97,7 @@ class Agent:
         self._signal_reader, self._signal_writer = socket.socketpair()
         self._must_stop = False
         self._sigterm_count = 0
+        self._awaits_acknowledgement = False
         self._poller = new_poller(config.event_loop)
         self._endpoint = self._dial()
         self._endpoint_descriptor = self._endpoint.fileno()
@@ -119,6 +120,7 @@ class Agent:
             actions.Log: self._log,
             actions.TellStatus: lambda action: self._hasten_status(),
             actions.Remember: self._remember,
+            actions.AwaitAcknowledgement: self._await_acknowledgement,
             actions.Finish: self._finish,
         }
 
@@ -192,6 +194,9 @@ class Agent:
             for event in self._endpoint.poll(now):
                 self._on_session(event, now)
             self._watch_endpoint()
+            if self._awaits_acknowledgement and self._endpoint.is_acknowledged:
+                self._awaits_acknowledgement = False
+                self._handle(events.Acknowledged(), now)
         links = self._read_links(ready, now)
         if self._control_descriptor in ready:
             self._read_zygote(now)
@@ -389,6 +394,10 @@ class Agent:
 
     def _log(self, action: actions.Log) -> None:
         logger.log(logging.WARNING if action.is_warning else logging.INFO, "Worker[%s]: %s", self._name, action.text)
+
+    def _await_acknowledgement(self, action: actions.AwaitAcknowledgement) -> None:
+        self._awaits_acknowledgement = True
+        self._endpoint.ping(time.monotonic())
 
     def _finish(self, action: actions.Finish) -> None:
         logger.log(logging.ERROR if action.is_failure else logging.INFO, "Worker[%s] %s", self._name, action.text)

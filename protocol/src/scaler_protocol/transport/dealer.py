@@ -113,6 +113,11 @@ class DealerEndpoint:
         if not self._is_in_turn:
             self._flush()
 
+    @property
+    def is_acknowledged(self) -> bool:
+        """The server has all that was sent."""
+        return not any(self._dialer.unacknowledged)
+
     def ping(self, now: float) -> None:
         """Measure the round trip, though there is no sign that the server is gone."""
         self._dialer.ping(now)

@@ -28,9 +28,7 @@ def ended(tables: Tables, worker: Worker, row: Row) -> bool:
     if presented is None or presented.attempt != row.attempt:
         return False
     presentation.end(presented)
-    if presented.row is None:
-        presented.row = row._replace(value=bytes(row.value))
-        presentation.value_bytes += len(row.value)
+    presentation.keep_row(presented, row)
     if presentation.value_bytes > PRESENTED_BYTES:
         drop(tables, row.task_id, presented)
     _cancel_children(tables, row.task_id, presented)
@@ -49,7 +47,7 @@ def must_claim(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> bool:
     request = Duplicate(
         next(tables.storage_request_ids), object_id, object_id, client.peer_id, grant=client.grant, source_owner=owner
     )
-    tables.presentation.claims[request.request_id] = Claim(request, worker, row._replace(value=object_id))
+    tables.presentation.claim(Claim(request, worker, row._replace(value=object_id)))
     tables.act(SendToStorage(request))
     return True
 

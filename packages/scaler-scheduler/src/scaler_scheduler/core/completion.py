@@ -118,7 +118,7 @@ def end_rows(tables: Tables, worker: Worker, ended: Sequence[Row]) -> None:
 
 def claimed(tables: Tables, request_id: int, *, is_there: bool) -> None:
     """The storage has answered: the client owns the value of an adopted task, or the value is lost, and made again."""
-    claim = tables.presentation.claims.pop(request_id)
+    claim = tables.presentation.take_claim(request_id)
     worker, row = claim.worker, claim.row
     chunk = worker.held.get(row.task_id)
     if chunk is None or row.task_id not in tables.presentation.owners or row.attempt != tables.attempt(row.task_id):
@@ -219,6 +219,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     tables.take_back(worker, row.task_id)
     worker.completed_count += 1
     if abandoned:
+        tables.presentation.has_other_results = tables.presentation.has_news = True
         endings.end_abandoned(tables, row.task_id)
         return
     if row.status == STATUS_PROCESSOR_DIED:
@@ -240,6 +241,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
 def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:
     """A result of an attempt that is not current, or of a task this worker does not hold (SCH-6). A worker may name any
     object here: only that of this attempt is released, and not that which the task's present worker stores (OWN-7)."""
+    tables.presentation.has_other_results = tables.presentation.has_news = True
     if chunk is None and row.task_id in tables.where and row.attempt != tables.attempt(row.task_id):
         chunk = tables.chunk_of(row.task_id)
     if chunk is not None and row.kind == KIND_OBJECT and row.value == chunk.value_id(row.task_id, row.attempt):

@@ -76,6 +76,9 @@ class Confirmer:
         for worker in tables.presentation.has_presented:
             self._tell(worker)
         tables.presentation.has_presented.clear()
+        if tables.presentation.has_other_results:
+            tables.presentation.has_other_results = False
+            self._seen_count = -1
         tables.presentation.has_news = False
         if self._look_at is None:
             if self._ended_count() != self._seen_count:
@@ -101,11 +104,17 @@ class Confirmer:
             self._counts = {
                 worker: worker.results_count
                 for worker in tables.workers.values()
-                if worker.is_presenter and worker.results_count > self._confirmed.get(worker, 0)
+                if worker.is_presenter
+                and worker.results_count > self._confirmed.get(worker, 0)
+                and self._is_told(worker)
             }
             self._marks = None
         is_waiting = bool(self._counts) or self._ended_count() != self._seen_count
         self._look_at = now + WAIT_SECONDS if is_waiting else None
+
+    def _is_told(self, worker: Worker) -> bool:
+        """Nothing that it has reported waits here for a client. (SCH-76)"""
+        return worker not in self._tables.presentation.untold
 
     def _are_acknowledged(self, marks: dict[Client, int]) -> bool:
         return all(client.is_gone or self._progress(client.peer_id)[1] >= seq for client, seq in marks.items())

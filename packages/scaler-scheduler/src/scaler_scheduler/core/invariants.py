@@ -179,6 +179,9 @@ def _check_presentation(tables: Tables) -> None:
             assert presented.worker is worker and not is_same, "a task is presented and dispatched"
     size = sum(len(one.row.value) for one in presentation.tasks.values() if one.row is not None)
     assert presentation.value_bytes == size, "the bytes of presented results are wrong"
+    untold = Counter(one.worker for one in presentation.tasks.values() if one.row is not None)
+    untold.update(claim.worker for claim in presentation.claims.values())
+    assert presentation.untold == untold, "a worker may forget how a task ended before its client has been told"
 
 
 def _check_delivery(tables: Tables) -> None:

@@ -74,6 +74,13 @@ class Presentation:
 
         #: request to the storage -> the end of an adopted task that waits for the answer
         self.claims: dict[int, Claim] = {}
+        #: worker -> how many ends it has told that no client can be told yet: no client has submitted them, or a claim
+        #: was not answered. The worker keeps them, because this scheduler may die as well. (SCH-76)
+        self.untold: Counter[Worker] = Counter()
+        #: some Results are to be confirmed that no count of ended tasks shows: their tasks had ended another way, or
+        #: they are not untold any more
+        self.has_other_results = False
+
         #: workers that have presented everything, and are to be told so
         self.has_presented: list[Worker] = []
         #: workers with the feature have come or gone (HSK-37); this, or some have presented everything
@@ -114,6 +121,22 @@ class Presentation:
             presented.worker.presented_count -= 1
             self._release(presented.owner)
 
+    def keep_row(self, presented: Presented, row: Row) -> None:
+        """How it ended, until a client submits it. A worker may tell it more than once."""
+        if presented.row is None:
+            presented.row = row._replace(value=bytes(row.value))
+            self.value_bytes += len(row.value)
+            self.untold[presented.worker] += 1
+
+    def claim(self, claim: Claim) -> None:
+        self.claims[claim.request.request_id] = claim
+        self.untold[claim.worker] += 1
+
+    def take_claim(self, request_id: int) -> Claim:
+        claim = self.claims.pop(request_id)
+        self._tell(claim.worker)
+        return claim
+
     def take(self, task_id: TaskId, presented: Presented) -> None:
         del self.tasks[task_id + presented.family]
         own = self.of_worker[presented.worker]
@@ -122,6 +145,7 @@ class Presentation:
             del self.of_worker[presented.worker]
         if presented.row is not None:
             self.value_bytes -= len(presented.row.value)
+            self._tell(presented.worker)
         if not presented.is_ended:
             presented.worker.presented_count -= 1
             self._release(presented.owner)
@@ -158,6 +182,12 @@ class Presentation:
         for owner in gone:
             del self.departed[owner]
         return gone
+
+    def _tell(self, worker: Worker) -> None:
+        self.untold[worker] -= 1
+        if not self.untold[worker]:
+            del self.untold[worker]
+            self.has_other_results = self.has_news = True
 
     def _release(self, owner: PeerId) -> None:
         self._pending[owner] -= 1

@@ -104,6 +104,11 @@ class Remember:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitAcknowledgement:
+    """Tell when the scheduler has all that was sent until now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Nothing is held any more: say Bye and exit."""
 
@@ -113,5 +118,5 @@ class Finish:
 
 Action = (
     Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | Suspend | Unsuspend | KillProcessor
-    | StopProcessor | Log | TellStatus | Remember | Finish
+    | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement | Finish
 )  # fmt: skip

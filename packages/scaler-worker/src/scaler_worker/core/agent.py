@@ -34,7 +34,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_worker.core import deadlines, events, handing, nesting, presenting, stopping, suspension
-from scaler_worker.core.actions import Action, Finish, Log, Resume, Send, TellStatus
+from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, Log, Resume, Send, TellStatus
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
 from scaler_worker.core.sampling import Sampler
@@ -60,6 +60,7 @@ class AgentCore:
             events.ProcessorBroken: self._on_broken,
             events.ProcessorExited: self._on_exited,
             events.DrainRequested: self._on_drain,
+            events.Acknowledged: self._on_acknowledged,
             events.RoundEnded: self._on_round_ended,
         }
         self._message_handlers: dict[type, Callable[[Any, float], None]] = {
@@ -383,9 +384,21 @@ class AgentCore:
             suspension.arrange(tables, now)
         if tables.is_connected:
             self._send_ends(now)
-        if tables.drain_until is not None and (tables.is_drained() or now >= tables.drain_until):
-            self._do(Finish(f"drained, {len(tables.tasks)} tasks given up"))
+        if tables.drain_until is not None:
+            self._leave_if_drained(tables.drain_until, now)
         self._is_quiet = is_quiet
+
+    def _leave_if_drained(self, until: float, now: float) -> None:
+        """A scheduler that has just died acknowledges nothing: then what was sent is kept for its successor."""
+        tables = self.tables
+        if now >= until or (tables.is_drained() and (tables.is_acknowledged or not tables.is_connected)):
+            self._do(Finish(f"drained, {len(tables.tasks)} tasks given up"))
+        elif tables.is_drained() and not tables.awaits_acknowledgement:
+            tables.awaits_acknowledgement = True
+            self._do(AwaitAcknowledgement())
+
+    def _on_acknowledged(self, event: events.Acknowledged, now: float) -> None:
+        self.tables.is_acknowledged = self.tables.awaits_acknowledgement
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables

@@ -58,6 +58,7 @@ def lost(tables: Tables, event: Lost, now: float) -> None:
 
 def _forget_session(tables: Tables) -> None:
     tables.is_connected = tables.may_begin = False
+    tables.awaits_acknowledgement = tables.is_acknowledged = False
     tables.sampler = None
     tables.room = Room()
     tables.told_lenders = ()
@@ -115,6 +116,7 @@ def opened(tables: Tables, event: Opened, now: float) -> list[Holding]:
     tables.is_presenter = FEATURE in welcome.features
     tables.results.limits = welcome.limits
     tables.may_begin = True
+    tables.awaits_delivery = False
     tables.generation = max(tables.generation, welcome.generation)
     if not tables.is_presenter or previous in (NO_PEER, welcome.server_id):
         if tables.present_until is not None:
@@ -125,6 +127,7 @@ def opened(tables: Tables, event: Opened, now: float) -> list[Holding]:
     ended = _ends(tables)
     for row in ended:
         tables.results.append(row)
+    tables.awaits_delivery = bool(ended or tables.tasks)
     return list(_messages(_held(tables, ended), worker_count, welcome.limits))
 
 
@@ -137,6 +140,7 @@ def _ends(tables: Tables) -> list[Row]:
 
 def delivered(tables: Tables, results_count: int, worker_count: int) -> None:
     tables.kept.delivered(results_count)
+    tables.awaits_delivery = tables.awaits_delivery and bool(tables.kept or tables.tasks or len(tables.results))
     tables.may_begin = True
     tables.worker_count = worker_count
 

@@ -86,6 +86,10 @@ class Tables:
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
     sampler: Sampler | None = None  #: set while a monitor watches tasks (MON-11)
+    #: of a drained worker, in this session: the scheduler was asked whether it has all, and it has
+    awaits_acknowledgement: bool = False
+    is_acknowledged: bool = False
+    awaits_delivery: bool = False  #: what was presented in this session may not be with the clients yet
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
@@ -99,8 +103,11 @@ class Tables:
         return self.drain_until is not None
 
     def is_drained(self) -> bool:
-        """Nothing is held, and no result waits for a scheduler."""
-        return not self.tasks and (self.is_connected or not len(self.results))
+        """Nothing is held, and no result waits for a scheduler. Results that may have died with a scheduler are told to
+        its successor, and it has told the clients."""
+        if self.tasks or (self.kept and (self.awaits_delivery or not self.is_connected)):
+            return False
+        return self.is_connected or not len(self.results)
 
     def count(self, *states: State) -> int:
         return sum(processor.state in states for processor in self.processors.values())

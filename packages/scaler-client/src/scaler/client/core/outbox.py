@@ -149,7 +149,7 @@ class Outbox:
             self._line_up(entry)
             return None
         entry.state = after(entry.state, Move.SEND)
-        return _submit(header, [_unfinished(entry, table.pending)])
+        return _submit(header, [_unfinished(entry, table)])
 
     def _next_of_calls(self, bounds: Bounds, table: Table) -> list[Submit | Cancel]:
         """One batch of the header whose turn it is."""
@@ -170,7 +170,7 @@ class Outbox:
             return []
         for entry in batch:
             entry.state = after(entry.state, Move.SEND)
-        return [_submit(header, [_unfinished(entry, table.pending) for entry in batch])]
+        return [_submit(header, [_unfinished(entry, table) for entry in batch])]
 
     def _next_batch(self, entries: deque[Entry], bounds: Bounds, table: Table) -> list[Entry]:
         """The first of these entries, as many as fit into one message. One that is too large for any is cut."""
@@ -195,7 +195,7 @@ class Outbox:
             else:
                 entries.popleft()
                 if count > 1:
-                    entries.extendleft(reversed(table.split(entry, cut(submission, table.pending, bounds))))
+                    entries.extendleft(reversed(table.split(entry, cut(submission, table.ids_of(entry), bounds))))
                 else:
                     self.unsendable.append(entry)
                 room_tasks, room_bytes, room_columns = bounds
@@ -277,11 +277,11 @@ def _due(batch: GraphBatch, graph: Graph, pending: Container[TaskId]) -> Submit:
     return replace(batch.message, task_flags=bytes(flags))
 
 
-def _unfinished(entry: Entry, pending: Container[TaskId]) -> Submission:
+def _unfinished(entry: Entry, table: Table) -> Submission:
     """What of this entry is to be sent: all of it, or the tasks that are still pending."""
     if entry.unfinished_count == len(entry.submission.ids):
         return entry.submission
-    return narrowed(entry.submission, pending)
+    return narrowed(entry.submission, table.ids_of(entry))
 
 
 def _submit(header: TaskHeader, parts: list[Submission]) -> Submit:

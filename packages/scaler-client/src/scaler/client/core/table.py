@@ -27,6 +27,10 @@ class Table:
         else:
             self.pending.update(dict.fromkeys(ids, entry))
 
+    def ids_of(self, entry: Entry) -> set[TaskId]:
+        """Its unfinished tasks. One that has ended may be pending again in another entry: its value is lost. (CLI-8)"""
+        return {task_id for task_id in entry.submission.ids if self.pending.get(task_id) is entry}
+
     def split(self, entry: Entry, parts: Iterable[Submission]) -> list[Entry]:
         """Entries of the same unfinished tasks, in its place, each to be sent by itself."""
         pieces = [Entry(part, State.QUEUED, len(part.ids)) for part in parts]
