@@ -66,6 +66,13 @@ class Access:
             return Wire(port)
         return CurveWire(port, self._pass(role), self._context)
 
+    def pass_for(self, roles: frozenset[int], expires: float = 0.0) -> Pass:
+        """Of the hostile user: a ticket for these roles, of a pair of its own."""
+        return pass_of(self._keyring.derive("mallory", roles, expires=expires), "fuzz")
+
+    def connect_with(self, port: int, shown: Pass) -> CurveWire:
+        return CurveWire(port, shown, self._context)
+
     def dealer(self, context: zmq.Context[zmq.Socket[bytes]], port: int, role: int) -> zmq.Socket[bytes]:
         """As a true program dials, with what the hostile peers have; strangers have the wrong key."""
         dialer = context.socket(zmq.DEALER)

@@ -256,11 +256,15 @@ def attacked(attack: Attack, victim: Victim) -> None:
 @family(has_sessions=True, needs_keys=True)
 def another_user(attack: Attack) -> None:
     """All of it while the other user works: its values stay right, and the hostile one reads none of them."""
+    beside_another_user(attack, attacked)
+
+
+def beside_another_user(attack: Attack, run: Callable[[Attack, Victim], None]) -> None:
     assert attack.arena.access.kind == "holder", "without tickets there are no users"
     victim = Victim(attack.arena.address, attack.arena.access.user_file("ana", attack.arena.stage.directory))
     try:
         victim.start()
-        attacked(attack, victim)
+        run(attack, victim)
     finally:
         victim.close()
     attack.troubles += [f"the other user: {trouble}" for trouble in victim.troubles]

@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.fuzz import crowds as _crowds  # noqa: F401 - registers its families, as do those below
+from tests.fuzz import doors as _doors  # noqa: F401
 from tests.fuzz import handshakes as _handshakes  # noqa: F401
 from tests.fuzz import monitors as _monitors  # noqa: F401
 from tests.fuzz import neighbours as _neighbours  # noqa: F401

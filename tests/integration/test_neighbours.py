@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from scaler import Client
+from tests.fuzz import doors
 from tests.fuzz.access import Access
 from tests.fuzz.arena import Arena, Attack
 from tests.fuzz.neighbours import attacked
@@ -77,7 +78,23 @@ def test_nothing_that_a_ticket_allows_reaches_another_user(cluster: Keyed, victi
     assert not attack.troubles and not victim.troubles
     quiet, under_attack = victim.seconds[5:quiet_count], victim.seconds[quiet_count:attacked_count]
     assert statistics.median(under_attack) <= max(CALLS_FACTOR * statistics.median(quiet), CALLS_SECONDS)
-    assert attack.sessions > 10 and attack.inputs > 200
+    assert attack.sessions >= 4 and attack.inputs > 100, "what a first turn has, however slow the machine is"
+
+
+@pytest.mark.parametrize("step", doors.STEPS, ids=lambda step: str(step.__name__))
+def test_every_door_is_shut_to_others(cluster: Keyed, victim: Victim, step: Callable[[Attack, Victim], None]) -> None:
+    """Tickets, sessions, messages and lanes that are not its own, at each port, while the other user works."""
+    attack = Attack(cast(Arena, cluster), random.Random(SEED), SECONDS, "p")
+    victim.start()
+    until(lambda: victim.rounds >= 5, "the other user is served")
+    try:
+        step(attack, victim)
+        count = victim.rounds
+        until(lambda: victim.rounds >= count + 5, "the other user is served still")
+    finally:
+        attack.close()
+    assert not attack.troubles and not victim.troubles
+    assert attack.inputs > 0
 
 
 def test_a_task_gets_no_argument_of_another_user(cluster: Keyed, victim: Victim, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +16,7 @@ from scaler_protocol.keys import Keyring
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
 from scaler_protocol.keys.web import ADAPTER_LABEL, PAGE_LABEL, token_of
+from scaler_protocol.web.guards import cookie_name
 from tests.support.processes import WAIT, Command, Stage
 
 pytest.importorskip("aiohttp", reason="the page and the adapter need their extras")
@@ -31,11 +33,13 @@ def key(stage: Stage) -> str:
     return path
 
 
-def status(url: str, token: str = "", body: object = None) -> int:
+def status(url: str, token: str = "", body: object = None, cookie: str = "") -> int:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     if token:
         request.add_header("Authorization", f"Bearer {token}")
+    if cookie:
+        request.add_header("Cookie", f"{cookie_name(request.host)}={cookie}")
     try:
         with urllib.request.urlopen(request, timeout=WAIT) as answer:
             return int(answer.status)
@@ -86,3 +90,34 @@ def test_an_adapter_with_the_key_asks_for_its_token(stage: Stage, key: str) -> N
     body = {"action": "get_worker_adapter_info"}
     found = [status(f"http://127.0.0.1:{port}/", token, body) for token in ("", PAGE, ADAPTER)]
     assert found == [401, 401, 200]
+
+
+def test_no_token_but_its_own_opens_a_door(stage: Stage, key: str) -> None:
+    """What a user with a ticket can make or find out: of the ticket, of a removed key, of the other door, and nearly
+    right ones; in the header, in the address and as a cookie."""
+    address, port = f"tcp://127.0.0.1:{stage.ports()}", stage.ports()
+    page = stage.start("scaler.ui", address, "--port", "0", "--key-file", key)
+    url, _ = link_of(page)
+    adapter = stage.start(
+        "scaler_worker.adapter", address, "--host", "127.0.0.1", "--port", str(port), "--key-file", key
+    )
+    adapter.wait_for("NativeWorkerAdapter: listen to")
+    ticket = Keyring([KEY]).derive("mallory", frozenset({ROLE_MONITOR}))
+    made_of = (ticket.secret_key, ticket.ticket[-32:], bytes(32), bytes(range(32)))
+    known = [token_of(secret, label) for secret in made_of for label in (PAGE_LABEL, ADAPTER_LABEL)]
+    known += [ticket_text(ticket).strip(), key_text([bytes(range(32))]).strip(), "null", "undefined", "0", "Bearer"]
+    body = {"action": "get_worker_adapter_info"}
+    doors = (
+        (PAGE, ADAPTER, lambda token: status(f"{url}state.json", token)),
+        (PAGE, ADAPTER, lambda token: status(f"{url}metrics", cookie=token)),
+        (PAGE, ADAPTER, lambda token: status(f"{url}events?token={quote(token)}")),
+        (ADAPTER, PAGE, lambda token: status(f"http://127.0.0.1:{port}/", token, body)),
+        (ADAPTER, PAGE, lambda token: status(f"http://127.0.0.1:{port}/", body={**body, "auth_token": token})),
+        (ADAPTER, PAGE, lambda token: status(f"http://127.0.0.1:{port}/", body=body, cookie=token)),
+    )
+    for own, other, door in doors:
+        near = [own[:-1], own[1:], f"{own}A", own.swapcase(), f"{own}=", own.encode().hex()]
+        found = {token: door(token) for token in (*known, other, *near)}
+        assert set(found.values()) <= {401, 403}, found
+    assert status(f"{url}metrics", cookie=PAGE) == 200
+    assert (status(f"{url}state.json", PAGE), status(f"http://127.0.0.1:{port}/", ADAPTER, body)) == (200, 200)
