@@ -49,7 +49,7 @@ KEYWORD = re.compile(
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
 _ALLOTTED = {
     "CLI": range(24, 26),
-    "LIM": (17, 22),
+    "LIM": (17,),
     "LIV": (17,),
     "MON": (31,),
     "SCH": (50, *range(77, 80), 84),

@@ -75,7 +75,7 @@ class StorageCore(Puts):
         self.rights = Rights(family_of, self.roles)
         self.disk = Disk(Spilling(self.limits))
         self.objects = ObjectTable(self.disk.spilling)
-        self.uploads = UploadTable(self.limits.upload_idle_seconds)
+        self.uploads = UploadTable(self.limits)
         self.waiters = WaiterTable()
         self.gone_owners = GoneOwners(self.limits.gone_owners)
         self.departures = Departures()
@@ -150,7 +150,7 @@ class StorageCore(Puts):
     @property
     def memory_bytes(self) -> int:
         """Bytes held in memory for objects, for what is noted of them, and for uploads that are not finished."""
-        noted_bytes = self.limits.entry_bytes * self.objects.entries
+        noted_bytes = self.limits.entry_bytes * (self.objects.entries + len(self.uploads.uploads))
         value_bytes = self.objects.value_bytes - self.disk.spilling.away_bytes
         return value_bytes + noted_bytes + self.uploads.received_bytes
 
@@ -164,6 +164,8 @@ class StorageCore(Puts):
     def _opened(self, event: Opened) -> None:
         assert event.peer_id not in self.roles, "a session is lost before the same peer opens another"
         self.roles[event.peer_id] = event.hello.role
+        if event.identity is not None:
+            self.uploads.users[event.peer_id] = event.identity.user
         if event.hello.role == codes.ROLE_SCHEDULER:
             self.namings.begin_session(event.peer_id)
 

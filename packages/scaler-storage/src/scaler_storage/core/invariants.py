@@ -8,6 +8,7 @@ from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_storage.core import spilling_invariants
 from scaler_storage.core.core import StorageCore
+from scaler_storage.core.uploads import User
 from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 
 
@@ -76,6 +77,15 @@ def _check_uploads(core: StorageCore) -> None:
             received_bytes += upload.value.held_bytes
         by_peer[peer_id].add(object_id)
     assert core.uploads.by_peer == dict(by_peer), "the index by peer"
+    kept_bytes: defaultdict[User, int] = defaultdict(int)
+    for upload in core.uploads.uploads.values():
+        kept_bytes[upload.user] += upload.kept_bytes
+    assert core.uploads.kept_bytes == dict(kept_bytes), "what the uploads of each user hold"
+    of_user = {user: dict.fromkeys(keys) for user, keys in core.uploads.of_user.items()}
+    assert {key: user for user, keys in of_user.items() for key in keys} == {
+        key: upload.user for key, upload in core.uploads.uploads.items()
+    }, "the index by user"
+    assert core.uploads.users.keys() <= core.roles.keys(), "users of sessions"
     assert core.uploads.received_bytes == received_bytes, "the sum of what was received"
     assert core.uploads.deadlines.due_at.keys() == core.uploads.uploads.keys(), "one deadline for each upload"
     core.uploads.deadlines.check()

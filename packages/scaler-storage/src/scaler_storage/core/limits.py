@@ -41,6 +41,11 @@ class CoreLimits:
     upload_idle_seconds: float = 60.0
     #: Unfinished uploads of one session.
     session_uploads: int = 4096
+    #: Those of all sessions together; and how many each may have then. One takes about as much as `entry_bytes`.
+    all_uploads: int = 65_536
+    least_uploads: int = 64
+    #: An upload that got no chunk for so long is forgotten if its room is wanted. (STO-18)
+    upload_still_seconds: float = 10.0
     #: Gets and Duplicates of one session that wait.
     session_waiters: int = 65_536
     #: Those of all sessions together; and how many each may have then. One takes some 700 bytes.

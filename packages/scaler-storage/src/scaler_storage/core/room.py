@@ -12,6 +12,7 @@ from scaler_storage.core.refusals import Refusal
 
 if TYPE_CHECKING:
     from scaler_storage.core.parts import Parts
+    from scaler_storage.core.uploads import UploadKey
 
 
 def check_put(core: Parts, disk: Disk, peer_id: PeerId, put: Put) -> Refusal | None:
@@ -21,28 +22,39 @@ def check_put(core: Parts, disk: Disk, peer_id: PeerId, put: Put) -> Refusal | N
     refusal = refusals.check_shape(put, chunk_bytes, core.limits) or refusals.check_continues(put, upload, stored)
     if refusal is not None:
         return refusal
-    if upload is None and core.uploads.count_of(peer_id) >= core.limits.session_uploads:
-        return refusals.too_many("unfinished uploads", core.limits.session_uploads)
+    if upload is None and core.uploads.count_of(peer_id) >= core.uploads.most_of(peer_id):
+        return refusals.too_many("unfinished uploads", core.uploads.most_of(peer_id))
     refusal = refusals.check_entry(put.owner, core.objects, core.limits)
     if refusal is not None:
         return refusal
     if stored is not None:
-        return _check_room(core, disk, 0)  # of its bytes nothing will be kept
+        return _check_room(core, disk, peer_id, 0)  # of its bytes nothing will be kept
     # The first chunk must leave room for the whole value, so that a hopeless upload fails early; nothing is
     # reserved, so two uploads may both begin and the later one fail at a later chunk.
-    held = core.memory_bytes
+    own = None if upload is None else (peer_id, put.object_id)
+    freed = 0
     if put.offset == 0 and upload is not None:
-        held -= upload.kept_bytes
-    return _check_room(core, disk, put.total_bytes - put.offset, held)
+        freed = upload.kept_bytes
+    return _check_room(core, disk, peer_id, put.total_bytes - put.offset, freed, own)
 
 
-def _check_room(core: Parts, disk: Disk, wanted_bytes: int, held_bytes: int | None = None) -> Refusal | None:
-    """For so many bytes more in a value, and for what is noted of it and its owner."""
-    held_bytes = core.memory_bytes if held_bytes is None else held_bytes
-    refusal = refusals.check_room(wanted_bytes + core.limits.entry_bytes, held_bytes, core.limits)
-    return refusal and (disk.refusal(core, wanted_bytes) if disk.spilling.is_enabled else refusal)
+def _check_room(
+    core: Parts, disk: Disk, asking: PeerId, wanted_bytes: int, freed_bytes: int = 0, own: UploadKey | None = None
+) -> Refusal | None:
+    """For so many bytes more in a value, and for what is noted of it and its owner. `freed_bytes`: of what is held,
+    what the request replaces."""
+    limits, uploads = core.limits, core.uploads
+    wanted = wanted_bytes + limits.entry_bytes
+    refusal = refusals.check_room(wanted, core.memory_bytes - freed_bytes, limits)
+    if refusal is None:
+        return None
+    if limits.memory_bytes is not None and wanted <= limits.memory_bytes:
+        missing = core.memory_bytes - freed_bytes + wanted - limits.memory_bytes
+        if uploads.give_way(uploads.user_of(asking), wanted, missing, own, core.now) >= missing:
+            return None
+    return disk.refusal(core, wanted_bytes) if disk.spilling.is_enabled else refusal
 
 
 def check_owner(core: Parts, disk: Disk, owner: PeerId, wanted_bytes: int = 0) -> Refusal | None:
     """Whether this owner may have one object more."""
-    return refusals.check_entry(owner, core.objects, core.limits) or _check_room(core, disk, wanted_bytes)
+    return refusals.check_entry(owner, core.objects, core.limits) or _check_room(core, disk, owner, wanted_bytes)
