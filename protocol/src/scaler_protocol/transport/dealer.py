@@ -59,7 +59,8 @@ class DealerEndpoint:
         self._carrier: Carrier = self._connect()
         self._carrier_generation = 1  # the first dial finds its carrier already there
         self.generation = 0
-        self._retired: Carrier | None = None
+        #: the last carrier, and how long it may hold on to what it has not sent
+        self._retired: tuple[Carrier, int] | None = None
         self._told_reason = ""
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
@@ -87,8 +88,7 @@ class DealerEndpoint:
     def poll(self, now: float) -> list[SessionEvent]:
         """Read what is there, within a budget, let time pass, and dial when that is due."""
         if self._retired is not None:
-            self._retired.close(0)
-            self._retired = None
+            self._close_retired()
         self._is_unsettled = self._is_in_turn = True
         dialer = self._dialer
         dialer.begin(now)
@@ -170,9 +170,7 @@ class DealerEndpoint:
         self._is_closed = True
         self.bye()
         self._entry.close()
-        if self._retired is not None:
-            self._retired.close(0)
-            self._retired = None
+        self._close_retired()
         self._carrier.close(sockets.LINGER_MILLISECONDS)
 
     @property
@@ -277,8 +275,11 @@ class DealerEndpoint:
             self._dialer.take_transmissions()
             self._dialer.disconnected(now)
             return
+        # libzmq aborts a process that closes a socket at once, in the middle of a message of two frames, when its
+        # connection breaks. Without a session there is nothing but a Hello, of one frame: a late one is of no use.
+        may_linger = self._was_open and type(old) is ZeroMqDealer
+        self._retired = old, sockets.LINGER_MILLISECONDS if may_linger else 0
         self._was_open = False
-        self._retired = old
         self._entry.began(self._carrier, now)
 
     def _turn(self) -> None:
@@ -287,6 +288,12 @@ class DealerEndpoint:
         self._lane_failures = 0
         self._better = None
         self._entry.turn_to(self._address)
+
+    def _close_retired(self) -> None:
+        if self._retired is not None:
+            carrier, linger_milliseconds = self._retired
+            self._retired = None
+            carrier.close(linger_milliseconds)
 
     # ------------------------------------------------------------ messages
 
