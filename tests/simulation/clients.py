@@ -150,7 +150,7 @@ class ClientNode(Node):
         hello = Hello(1, 1, ROLE_CLIENT, self.peer_id, timers=TIMERS, features=features, result_window_bytes=window)
         if self._welcome is not None:
             hello = remembering(hello, self._welcome)
-        self._scheduler = Port(self, self.world.scheduler, hello, "scheduler")
+        self._scheduler = Port(self, self.world.schedulers, hello, "scheduler")
 
     # ------------------------------------------------------------ the program
 

@@ -84,12 +84,21 @@ class Port:
     """A dialer's end of one conversation: the session core, and whichever socket it uses at present."""
 
     def __init__(
-        self, node: Node, server: ServerNode, hello: Hello, server_name: str, *, owner_name: str | None = None
+        self,
+        node: Node,
+        server: ServerNode | tuple[ServerNode, ...],
+        hello: Hello,
+        server_name: str,
+        *,
+        owner_name: str | None = None,
     ) -> None:
+        """Of several servers, the first is the one that is dialed. (HSK-39)"""
         self._node = node
-        self._server = server
+        self._servers = server if isinstance(server, tuple) else (server,)
         self._owner_name = owner_name or node.name
         self.dialer = SessionDialer(hello=hello, server_name=server_name)
+        self.dialer.backoff.address_count = len(self._servers)
+        self._was_open = True
         self._inbox: list[tuple[Socket, Envelope, int]] = []
         self._socket: Socket | None = None
         self._generation = 0
@@ -104,6 +113,7 @@ class Port:
         for socket, envelope, size in inbox:
             if socket is self._socket:
                 self.dialer.receive(envelope, size, now)
+        self._was_open |= self.dialer.is_open
         self.dialer.expire(now)
         return self.dialer.take_events()
 
@@ -117,9 +127,12 @@ class Port:
         if self.dialer.generation != self._generation:
             self._generation = self.dialer.generation
             self.close()
+            if not self._was_open:
+                self._servers = (*self._servers[1:], self._servers[0])
+            self._was_open = False
             network, rng = self._node.world.network, self._node.world.rng
             routing_id = RoutingId(bytes([1 + rng.randrange(255)]) + rng.randbytes(15))
-            self._socket = network.connect(routing_id, self, self._owner_name, self._server)
+            self._socket = network.connect(routing_id, self, self._owner_name, self._servers[0])
         for frames in self.dialer.take_transmissions():
             assert self._socket is not None
             self._node.world.network.send_up(self._socket, frames)

@@ -17,6 +17,7 @@ from scaler_protocol.messages import (
     KeptResults,
     Limits,
     ObjectReply,
+    Reject,
     ReleaseOwner,
     Results,
 )
@@ -90,14 +91,14 @@ class StorageNode(ServerNode):
 
 
 class SchedulerNode(ServerNode):
-    def __init__(self, world: World, storage: StorageNode) -> None:
-        super().__init__(world, "scheduler")
+    def __init__(self, world: World, storage: StorageNode, name: str = "scheduler") -> None:
+        super().__init__(world, name)
         self._storage_node = storage
         self.start()
 
     def start(self) -> None:
         self.is_up = True
-        server_id = self.new_id()
+        self.server_id = server_id = self.new_id()
         self.core = scheduling.SchedulerCore(
             scheduling.Policy(owner_grace_seconds=TIMERS.lease_seconds),
             lambda client_id: self.server.backlog_bytes(client_id),
@@ -131,6 +132,7 @@ class SchedulerNode(ServerNode):
             limits=self.world.limits_rng.choice((Limits(), Limits(), Limits(), TIGHT)),
             is_busy_with=self.core.is_busy_with,
             gate=self.core.gate,
+            turned_away=self._turned_away,
             vanished=VanishedHosts(VANISHED_SECONDS, frozenset({ROLE_WORKER})),
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS, features=(scheduling.FEATURE_LIVE_OWNERS,))
@@ -147,6 +149,10 @@ class SchedulerNode(ServerNode):
         #: of each client the Results that it had not acknowledged when that was looked at: number, payload bytes
         self._unread: dict[PeerId, deque[tuple[int, int]]] = {}
         self.wake()
+
+    def _turned_away(self, hello: Hello) -> Reject | None:
+        """Nobody is where there is no other scheduler."""
+        return None
 
     def _welcome(self, hello: Hello, identity: object = None) -> WelcomeFields:
         return WelcomeFields(generation=self.core.meet(hello))

@@ -302,7 +302,7 @@ class WorkerNode(Node):
         features = world.some(("chains",), 0.75, world.rng)
         features += world.some((FEATURE,), 0.75, world.present_rng)
         hello = Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer, features=features)
-        self._scheduler = Port(self, world.scheduler, hello, "scheduler")
+        self._scheduler = Port(self, world.schedulers, hello, "scheduler")
         hello = Hello(1, 1, ROLE_WORKER, PeerId(world.rng.randbytes(16)), timers=TIMERS)
         self._storage = Port(self, world.storage, hello, "object storage server")
         self._processors: dict[int, Processor] = {}

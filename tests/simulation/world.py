@@ -74,7 +74,7 @@ class World:
         #: somebody crashed whose absence a task may be told of
         self.may_fail = False
         self.storage = StorageNode(self)
-        self.scheduler = SchedulerNode(self, self.storage)
+        self.schedulers: tuple[SchedulerNode, ...] = self._new_schedulers()
         self.workers = [
             WorkerNode(self, f"worker{number}", places=self.rng.randint(1, 2), gpus=self.gpus_of(number))
             for number in range(self.rng.randint(1, 4))
@@ -82,6 +82,14 @@ class World:
         self.clients: list[ClientNode] = [
             ClientNode(self, f"client{number}") for number in range(self.rng.randint(1, 3))
         ]
+
+    def _new_schedulers(self) -> tuple[SchedulerNode, ...]:
+        return (SchedulerNode(self, self.storage),)
+
+    @property
+    def scheduler(self) -> SchedulerNode:
+        """The one that serves."""
+        return self.schedulers[0]
 
     # ------------------------------------------------------------ for the nodes
 

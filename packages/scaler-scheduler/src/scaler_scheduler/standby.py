@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,19 +84,26 @@ class Standby:
         return (self.other if self.is_waiting else ""), tuple(self.standbys.values())
 
     def dial(self, shown: Pass | None) -> DealerEndpoint:
-        hello = Hello(
+        allowed = FROM_SCHEDULER[codes.ROLE_SCHEDULER]
+        dialer = SessionDialer(hello=self.hello(new_peer_id()), server_name="scheduler", allowed_messages=allowed)
+        self.link = DealerEndpoint(self.other, dialer, shown)
+        self.use(dialer)
+        return self.link
+
+    def hello(self, peer_id: PeerId) -> Hello:
+        return Hello(
             version_min=codes.PROTOCOL_VERSION_MIN,
             version_max=codes.PROTOCOL_VERSION_MAX,
             role=codes.ROLE_SCHEDULER,
-            peer_id=new_peer_id(),
+            peer_id=peer_id,
             timers=self._timers,
             software=self._software,
         )
-        allowed = FROM_SCHEDULER[codes.ROLE_SCHEDULER]
-        self._dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed)
-        self.link = DealerEndpoint(self.other, self._dialer, shown)
+
+    def use(self, dialer: SessionDialer) -> None:
+        """Of the link. What it says in a Hello is kept up to date."""
+        self._dialer = dialer
         self._tell()
-        return self.link
 
     def _tell(self) -> None:
         """What the next Hello says of us. (SCH-82)"""
@@ -155,10 +163,14 @@ class Standby:
         before = self.succession.duty
         self.succession.tick(now)
         self._changed(before)
-        if self._redial_at is not None and now >= self._redial_at and self.link is not None:
+        if self._redial_at is not None and now >= self._redial_at and self._dialer is not None:
             self._redial_at = None
             self._tell()
-            self.link.redial()
+            (self.link or self._dialer).redial()
+
+    def next_deadline(self) -> float | None:
+        at = min(self.succession.serve_at, math.inf if self._redial_at is None else self._redial_at)
+        return None if at == math.inf else at
 
     def _changed(self, before: Duty) -> None:
         if self.succession.duty is not before:

@@ -20,6 +20,8 @@ from scaler_scheduler.core.workers import Worker
 FEATURE_PRESENT_HELD = "present-held"
 
 SHORTEST_SECONDS = 1.0
+TURN_SECONDS = 1.0
+"""What a dialer needs to turn to another address: it waits for an answer of the scheduler that is gone, and pauses."""
 HEARTBEATS = 2
 """A dialer learns of a new scheduler when it next sends something: after a heartbeat at most. Then it dials."""
 
@@ -48,6 +50,7 @@ class Recovery:
         #: when presented tasks that no client has submitted are dropped
         self._orphans_until: float | None = None
         self._predecessors: set[bytes] = set()
+        self._turn_seconds = 0.0
         #: how many workers the predecessor had, as it told those that have come; zero: that is not known
         self._expected_count = 0
         self._is_count_known = True
@@ -62,7 +65,8 @@ class Recovery:
         return self._tables.generation
 
     def begin(self, now: float) -> None:
-        """This scheduler was a standby until now."""
+        """This scheduler was a standby until now. Dialers turn to it when it is their turn to be dialed."""
+        self._turn_seconds = TURN_SECONDS
         self._is_young, self._young_until = True, now + YOUNG_SECONDS
         self.is_at_work = True
 
@@ -106,7 +110,8 @@ class Recovery:
             self._is_count_known = False  # how many they had together
         self._predecessors.add(event.hello.last_server_id)
         self._tables.presentation.is_recovering = self.is_at_work = True
-        self.until = now + max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
+        seconds = max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
+        self.until = now + seconds + self._turn_seconds
 
     # ------------------------------------------------------------ for people
 
