@@ -1,8 +1,14 @@
 """Every argument of the local cluster reaches commands that accept it: with all of them it starts and works."""
 
+import html
 import importlib.util
+import urllib.error
+import urllib.request
 from pathlib import Path
 
+import pytest
+
+import scaler
 from scaler import Client, SchedulerClusterCombo
 
 LOOP = "uvloop" if importlib.util.find_spec("uvloop") else "builtin"
@@ -41,3 +47,27 @@ def test_a_cluster_with_every_option_works(tmp_path: Path) -> None:
     with combo, Client(address=combo.get_address()) as client:
         assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))
     assert (tmp_path / "cluster.log").read_text().count(f"use event loop: {LOOP}\n") >= 2
+
+
+def test_a_cluster_with_a_page_shows_itself_to_those_who_have_its_link() -> None:
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with scaler.local(workers=1, ui=True) as client:
+        link = client.dashboard_link
+        assert link is not None and html.escape(link) in client._repr_html_()
+        with browser.open(link, timeout=10) as page:
+            assert page.status == 200 and b"<html" in page.read()
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(link.partition("?")[0], timeout=10)
+    with pytest.raises(urllib.error.URLError):
+        browser.open(link, timeout=10)
+
+
+def test_a_page_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.cluster.page._NEEDED", ("no_such_library",))
+    with pytest.raises(ImportError, match=r"the page needs no_such_library: run `pip install 'scaler-client\[ui\]'`"):
+        scaler.local(workers=1, ui=True)
+
+
+def test_a_cluster_without_a_page_has_no_link() -> None:
+    with scaler.local(workers=1) as client:
+        assert client.dashboard_link is None

@@ -6,6 +6,10 @@ Outside of tasks there is no context. Nothing in here needs a worker: it imports
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
+from collections.abc import Callable
 from typing import Protocol
 
 from scaler_protocol.ids import ObjectId, TaskId
@@ -58,3 +62,26 @@ def current() -> TaskContext | None:
 def set_current(context: TaskContext | None) -> None:
     global _current
     _current = context
+
+
+_ends: list[Callable[[], None]] = []
+
+
+def at_process_end(callback: Callable[[], None]) -> None:
+    """Call it when this process ends in order, the last one first. A processor leaves without Python's own exit, which
+    would wait for the threads of tasks."""
+    if not _ends:
+        atexit.register(end_process)
+    _ends.append(callback)
+
+
+def end_process() -> None:
+    while _ends:
+        try:
+            _ends.pop()()
+        except Exception:
+            logging.getLogger("scaler.task").exception("what a task had registered for the end of its process failed")
+
+
+if hasattr(os, "register_at_fork"):  # what the parent made is the parent's to end
+    os.register_at_fork(after_in_child=_ends.clear)

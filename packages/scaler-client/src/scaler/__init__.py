@@ -9,6 +9,7 @@ from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo
 from scaler.cluster.local import local
 from scaler.utility.extension import load_ipython_extension
+from scaler.utility.worker_state import worker_state
 from scaler_protocol import __version__
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "load_ipython_extension",
     "local",
     "progress",
+    "worker_state",
 ]

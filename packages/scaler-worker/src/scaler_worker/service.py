@@ -420,9 +420,14 @@ class Agent:
             self._handle(events.DrainRequested(self._config.grace_seconds), now)
 
     def close(self) -> None:
-        """Say Bye, take the zygote and with it all processors down."""
+        """Say Bye, take the zygote and with it all processors down. Those that run nothing may end in order."""
         signal.set_wakeup_fd(-1)
         self._endpoint.close()
+        for link in self._links.values():
+            processor = self.core.tables.processors.get(link.number)
+            if processor is not None and processor.slice:
+                self._zygote.kill(link.number)
+            link.end.close()
         self._zygote.close()
         end_context()
 

@@ -40,7 +40,9 @@ SIGNAL_NUMBER = signal.SIGURG
 
 _SIGNALS = {SIGNAL: SIGNAL_NUMBER, SUSPEND: signal.SIGSTOP, UNSUSPEND: signal.SIGCONT}
 
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 3.0
+END_SECONDS = 2.0
+"""How long processors that run nothing may take to leave when the agent has: they may have something to close."""
 
 _ORDER = Struct("<iii")
 """What to do, the processor, its slot of the signal page."""
@@ -158,10 +160,21 @@ class _Zygote:
         finally:
             # These wake-ups are not read any more, and the deaths that follow would be written to a closed socket.
             signal.set_wakeup_fd(-1)
+            self._wait_for_processors()
             for processor in list(self._processors):
                 self._kill(processor)
             self._close()
         return EXIT_DONE
+
+    def _wait_for_processors(self) -> None:
+        """Those that the agent has not killed see the end of their channels."""
+        give_up_at = time.monotonic() + END_SECONDS
+        while self._processors and time.monotonic() < give_up_at:
+            for processor, process_id in list(self._processors.items()):
+                if os.waitpid(process_id, os.WNOHANG)[0]:
+                    self._kill_group(process_id)
+                    del self._processors[processor]
+            time.sleep(0.002)
 
     def _close(self) -> None:
         for end in (self._control, self._wake_reader, self._wake_writer):

@@ -246,6 +246,12 @@ class Client(Submitting):
         seconds = seconds_of("timeout", timeout)
         return cluster_info(self._ready().connection.address, self._keys, seconds)
 
+    @property
+    def dashboard_link(self) -> str | None:
+        """The address of the page, if this client was made with a cluster that serves one (`ui=True`)."""
+        link: str | None = getattr(self._cluster, "dashboard_link", None)
+        return link
+
     def __repr__(self) -> str:
         return f"<Client of {self._address}, {', '.join(self._standing())}>"
 
@@ -253,8 +259,10 @@ class Client(Submitting):
         """For notebooks."""
         import html
 
+        link = html.escape(self.dashboard_link or "")
+        page = f'<br><a href="{link}" target="_blank">page</a>' if link else ""
         standing = ", ".join(self._standing())
-        return f"<b>Client</b> of <code>{html.escape(self._address)}</code><br>{html.escape(standing)}"
+        return f"<b>Client</b> of <code>{html.escape(self._address)}</code><br>{html.escape(standing)}{page}"
 
     def _standing(self) -> tuple[str, ...]:
         """For people. What is known here: nothing is asked of anybody, and no lock is waited for."""

@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler.client.client import Client
 from scaler.cluster.cluster import Cluster
@@ -30,6 +30,9 @@ from scaler_protocol.keys.texts import KeyText, key_text, ticket_text
 from scaler_protocol.process import require_posix
 from scaler_protocol.process.ports import answers, free_ports, is_free
 
+if TYPE_CHECKING:
+    from scaler.cluster.page import PageProcess
+
 START_SECONDS = 60.0
 """How long a cluster may take to start: interpreters on a busy machine are slow."""
 
@@ -43,6 +46,8 @@ class SchedulerClusterCombo:
     The cluster writes to the program's standard error, and so do its tasks: log lines, warnings and worse unless
     `logging_level` says otherwise, and what tasks print. Standard output is the program's own, unless `logging_paths`
     has /dev/stdout.
+
+    With `ui` the page of `scaler_ui` is served too (needs the extra `ui`): `dashboard_link` is its address.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class SchedulerClusterCombo:
         spill_directory: str | os.PathLike[str] | None = None,
         disk_limit: int | None = None,
         present_seconds: float = 60,
+        ui: bool = False,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -134,6 +140,7 @@ class SchedulerClusterCombo:
                 present_seconds=present_seconds,
                 **program,
             )
+        self._page = _page(self._address, program) if ui else None
         _combos.add(self)
         try:
             self._start(joins_streams="/dev/stdout" not in program["logging_paths"])
@@ -149,7 +156,9 @@ class SchedulerClusterCombo:
         for part in parts:
             part.joins_streams = joins_streams
             if self._keyring is not None:
-                part.handed = _worker_ticket(self._keyring) if part is self._cluster else key_text(self._keyring.keys)
+                part.handed = (
+                    _ticket(self._keyring, codes.ROLE_WORKER) if part is self._cluster else key_text(self._keyring.keys)
+                )
         lookup.own(self._address, self._keyring)
         if can_start_warm():
             self._warm = start_warm(parts)
@@ -158,13 +167,25 @@ class SchedulerClusterCombo:
             for part in parts:
                 part.start()
                 self._children.append(part)
+        if self._page is not None:
+            self._page.handed = "" if self._keyring is None else _ticket(self._keyring, codes.ROLE_MONITOR)
+            self._page.joins_streams = joins_streams
+            self._page.start()
+            self._children = [*self._children, self._page]
         shown = None if self._keyring is None else self._keyring.own_pass()
         watched = parts if self._warm is None else [self._warm, *parts]
         wait_until_ready(self._address, self._n_workers, self._scheduler, watched, START_SECONDS, shown)
+        if self._page is not None:
+            self._page.wait_until_ready(START_SECONDS)
 
     def get_address(self) -> str:
         """Where clients connect to, such as tcp://127.0.0.1:34567."""
         return self._address
+
+    @property
+    def dashboard_link(self) -> str | None:
+        """The address of the page, with the token that opens it; None without `ui=True`."""
+        return None if self._page is None else self._page.link
 
     def client(self, **options: Any) -> Client:
         """A client of this cluster, with these options of `Client`."""
@@ -245,8 +266,14 @@ def _keyring(key_file: str | os.PathLike[str] | None, insecure: bool, other_stor
     return Keyring(found.keys, origin)
 
 
-def _worker_ticket(keyring: Keyring) -> str:
-    return ticket_text(keyring.derive(account_name(), frozenset({codes.ROLE_WORKER})))
+def _ticket(keyring: Keyring, role: int) -> str:
+    return ticket_text(keyring.derive(account_name(), frozenset({role})))
+
+
+def _page(address: str, program: dict[str, Any]) -> PageProcess:
+    from scaler.cluster.page import PageProcess
+
+    return PageProcess(address, **program)
 
 
 def _checked_address(address: object) -> str:

@@ -25,7 +25,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from scaler_protocol import task_context
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
@@ -51,6 +51,9 @@ perf_counter_ns = time.perf_counter_ns
 
 IDLE_COLLECT_SECONDS = 0.5
 """A processor that has been idle for so long collects its garbage: then no task waits for it."""
+
+END_SECONDS = 1.5
+"""What the values of `scaler.worker_state` get for their end: less than a worker that ends waits for us."""
 
 REMEMBERED_CONTEXTS = 4096
 """More than a slice has tasks, so that one is never forgotten before its task has run."""
@@ -136,8 +139,17 @@ class ProcessorLoop:
         except ConnectionError:
             data = b""  # the agent was killed before it had read all that we wrote
         if not data:
-            os._exit(0)  # the agent wants us gone, or is gone itself: there is no one left to report to
+            self._leave()
         return data
+
+    def _leave(self) -> NoReturn:
+        """The agent wants us gone, or is gone itself: there is no one left to report to."""
+        if not self._running:
+            watchdog = threading.Timer(END_SECONDS, os._exit, (0,))
+            watchdog.daemon = True
+            watchdog.start()
+            task_context.end_process()
+        os._exit(0)
 
     def _tidy_up(self) -> None:
         """Between two tasks. A busy processor does it seldom; an idle one at once, because then no task waits."""
