@@ -20,7 +20,7 @@ PLACES = {
     "client": ("python",),
     "manager": ("scheduler", "storage", "name", "python"),
 }
-FEATURES = frozenset({"chains", "kept-results", "live-owners", "memfd", "result-window"})
+FEATURES = frozenset({"chains", "kept-results", "live-owners", "memfd", "present-held", "result-window"})
 """Optional behaviour that the specification knows."""
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
 FUNCTIONS = (

@@ -97,6 +97,21 @@ def test_it_does_not_wait_for_more_workers_than_there_were(counts: tuple[int, in
     assert any(dispatched(messages) for messages in story.settle().values()) == is_over
 
 
+def test_a_worker_that_breaks_off_before_it_has_presented_anything_is_awaited() -> None:
+    """For two heartbeats more; but one that does so again and again holds nothing up for ever."""
+    story = Story()
+    story.client("c")
+    story.submits("c", "t")
+    story.worker("v", former=PeerId(b""))
+    for number in range(3):
+        story.worker(f"w{number}")
+        story.settle(3.0)
+        story.core.handle(Lost(peer(f"w{number}"), 202, "broken off", False), story.now)
+        assert not dispatched(story.settle().get("v")), f"{number}"
+    assert not dispatched(story.settle(2.9).get("v"))
+    assert dispatched(story.settle(0.2)["v"]) == ["t"], "12 s have passed"
+
+
 def test_a_worker_gets_nothing_before_its_last_holding() -> None:
     story = Story()
     story.client("c", former=PeerId(b""), generation=0)

@@ -72,7 +72,8 @@ def value_id(chunk: Chunk, task_id: TaskId, attempt: int, owner: PeerId) -> Obje
 
 def worker_left(tables: Tables, worker: Worker) -> None:
     """Drops what the worker presented, as far as no client has submitted it."""
-    tables.presentation.expected.pop(worker, None)
+    if tables.presentation.expected.pop(worker, None) is not None:
+        tables.presentation.has_broken_off = True
     if worker in tables.presentation.of_worker:
         tables.backlog.start(worker, _leaving(tables, worker))
 

@@ -86,6 +86,8 @@ class Presentation:
         #: workers with the feature have come or gone (HSK-37); this, or some have presented everything
         self.has_changed_presenters = False
         self.has_news = False
+        #: a worker has come from there and was lost before it had presented everything: it dials again
+        self.has_broken_off = False
         #: workers that have tasks of a predecessor may still come (SCH-65)
         self.is_recovering = False
         #: clients that come from there, whose queued tasks are held until it is known who has which (SCH-65)

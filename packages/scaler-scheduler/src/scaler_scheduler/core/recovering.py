@@ -25,6 +25,9 @@ TURN_SECONDS = 1.0
 HEARTBEATS = 2
 """A dialer learns of a new scheduler when it next sends something: after a heartbeat at most. Then it dials."""
 
+LONGEST_WAITS = 3
+"""So many times that long does it last at most, whatever workers do that have come and do not present anything."""
+
 YOUNG_SECONDS = 10.0
 """While no worker has come, and no peer that says where it comes from. A client in a task may be the first to come."""
 
@@ -40,6 +43,9 @@ class Recovery:
         self._server_id = server_id
         #: set while workers are awaited: the end of it at the latest
         self.until: float | None = None
+        #: how long one is awaited, and when the recovery is over whatever happens
+        self._wait_seconds = 0.0
+        self._latest = math.inf
         #: it has just begun, so it is not known whether there was a predecessor
         self._is_young = True
         self._young_until = math.inf
@@ -111,7 +117,9 @@ class Recovery:
         self._predecessors.add(event.hello.last_server_id)
         self._tables.presentation.is_recovering = self.is_at_work = True
         seconds = max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
-        self.until = now + seconds + self._turn_seconds
+        self._wait_seconds = seconds + self._turn_seconds
+        self.until = now + self._wait_seconds
+        self._latest = now + LONGEST_WAITS * self._wait_seconds
 
     # ------------------------------------------------------------ for people
 
@@ -141,6 +149,8 @@ class Recovery:
         if self._is_young:
             self._young_until = min(self._young_until, now + YOUNG_SECONDS)
             self._is_young = now < self._young_until
+        if self.until is not None:
+            self._wait_for_those_that_came(self.until, now)
         if self.until is not None and (now >= self.until or self._is_everybody_here()):
             self.until = None
             self._tables.presentation.is_recovering = False
@@ -156,6 +166,14 @@ class Recovery:
                 self._tables.act(SendToStorage(self._tables.gone_owners.add(owner)))
         self.look_at = min([at for at in (self.until, self._orphans_until) if at is not None], default=math.inf)
         self.is_at_work = self._is_young or self.look_at < math.inf or bool(presentation.departed)
+
+    def _wait_for_those_that_came(self, until: float, now: float) -> None:
+        """A worker that has come, and has not presented everything, is awaited for longer: its session may just have
+        been lost, and then it dials again after a pause."""
+        presentation = self._tables.presentation
+        if presentation.has_broken_off or (now >= until and presentation.expected):
+            presentation.has_broken_off = False
+            self.until = min(max(until, now + self._wait_seconds), self._latest)
 
     def _drop_orphans(self) -> None:
         presentation = self._tables.presentation
