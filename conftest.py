@@ -10,6 +10,14 @@ from pathlib import Path
 
 import pytest
 
+try:
+    from hypothesis import settings
+except ImportError:
+    pass  # a part of the tests does without it
+else:
+    settings.register_profile("scaler", deadline=None)  # 200 ms for an example is no bound on a busy machine
+    settings.load_profile("scaler")
+
 _VARIABLES = ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "LOCALAPPDATA")
 _OTHERS = ("SCALER_KEY_FILE", "SCALER_KEY")
 _made: list[Path] = []

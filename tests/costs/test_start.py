@@ -32,9 +32,25 @@ NOT_WITH_THE_CLIENT = {*IN_NONE, "asyncio", "capnp", "html", "ssl"}
 
 
 def imported_by(statement: str) -> set[str]:
-    program = f"import sys; before = set(sys.modules); {statement}; print(*(set(sys.modules) - before))"
+    return printed_by(f"import sys; before = set(sys.modules); {statement}; print(*(set(sys.modules) - before))")
+
+
+def printed_by(program: str) -> set[str]:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT, check=True)
     return set(ended.stdout.split())
+
+
+RECORDS = """
+import dataclasses, sys, {module}
+ours = [module for name, module in sys.modules.items() if name.startswith("scaler")]
+classes = {{value for module in ours for value in vars(module).values() if isinstance(value, type)}}
+made = [one for one in classes if dataclasses.is_dataclass(one) and not hasattr(one.__init__, "is_late")]
+print(*(one.__name__ for one in made))
+"""
+PLANS = """
+from scaler_protocol.codec.registry import registry
+print(*(member.name for member in registry().by_record.values() if "plan" in vars(member)))
+"""
 
 
 def expect_own(bound: int, modules: set[str]) -> None:
@@ -65,6 +81,25 @@ def test_a_role(module: str, counted: int, own: int) -> None:
     assert not modules & IN_NONE
     assert len(modules) <= counted * 1.1
     expect_own(own, modules)
+
+
+@pytest.mark.parametrize(
+    ("module", "counted"),
+    (
+        ("scaler", 6),
+        ("scaler_storage.__main__", 7),
+        ("scaler_scheduler.__main__", 8),
+        ("scaler_worker.__main__", 5),
+    ),
+)
+def test_records_are_not_compiled_when_they_are_imported(module: str, counted: int) -> None:
+    """Of a hundred classes in each. Those that users inspect are whole, and those of constants (decision 0017)."""
+    made = printed_by(RECORDS.format(module=module))
+    assert len(made) <= counted, f"another standard dataclass, or a constant of a class that had none: {made}"
+
+
+def test_no_plan_is_made_before_its_message_comes() -> None:
+    assert not printed_by(PLANS)
 
 
 @pytest.mark.skipif(not can_start_warm(), reason="needs Linux 5.3")

@@ -11,7 +11,9 @@ import re
 import socket
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from scaler_protocol.records import dataclass
 
 #: `sun_path` of a Unix socket holds this many bytes with its terminator.
 _IPC_PATH_BYTES = 107

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scaler_protocol.addresses import (
     AddressError,
@@ -31,6 +30,7 @@ from scaler_protocol.process import (
     whole_number,
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core import Policy
 from scaler_scheduler.policy_text import ENGINES, PolicyChoice, parse_policy
 

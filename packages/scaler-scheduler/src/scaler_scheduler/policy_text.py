@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scaler_protocol.process import UsageError
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, VANILLA, WATERFALL, Scaling, Tier
 
 ENGINES = ("simple", "waterfall_v1")

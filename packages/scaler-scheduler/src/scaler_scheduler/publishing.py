@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scaler_protocol.codec.envelope import Encoded
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, TaskLog
+from scaler_protocol.records import dataclass
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.core.owned import OwnedObjects

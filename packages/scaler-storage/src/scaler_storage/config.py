@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.keys import KeyOptions
@@ -19,6 +19,7 @@ from scaler_protocol.process import (
     logging_options,
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
+from scaler_protocol.records import dataclass
 from scaler_storage.core.limits import UNLIMITED
 
 PROGRAM = "scaler_object_storage_server"

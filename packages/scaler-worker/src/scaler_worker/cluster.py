@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scaler_protocol.keys import NoKeyFound
 from scaler_protocol.process import (
@@ -24,6 +24,7 @@ from scaler_protocol.process import (
     forget_secrets,
     take_secrets,
 )
+from scaler_protocol.records import dataclass
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit

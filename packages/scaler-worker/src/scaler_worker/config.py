@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from scaler_protocol.ids import PeerId
@@ -38,6 +38,7 @@ from scaler_protocol.process.worker_arguments import (
     checked_addresses,
     optional_address,
 )
+from scaler_protocol.records import dataclass
 
 PROGRAM = "scaler_cluster"
 

@@ -20,9 +20,14 @@ from collections.abc import Callable
 from struct import Struct
 
 from scaler_protocol.codec.registry import registry
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.process import die_with_parent
+from scaler_protocol.running.calls import Context
 from scaler_worker.children import EXIT_DONE, in_child
+from scaler_worker.core import actions, events
 from scaler_worker.core.events import ProcessorExited
+from scaler_worker.core.processors import Processor
+from scaler_worker.core.tables import Room, Settings, Tables
 
 # Orders to the zygote.
 SPAWN = 1  # with one file descriptor: the processor's end of its channel
@@ -34,6 +39,12 @@ UNSUSPEND = 5
 WARM_MODULES = ("scaler",)
 """What processors begin with, where it is installed. A task that submits tasks needs the client, and a deep recursion
 starts a processor for every level: 60 ms for each of them are saved. The worker itself does without."""
+
+RECORDS = (
+    actions.Send, actions.StartProcessor, actions.Finish, events.Started, ProcessorExited, events.ProcessorReady,
+    events.DrainRequested, Processor, Room, Settings, Tables, Task, Context,
+)  # fmt: skip
+"""What each agent makes, or each processor, and nothing before them."""
 
 SIGNAL_NUMBER = signal.SIGURG
 """Ignored by default, so it can do no harm in a processor whose user code has removed our handler."""
@@ -112,7 +123,7 @@ class ZygoteClient:
 def warm_up() -> None:
     """Before the first fork, so that all processes of all workers share the memory and none of them does it again:
     imports, and the schema, which every agent needs, and every processor that connects to anything."""
-    registry()
+    registry().prepare(*RECORDS)
     for name in WARM_MODULES:
         try:
             importlib.import_module(name)

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import fields
+from functools import cached_property, lru_cache
 from typing import Any
 
 from scaler_protocol.codec import access as accesses
 from scaler_protocol.codec import schema
 from scaler_protocol.codec.framing import WORD_BYTES
-from scaler_protocol.codec.plans import RecordPlan, member_name, plan_of
+from scaler_protocol.codec.plans import PAYLOAD, RecordPlan, member_name, plan_of
 from scaler_protocol.codec.templates import Templates
 from scaler_protocol.messages import Message, TaskError
+from scaler_protocol.records import complete
 
 _SPARE_WORDS = 64
 """Room for the structs around the columns."""
 
 
-@dataclass(frozen=True, slots=True)
 class MemberPlan:
     """One member of the envelope's union."""
 
-    record: type
-    name: str
-    handle: accesses.Handle
-    plan: RecordPlan[Any] | None
-    """None for a member of type Void: the record has no fields."""
-    payload_frames: int
+    def __init__(self, record: type, union: Any, access: accesses.Access) -> None:
+        self.record = record
+        self.name = member_name(record)
+        self.handle: accesses.Handle = access.handle(union, self.name)
+        self.payload_frames = 1 if any(field.name == PAYLOAD for field in fields(record)) else 0
+        self._field = union.fields[self.name]
+        self._access = access
+
+    @cached_property
+    def plan(self) -> RecordPlan[Any] | None:
+        """None for a member of type Void: the record has no fields. Made at first use, because no process has to do
+        with half of all messages: all plans take 15 ms."""
+        is_void = str(self._field.proto.slot.type.which()) == "void"
+        return None if is_void else plan_of(self.record, self._field.schema, self._access)
 
 
 class Registry:
@@ -39,17 +47,27 @@ class Registry:
         self.envelope = files["envelope"].Envelope
         self.task_error = files["tasks"].TaskError
         self.access = access or accesses.choose(self.envelope.new_message())
-        fields = self.envelope.schema
+        top = self.envelope.schema
         self.seq, self.ack, self.payload_frames, self.message = (
-            self.access.handle(fields, name) for name in ("seq", "ack", "payloadFrames", "message")
+            self.access.handle(top, name) for name in ("seq", "ack", "payloadFrames", "message")
         )
-        union = fields.fields["message"].schema
-        members = [self._member(record, union) for record in typing.get_args(Message)]
+        union = top.fields["message"].schema
+        members = [MemberPlan(record, union, self.access) for record in typing.get_args(Message)]
         self.by_record = {member.record: member for member in members}
         self.by_name = {member.name: member for member in members}
         assert set(self.by_name) == set(union.fieldnames), "the messages and the envelope's union differ"
-        self.task_error_plan: RecordPlan[TaskError] = RecordPlan(TaskError, self.task_error.schema, self.access)
         self.templates = Templates(self.build, self._maker_of)
+
+    @cached_property
+    def task_error_plan(self) -> RecordPlan[TaskError]:
+        return RecordPlan(TaskError, self.task_error.schema, self.access)
+
+    def prepare(self, *records: type) -> None:
+        """Now: what messages with these records need, where it keeps nothing waiting, or is shared by all children."""
+        complete(*records)
+        for record in records:
+            if record in self.by_record:
+                self.by_record[record].plan  # noqa: B018 made by being asked for
 
     def build(self, message: Message, seq: int, ack: int) -> bytes:
         """The envelope of this message."""
@@ -75,14 +93,6 @@ class Registry:
         plan = self.by_record[record].plan
         assert plan is not None, "only batches have templates"
         return plan.make
-
-    def _member(self, record: type, union: Any) -> MemberPlan:
-        name = member_name(record)
-        field = union.fields[name]
-        is_void = str(field.proto.slot.type.which()) == "void"
-        plan: RecordPlan[Any] | None = None if is_void else plan_of(record, field.schema, self.access)
-        payload_frames = 1 if plan and plan.payload_index is not None else 0
-        return MemberPlan(record, name, self.access.handle(union, name), plan, payload_frames)
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise, repeat
 from operator import attrgetter
 
@@ -11,6 +10,7 @@ from scaler_protocol.codes import KIND_INLINE, KIND_OBJECT, KIND_TASK
 from scaler_protocol.columns import offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Dispatch, TaskHeader
+from scaler_protocol.records import dataclass
 
 Part = tuple[int, bytes]
 """Kind and bytes. A TASK part has become the kind, INLINE or OBJECT, and bytes of its input by then, unless it names a

@@ -6,7 +6,7 @@ Neither shows secrets in its `repr`. Neither can be pickled, because pickled val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from scaler_protocol.ids import GRANT_BYTES
@@ -24,6 +24,7 @@ from scaler_protocol.keys.derivation import (
 from scaler_protocol.keys.roles import role_names
 from scaler_protocol.keys.texts import KEYS_MAX, TicketText
 from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketError, read, signed, split
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

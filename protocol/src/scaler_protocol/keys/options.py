@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.codes import ROLE_WORKER
@@ -20,6 +19,7 @@ from scaler_protocol.keys.keyring import Keyring, Pass
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed, ticket_text
 from scaler_protocol.keys.tickets import read
 from scaler_protocol.process.ports import answers
+from scaler_protocol.records import dataclass
 
 _WORKER = frozenset({ROLE_WORKER})
 _INSECURE = "--insecure"

@@ -11,13 +11,13 @@ import logging.config
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.errors import escaped
 from scaler_protocol.process.failures import UsageError
 from scaler_protocol.process.log_files import daily_file_handler
+from scaler_protocol.records import dataclass
 
 DEFAULT_LOGGING_PATHS = ("/dev/stdout",)
 

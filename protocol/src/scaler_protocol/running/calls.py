@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from scaler_protocol import values
@@ -27,6 +27,7 @@ from scaler_protocol.ids import ObjectId, Owner, PeerId, Salt, TaskId, content_i
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import ObjectClient
+from scaler_protocol.records import dataclass
 from scaler_protocol.running.errors import TaskFailed, other_content, unreadable
 from scaler_protocol.running.kept import KeptValues
 from scaler_protocol.running.loaded import Shelves

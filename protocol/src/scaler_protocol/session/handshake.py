@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from scaler_protocol import codes
@@ -12,6 +12,7 @@ from scaler_protocol.errors import readable
 from scaler_protocol.ids import ID_BYTES, PeerId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, Limits, MemoryFile, Reject, Resume, Software, Timers, Welcome
+from scaler_protocol.records import dataclass
 from scaler_protocol.session.channel import Channel
 
 ROLE_NAMES = {

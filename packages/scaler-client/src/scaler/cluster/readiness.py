@@ -11,7 +11,21 @@ from scaler_protocol import codes
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.keys import Pass
-from scaler_protocol.messages import ClusterStatus, Hello, SnapshotRequest, Timers
+from scaler_protocol.messages import (
+    Bye,
+    ClusterStatus,
+    Get,
+    Hello,
+    NameFunctions,
+    ObjectReply,
+    Put,
+    Results,
+    SnapshotRequest,
+    Submit,
+    Timers,
+    Value,
+    Welcome,
+)
 from scaler_protocol.process.ports import answers
 from scaler_protocol.session import Opened, Received, Rejected, SessionDialer
 from scaler_protocol.software import this_software
@@ -20,6 +34,12 @@ from scaler_protocol.transport import Conversation, DealerEndpoint
 _ASK_SECONDS = 0.01
 """Between two looks whether the scheduler listens, and then between two questions how many workers it has: its status
 report tells no more than the count at its time."""
+
+
+_RECORDS = (
+    Hello, Welcome, SnapshotRequest, ClusterStatus, Bye, NameFunctions, Submit, Results, Put, Get, ObjectReply, Value,
+)  # fmt: skip
+"""What this program asks for now, and its first client soon."""
 
 
 def wait_until_ready(
@@ -40,7 +60,7 @@ def wait_until_ready(
         if time.monotonic() > end_at:
             raise ClusterStartError(f"the cluster at {address} did not start in {timeout_seconds:g} s: {found}")
 
-    registry()  # while they import what they need, we do too
+    registry().prepare(*_RECORDS)  # while they import what they need, we do too
     # Who dials too early is heard when ZeroMQ tries again, which may take a fifth of a second.
     while not answers(address):
         check("the scheduler did not answer")

@@ -7,9 +7,8 @@ to a follower only when no queued task could take it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import Tables

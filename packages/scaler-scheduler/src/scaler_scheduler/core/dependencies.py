@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.codes import KIND_OBJECT, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core.chunk import Chunk, Inputs
 
 #: tasks that can run now, by chunk

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Duplicate
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core.results import Row
 from scaler_scheduler.core.workers import Worker
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import count, repeat
 
@@ -21,6 +21,7 @@ from scaler_protocol.columns import join_ids, join_u16, most_results
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId, family_in
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Message
+from scaler_protocol.records import dataclass
 from scaler_storage.core.values import AnyValue, SharedFile, SpillFile
 
 

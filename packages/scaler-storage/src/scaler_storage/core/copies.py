@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scaler_protocol.ids import ObjectId
+from scaler_protocol.records import dataclass
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.values import AnyValue, SharedFile
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from scaler_protocol.records import dataclass
 
 MEBIBYTE = 1024 * 1024
 

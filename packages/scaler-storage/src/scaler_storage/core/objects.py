@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Put, PutShared
+from scaler_protocol.records import dataclass
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.spilling import Spilling
 from scaler_storage.core.values import AnyValue

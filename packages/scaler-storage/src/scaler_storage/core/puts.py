@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Put
+from scaler_protocol.records import dataclass
 from scaler_storage.core import refusals, room
 from scaler_storage.core.actions import Action
 from scaler_storage.core.disk import Disk, Reading

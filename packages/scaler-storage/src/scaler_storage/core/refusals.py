@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Get, Put
+from scaler_protocol.records import dataclass
 from scaler_storage.core.limits import MEBIBYTE, UNLIMITED, CoreLimits
 from scaler_storage.core.objects import ObjectTable, StoredObject
 from scaler_storage.core.uploads import Upload

@@ -7,10 +7,9 @@ asks for who wants the room. Two users who want about the same never take each o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Buffer
+from scaler_protocol.records import dataclass
 from scaler_storage.core.deadlines import Deadlines
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.values import ComparedValue, StoredValue

@@ -4,12 +4,12 @@ all names of a duplicated object share them."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
 
 from scaler_protocol.ids import ID_BYTES, ObjectId
 from scaler_protocol.messages import Buffer, MemoryFile
+from scaler_protocol.records import dataclass
 
 #: A smaller view is copied when it is kept. ZeroMQ receives small frames into a block of 8 KiB that they share, and
 #: keeping one of them keeps the whole block: a million objects of 100 bytes would take 8 GB. Larger ones stay as they

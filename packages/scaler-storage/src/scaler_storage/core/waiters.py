@@ -7,10 +7,10 @@ family: those of one family neither take the places of another's, nor are they l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Duplicate, Get
+from scaler_protocol.records import dataclass
 from scaler_storage.core.deadlines import Deadlines
 
 WaitingRequest = Get | Duplicate

@@ -12,13 +12,13 @@ them, with a later attempt, and then a Cancel comes first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from scaler_protocol.codes import HELD_ENDED, HELD_QUEUED, HELD_RUNNING, SESSION_REPLACED, STATUS_CANCELED
 from scaler_protocol.columns import join_u16
 from scaler_protocol.holding.results import Row
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import NO_PEER, Holding, Limits
+from scaler_protocol.records import dataclass
 from scaler_protocol.session import Lost, Opened
 from scaler_worker.core import stopping
 from scaler_worker.core.actions import Remember

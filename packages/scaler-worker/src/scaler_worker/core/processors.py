@@ -11,10 +11,11 @@ stopping   killed or asked to leave; whatever it still says counts until it has 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from scaler_protocol.holding.tasks import Task
+from scaler_protocol.records import dataclass
 
 
 class State(IntEnum):

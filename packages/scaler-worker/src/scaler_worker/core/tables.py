@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_SUCCESS
@@ -17,6 +17,7 @@ from scaler_protocol.holding.results import ResultCollector
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
+from scaler_protocol.records import dataclass
 from scaler_worker.core.actions import Action, Reclaim
 from scaler_worker.core.ahead import Ahead
 from scaler_worker.core.processors import Processor, State

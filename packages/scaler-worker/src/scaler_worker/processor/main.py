@@ -11,11 +11,11 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass
 from types import FrameType
 
 from scaler_protocol.keys import Pass
 from scaler_protocol.process import LoggingOptions, execute_preload, setup_logging
+from scaler_protocol.records import dataclass
 from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
 from scaler_worker.processor.housekeeping import Housekeeping

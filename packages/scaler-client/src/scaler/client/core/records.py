@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from scaler.client.core.states import State
 from scaler_protocol import codes
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import Buffer, KeptResults, Results, Submit, TaskError, TaskHeader
+from scaler_protocol.records import dataclass
 
 
 class Outcomes(NamedTuple):

@@ -13,7 +13,7 @@ Release may be on its way: another salt gives them other ids (OWN-6).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scaler.client.core.actions import Action, Send
 from scaler.client.core.batching import Bounds
@@ -27,6 +27,7 @@ from scaler_protocol import codes, columns
 from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.ids import TaskId, new_salt
 from scaler_protocol.messages import Buffer, CancelReply
+from scaler_protocol.records import dataclass
 
 MOST = 3
 """How often one graph begins again. A storage that dies time and again, perhaps of this very graph, shall not keep it

@@ -10,10 +10,11 @@ from __future__ import annotations
 import graphlib
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from scaler.client.graph.nodes import LITERAL, Alias, Call, Data, Reader
+from scaler_protocol.records import dataclass
 
 
 def numbers(items: Iterable[int] = ()) -> array[int]:

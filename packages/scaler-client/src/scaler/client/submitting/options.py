@@ -6,10 +6,10 @@ import math
 import numbers
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from scaler_protocol.ids import LAST_ATTEMPT
 from scaler_protocol.messages import Capability
+from scaler_protocol.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

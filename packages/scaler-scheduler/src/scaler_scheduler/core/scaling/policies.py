@@ -9,10 +9,10 @@ patience that keeps the number from flapping is the controller's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
+from scaler_protocol.records import dataclass
 from scaler_scheduler.core.ready import Requirement, offers
 
 NONE = "no"
