@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -48,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "config"))  # the same on Windows
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     return tmp_path
 
 
@@ -301,7 +300,7 @@ def test_where_keys_are_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     data = {"LOCALAPPDATA": "/data", "XDG_CONFIG_HOME": "/elsewhere", "XDG_RUNTIME_DIR": "/elsewhere"}
     assert places.configured_key(data) == os.path.join("/data", "scaler", "cluster.key")
-    assert places._runtime_candidates(data) == [os.path.join("/data", "scaler", "run")]
+    assert list(places._runtime_candidates(data)) == [os.path.join("/data", "scaler", "run")]
 
 
 # ------------------------------------------------------------ the file of a running server

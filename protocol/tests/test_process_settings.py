@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.process import ArgumentParser, UsageError, flag, positive_int, positive_seconds
+from scaler_protocol.process.arguments import HelpFormatter
 from scaler_protocol.process.settings import keys_of
 
 
@@ -190,3 +191,11 @@ def test_keys_have_the_names_of_all_eras() -> None:
     keys = keys_of(parser())
     assert keys["interval"] is keys["interval_seconds"] and keys["bind_address"] is keys["address"]
     assert "config" not in keys and "help" not in keys
+
+
+@pytest.mark.parametrize("columns", ("40", "200", "no number", "0"))
+def test_the_help_is_as_wide_as_the_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `shutil` says, which is not asked because it brings compressors along."""
+    monkeypatch.setenv("COLUMNS", columns)
+    ours = HelpFormatter("scaler_thing")
+    assert ours._width == argparse.HelpFormatter("scaler_thing")._width

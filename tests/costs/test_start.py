@@ -84,6 +84,20 @@ def test_a_role(module: str, counted: int, own: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "statement",
+    (
+        "from scaler_storage.config import parse; parse(['tcp://127.0.0.1:1'])",
+        "from scaler_scheduler.config import parse; parse(['tcp://127.0.0.1:1'])",
+        "from scaler_worker.config import parse_arguments; parse_arguments(['-n', '1', 'tcp://127.0.0.1:1'])",
+        "from scaler_protocol.keys.places import runtime_directories; runtime_directories({})",
+    ),
+)
+def test_no_compressors_for_command_lines_and_places_of_keys(statement: str) -> None:
+    """`shutil` and `tempfile` bring them: 5 ms and more for each process."""
+    assert not imported_by(statement) & {"bz2", "lzma", "shutil", "tempfile"}
+
+
+@pytest.mark.parametrize(
     ("module", "counted"),
     (
         ("scaler", 6),

@@ -11,7 +11,15 @@ from scaler_protocol.process import posix_command, run_command, run_server, use_
 posix_command("scaler_object_storage_server")  # before the imports that fail elsewhere
 
 from scaler_storage.config import PROGRAM, Config, parse
+from scaler_storage.core import actions
+from scaler_storage.core.copies import Copies
+from scaler_storage.core.limits import CoreLimits
+from scaler_storage.core.objects import StoredObject
+from scaler_storage.core.spilling import Spilling
 from scaler_storage.service import StorageService
+
+RECORDS = (Config, CoreLimits, Spilling, Copies, StoredObject, actions.Send, actions.Strike)
+"""What a storage makes when it starts, or with its first object: see `scaler_protocol.process.warm`."""
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from scaler_protocol.addresses import Address
@@ -69,17 +69,18 @@ def _configuration(environment: Mapping[str, str]) -> str:
     return given if os.path.isabs(given) else os.path.join(_home(environment), ".config")
 
 
-def _runtime_candidates(environment: Mapping[str, str]) -> list[str]:
+def _runtime_candidates(environment: Mapping[str, str]) -> Iterator[str]:
     if sys.platform == "win32":
-        return [os.path.join(_local_application_data(environment), _FOLDER, "run")]
-    found = []
+        yield os.path.join(_local_application_data(environment), _FOLDER, "run")
+        return
     given = environment.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(given):
-        found.append(os.path.join(given, _FOLDER))
+        yield os.path.join(given, _FOLDER)
     if hasattr(os, "geteuid"):
-        found.append(os.path.join(f"/run/user/{os.geteuid()}", _FOLDER))
-        found.append(os.path.join(_temporary_directory(), f"{_FOLDER}-{os.geteuid()}"))
-    return list(dict.fromkeys(found))
+        system = f"/run/user/{os.geteuid()}"
+        if given != system:
+            yield os.path.join(system, _FOLDER)
+        yield os.path.join(_temporary_directory(), f"{_FOLDER}-{os.geteuid()}")
 
 
 def _home(environment: Mapping[str, str]) -> str:
@@ -92,6 +93,9 @@ def _local_application_data(environment: Mapping[str, str]) -> str:
 
 
 def _temporary_directory() -> str:
-    import tempfile  # which imports compressors and more, and most searches end before this place
-
-    return tempfile.gettempdir()
+    """As `tempfile` finds it, which brings compressors and more, and writes a file to try each."""
+    named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    for path in map(os.path.abspath, (*named, "/tmp", "/var/tmp", "/usr/tmp")):
+        if os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
+            return path
+    return "/tmp"

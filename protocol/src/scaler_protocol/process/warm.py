@@ -31,11 +31,15 @@ from typing import NoReturn
 from scaler_protocol import messages
 from scaler_protocol.addresses import Address
 from scaler_protocol.codec.registry import registry
-from scaler_protocol.keys import Identity, KeyOptions, Pass
+from scaler_protocol.keys import Identity, KeyFileError, KeyOptions, Keyring, Pass
+from scaler_protocol.keys.account import account_name
+from scaler_protocol.keys.derivation import KEY_BYTES
+from scaler_protocol.keys.texts import key_text, parsed, ticket_text
 from scaler_protocol.process.logs import LoggingOptions
-from scaler_protocol.records import dataclass
+from scaler_protocol.records import complete, dataclass
 from scaler_protocol.session import Lost, Opened
 from scaler_protocol.session.handshake import ServerTerms, WelcomeFields
+from scaler_protocol.transport import self_test  # noqa: F401 each server begins with one
 
 RECORDS = (
     messages.Hello, messages.Welcome, Opened, Lost, messages.Ping, messages.Pong, messages.Bye, messages.Submit,
@@ -96,12 +100,26 @@ def main() -> NoReturn:
 
 
 def warm_up(modules: list[str]) -> None:
+    """What each of them would import, compile and find out for itself. A module may name further records that it makes
+    when it starts, as RECORDS of its `__main__`."""
     registry().prepare(*RECORDS)
+    rehearse()
     for module in modules:
         try:
-            importlib.import_module(f"{module}.__main__")
+            main_module = importlib.import_module(f"{module}.__main__")
         except Exception:  # noqa: BLE001 - whatever it is, the command will meet it again, and say so
-            pass
+            continue
+        complete(*getattr(main_module, "RECORDS", ()))
+
+
+def rehearse() -> None:
+    """Texts of keys are written and read once, with a key that nothing has: their patterns take the time."""
+    key = bytes(KEY_BYTES)
+    try:
+        parsed(key_text([key]).encode(), "")
+        parsed(ticket_text(Keyring([key]).derive(account_name(), frozenset(), secret_key=key)).encode(), "")
+    except KeyFileError:
+        pass  # this libzmq has no CURVE: servers say so, if they need it
 
 
 def _become(role: Role, roles: list[Role]) -> NoReturn:
