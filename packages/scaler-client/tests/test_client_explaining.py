@@ -66,6 +66,16 @@ GPU = (Capability("gpu", 2), Capability("linux"))
             ["running on worker w since 4.3 s", "attempt 2"],
         ),
         (Explanation(1, state="dispatched", worker="w", attempt=1), (), ["is with worker w", "not begun"]),
+        (
+            Explanation(1, task("p"), "dispatched", worker="w", is_begun=True, is_blocked=True, child_count=1200),
+            (),
+            ["on worker w since 0.0 s", "waits for 1,200 tasks that it has submitted"],
+        ),
+        (
+            Explanation(1, state="dispatched", worker="w", attempt=2, silent_seconds=7.2),
+            (),
+            ["in attempt 2; nothing was heard of this worker for 7 s"],
+        ),
         (Explanation(1, state="canceling", worker="w"), (), ["being canceled on worker w"]),
         (Explanation(1), (), ["does not hold it"]),
         (Explanation(1, state="from the future"), (), ["does not hold it"]),

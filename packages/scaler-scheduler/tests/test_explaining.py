@@ -77,9 +77,22 @@ def test_a_task_that_is_with_a_worker(story: Story) -> None:
     story.now = 10.0
     story.receive("w", WorkerStatus(processors=(ProcessorStatus(4711, 2, task_id=task("a"), running_seconds=4.0),)))
     story.now = 11.5
-    assert ask(story, "a") == replace(held, is_begun=True, running_seconds=5.5)
+    assert ask(story, "a") == replace(held, is_begun=True, running_seconds=5.5, silent_seconds=1.5)
     story.cancel("c", ["a"])
     assert ask(story, "a").state == "canceling"
+
+
+def test_a_task_that_waits_for_its_children_on_a_silent_worker(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["a"])
+    story.client("nested")
+    story.submit("nested", ["b", "d"], parent_task=task("a"))
+    story.now = 10.0
+    story.receive("w", WorkerStatus(processors=(ProcessorStatus(4711, 3, task_id=task("a"), running_seconds=4.0),)))
+    answer = ask(story, "a")
+    assert (answer.is_begun, answer.is_blocked, answer.child_count, answer.silent_seconds) == (True, True, 2, 0.0)
+    story.now = 17.0
+    assert ask(story, "a").silent_seconds == 7.0
 
 
 def test_a_task_that_waits_for_others(story: Story) -> None:

@@ -55,6 +55,16 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   returnedCount @25 :UInt64;        # tasks that they gave back
   watcherCount @26 :UInt32;         # sessions that watch
   leftOutCount @27 :UInt64;         # publications that a watcher did not get since the start, because it was slow (MON-20)
+
+  standbyOf @28 :Text;
+  # The address of the scheduler that serves, if this one is a standby of it; empty: this one serves. (MON-30)
+  standbys @29 :List(Text);
+  # Schedulers that have a session with this one, to follow on it: software and host, for people. (MON-30)
+  isRecovering @30 :Bool;
+  # This scheduler follows on another one, and holds tasks back until workers have presented theirs. (SCH-65, MON-29)
+  recoverySeconds @31 :Float32;     # until then at most, while it is recovering
+  expectedCount @32 :UInt32;        # workers that the scheduler before had; zero: unknown
+  presentedCount @33 :UInt32;       # workers that have presented what they hold from there
 }
 
 struct FunctionName @0xe80ed69ae613dc12 {

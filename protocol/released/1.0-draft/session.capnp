@@ -64,6 +64,10 @@ struct Hello @0xcc662270b82345b9 {
   formerName @18 :Data;
   # Client only, where there are keys: the peerId of that session, followed by the ownerGrant of its Welcome; empty: none.
   # It proves that this client continues that one, so that it stays in the family of that one. (CLI-22, HSK-38)
+
+  servingGeneration @19 :UInt64 = 0;
+  # Scheduler only, to another scheduler: the generation with which it serves, and `lastServerId` is then its own serverId;
+  # zero: it is a standby. Of two that serve, the one with the lower generation ends. (SCH-82)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {
@@ -159,6 +163,9 @@ struct Welcome @0xb49f331d91d049ac {
   generation @16 :UInt64 = 0;
   # Scheduler only: higher than every generation that a dialer has told it. It says which of two schedulers is the later
   # one. (HSK-35)
+
+  isStandby @17 :Bool;
+  # Scheduler only: another scheduler of this cluster serves at present, and this one waits to follow on it. (SCH-80)
 }
 
 struct Reject @0x888fcc8c4c4e1536 {
@@ -166,6 +173,14 @@ struct Reject @0x888fcc8c4c4e1536 {
   versionMin @1 :UInt16;  # the server's range, so that the dialer can say both
   versionMax @2 :UInt16;
   text @3 :Text;          # one sentence for people that names both sides and what to do
+
+  isStandby @4 :Bool;
+  # Scheduler only: another scheduler of this cluster serves at present, and this one waits to follow on it. `code` is
+  # then OVERLOADED: a dialer that has only this address dials again later. (HSK-40)
+
+  retrySeconds @5 :Float64 = 0;
+  # With isStandby: the longest pause between two dials that this server can stand. It grows with the number of those
+  # that dial. Zero: the dialer's own pauses. (HSK-41)
 }
 
 struct Bye @0xa1b0669f177a460f {

@@ -154,6 +154,9 @@ class Explanation:
     code_tags: tuple[str, ...] = ()
     unread_bytes: int = 0
     user: str = ""
+    is_blocked: bool = False
+    child_count: int = 0
+    silent_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

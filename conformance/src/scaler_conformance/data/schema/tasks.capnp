@@ -181,4 +181,7 @@ struct Explanation @0xb5a310aca82166ef {
   unreadBytes @16 :UInt64;    # waiting or queued, and its client does not read its results: how many bytes of them wait at
                               # the scheduler. Until the client has read, no task of it is dispatched (SCH-46)
   user @17 :Text;             # of the client whose task it is; empty without a state, and without keys (MON-25)
+  isBlocked @18 :Bool;        # isBegun, and it waits for tasks that it has submitted; others run in its place
+  childCount @19 :UInt32;     # unfinished tasks that it has submitted
+  silentSeconds @20 :Float64; # dispatched and canceling: the worker was last heard so long ago
 }

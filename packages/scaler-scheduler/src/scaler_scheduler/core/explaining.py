@@ -7,6 +7,7 @@ from dataclasses import replace
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.lending import BLOCKED
 from scaler_scheduler.core.ready import Requirement
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.states import State
@@ -52,6 +53,7 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
         code_tags=_code_tags(tables) if chunk.header.code_tag else (),
         unread_bytes=0 if chunk.client.window is None else chunk.client.window.waiting_bytes,
         user=chunk.client.user,
+        child_count=len(tables.children.get(task_id, ())),
         function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),
     )
     place = tables.where[task_id]
@@ -66,11 +68,13 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
 def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Explanation:
     """What the worker last said of its processors tells whether the task runs: nothing is noted for each task."""
     state = State.CANCELING if answer.task_id in tables.canceling else State.DISPATCHED
-    answer = replace(answer, state=state.value, worker=worker.name)
+    silent_seconds = max(0.0, now - worker.heard_at)
+    answer = replace(answer, state=state.value, worker=worker.name, silent_seconds=silent_seconds)
     for processor in worker.status.processors:
         if processor.task_id == answer.task_id:
             seconds = processor.running_seconds + max(0.0, now - worker.status_at)
-            return replace(answer, is_begun=True, running_seconds=seconds)
+            is_blocked = processor.state == BLOCKED
+            return replace(answer, is_begun=True, running_seconds=seconds, is_blocked=is_blocked)
     return answer
 
 

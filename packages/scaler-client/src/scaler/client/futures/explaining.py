@@ -19,6 +19,8 @@ from scaler_protocol.waits import Event
 _log = logging.getLogger("scaler")
 
 ANSWER_SECONDS = 10.0
+SILENT_SECONDS = 5.0
+"""More than two heartbeats of a worker, unless it was told to have longer ones."""
 LOOK_SECONDS = 2.5
 LOOKS_TO_WARN = 4
 """So a task that nobody can run is warned of after ten seconds, and one that waits for a worker to start is not."""
@@ -146,10 +148,16 @@ def _lacking(explanation: Explanation, capabilities: Sequence[Capability], conne
 
 
 def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
-    attempt = f", in attempt {explanation.attempt}" if explanation.attempt > 1 else ""
+    more = f", in attempt {explanation.attempt}" if explanation.attempt > 1 else ""
+    if explanation.silent_seconds >= SILENT_SECONDS:
+        more += f"; nothing was heard of this worker for {explanation.silent_seconds:.0f} s"
+    place = f"on worker {explanation.worker} since {explanation.running_seconds:.1f} s"
+    if explanation.is_blocked:
+        children = _counted(explanation.child_count, "task")
+        return f"it has been {place}, and waits for {children} that it has submitted{more}"
     if explanation.is_begun:
-        return f"it has been running on worker {explanation.worker} since {explanation.running_seconds:.1f} s{attempt}"
-    return f"it is with worker {explanation.worker}, and had not begun when that was last heard{attempt}"
+        return f"it has been running {place}{more}"
+    return f"it is with worker {explanation.worker}, and had not begun when that was last heard{more}"
 
 
 def _canceling(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
