@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.endpoints import Bench
+from tests.support.raw_connections import GREETING, READY, Silent, through
 
 from scaler_protocol.addresses import Address
 from scaler_protocol.ids import RoutingId
@@ -28,39 +29,10 @@ from scaler_protocol.transport.lane import OFF_VARIABLE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, sockets are no descriptors")
 
-GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f\3\1NULL" + bytes(16) + b"\0" + bytes(31)
-READY = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\6DEALER"
-
 
 @pytest.fixture
 def way() -> str:
     return "zeromq"
-
-
-class Silent:
-    """A connection that says what it is given, and nothing more."""
-
-    def __init__(self, address: str, said: bytes) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
-        self._socket.sendall(said)
-        self._socket.setblocking(False)
-
-    def is_closed(self) -> bool:
-        try:
-            while self._socket.recv(4096):
-                pass
-        except BlockingIOError:
-            return False
-        except ConnectionResetError:
-            pass
-        self.close()
-        return True
-
-    def send(self, said: bytes) -> int:
-        return self._socket.send(said)
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @pytest.mark.parametrize("said", [b"", GREETING, GREETING + READY], ids=["nothing", "a greeting", "all but a Hello"])
@@ -226,30 +198,21 @@ def test_what_comes_after_the_end_of_a_session_is_bounded() -> None:
         ours, _ = listener.accept()
     with ours, theirs:
         held.introduce(RoutingId(b"one"), ours.fileno(), 0.0)
-        _through(theirs, ours, 2 * connections.LEFT_BYTES)
+        through(theirs, ours, 2 * connections.LEFT_BYTES)
         held.dismiss(RoutingId(b"one"), 0.0)
         assert not held.strangers, "its session lives"
         carried.clear()
         held.dismiss(RoutingId(b"one"), 0.0)
         assert held.count_at < 0.1, "it is looked at soon"
-        _through(theirs, ours, connections.LEFT_BYTES)
+        through(theirs, ours, connections.LEFT_BYTES)
         held.count(held.count_at)
         assert list(held.strangers) == [ours.fileno()], "its peer may not have noticed yet"
-        _through(theirs, ours, 1)
+        through(theirs, ours, 1)
         held.count(held.count_at)
         assert not held.strangers and held.count_at == math.inf
         with pytest.raises(ConnectionResetError):
             theirs.recv(1)
     held.close()
-
-
-def _through(theirs: socket.socket, ours: socket.socket, size: int) -> None:
-    """So many bytes are sent and read."""
-    while size:
-        sent = theirs.send(bytes(min(size, 1 << 16)))
-        size -= sent
-        while sent:
-            sent -= len(ours.recv(sent))
 
 
 @counted

@@ -54,7 +54,7 @@ _ALLOTTED = {
     "MON": (31,),
     "SCH": (50, *range(77, 80), 84),
     "SEC": range(20, 23),
-    "SES": range(39, 42),
+    "SES": range(40, 42),
     "STO": range(41, 47),
     "WRK": range(44, 48),
 }

@@ -142,6 +142,11 @@ class SessionServer(Parting):
         """Whether there is a session on this socket."""
         return routing_id in self._by_routing
 
+    def heard_at(self, routing_id: RoutingId) -> float:
+        """When the last message of the session on this socket came."""
+        session = self._by_routing.get(routing_id)
+        return 0.0 if session is None else session.heard_at
+
     # ------------------------------------------------------------ from the socket
 
     def begin(self, now: float) -> None:

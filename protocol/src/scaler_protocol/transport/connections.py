@@ -42,7 +42,7 @@ from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.context import Socket, zmq_context
 from scaler_protocol.transport.descriptors import reserve_begins_at
-from scaler_protocol.transport.tcp import IS_COUNTED, ask_often, facts_of, received_bytes, reset
+from scaler_protocol.transport.tcp import IS_COUNTED, ask_often, facts_of, received_bytes, reset, resident_bytes
 
 #: How long a connection may be without a session, and how many may be. (FRM-17)
 STRANGER_SECONDS = 10.0
@@ -63,6 +63,20 @@ _BUDGET_SECONDS = 0.002
 #: receive some 10 MB.
 _COUNT_SECONDS = 0.005
 _COUNT_BUDGET_SECONDS = 0.001
+#: libzmq hands over a message when its last frame is there, and keeps the others until then. So a peer of which nothing
+#: whole has come is closed beyond the first number; of all such peers the one with most, beyond the second. The largest
+#: message that libzmq lets through has 136 MiB in two frames, and some is on its way through the kernel. (SES-39)
+MESSAGE_BYTES = 192 * 1024 * 1024
+ALL_MESSAGES_BYTES = 512 * 1024 * 1024
+#: How often so many peers are measured in turn; and how often the others, once this process has grown by the last
+#: number.
+_MEASURE_SECONDS = 0.25
+_MEASURED_AT_ONCE = 64
+_MEASURE_SOON_SECONDS = 0.01
+_GROWN_BYTES = 32 * 1024 * 1024
+#: libzmq gives connections their turn. When a server that has always more to read has looked so often, what was whole
+#: has been read.
+_ENOUGH_LOOKS = 8
 _NOTICE = struct.Struct("=HI")
 _SO_COOKIE = 57
 
@@ -77,6 +91,15 @@ class Stranger(NamedTuple):
     identity: Identity
     since: float
     most_bytes: int  #: of all that has ever come by it
+
+
+class Begun(NamedTuple):
+    """Of a peer: what had come when its last whole message was read, or later."""
+
+    identity: Identity
+    heard_at: float
+    bytes: int
+    look: int
 
 
 def is_possible() -> bool:
@@ -111,6 +134,17 @@ class Connections:
         self.look_at = math.inf
         #: when to count the bytes of strangers
         self.count_at = math.inf
+        #: peers that send a message, may be
+        self._begun: dict[int, Begun] = {}
+        #: bytes of each since then, as far as they are too many to be nothing
+        self._unfinished: dict[int, int] = {}
+        self._unmeasured: list[int] = []
+        #: descriptors and what has come by them, measured before this turn has read
+        self.measured: list[tuple[int, int]] = []
+        self.measure_at = math.inf
+        self._looks = 0
+        self._resident_bytes = math.inf
+        self._is_growing = False
 
     def watch(self, socket: Socket) -> None:
         """Before it is bound, so that no connection is missed."""
@@ -173,6 +207,9 @@ class Connections:
         self._peers[descriptor] = identity, routing_id
         self._descriptors[routing_id] = descriptor
         self._look_by(now + _LOOK_SECONDS)
+        if IS_COUNTED and self.measure_at == math.inf:
+            self.measure_at = now + _MEASURE_SECONDS
+            self._agenda.by(self.measure_at)
 
     def close_of(self, routing_id: RoutingId) -> None:
         """End the connection of a session that has moved away; what libzmq keeps for it is dropped."""
@@ -216,6 +253,50 @@ class Connections:
             if time.monotonic() > ends_at:
                 break
         self.count_at = now + _COUNT_SECONDS if self.strangers else math.inf
+
+    def measure(self, now: float) -> None:
+        """How much has come by connections with a session; `judge` when this turn has read."""
+        if not self._unmeasured:
+            self._unmeasured = list(self._peers)
+            resident = resident_bytes()
+            self._is_growing = resident > self._resident_bytes + _GROWN_BYTES
+            self._resident_bytes = resident
+        unmeasured = self._unmeasured
+        self.measured = [(descriptor, received_bytes(descriptor)) for descriptor in unmeasured[-_MEASURED_AT_ONCE:]]
+        del unmeasured[-_MEASURED_AT_ONCE:]
+        self._is_growing |= resident_bytes() > self._resident_bytes + _GROWN_BYTES
+        self.measure_at = now + (_MEASURE_SOON_SECONDS if unmeasured and self._is_growing else _MEASURE_SECONDS)
+        if not self._peers:
+            self.measure_at = math.inf
+
+    def judge(self, heard_at_of: Callable[[RoutingId], float], is_drained: bool) -> None:
+        """A peer that sends a message without end is closed. (SES-39)"""
+        self._looks += 1
+        for descriptor, received in self.measured:
+            peer = self._peers.get(descriptor)
+            if peer is None:
+                continue
+            identity, heard_at = peer[0], heard_at_of(peer[1])
+            begun = self._begun.get(descriptor)
+            if begun is None or begun.identity != identity or begun.heard_at != heard_at:
+                self._begun[descriptor] = Begun(identity, heard_at, received, self._looks)
+                self._unfinished.pop(descriptor, None)
+            elif is_drained or self._looks - begun.look >= _ENOUGH_LOOKS:
+                self._unfinished[descriptor] = received - begun.bytes
+                if received - begun.bytes > MESSAGE_BYTES:
+                    self._shut_endless(descriptor)
+        self.measured = []
+        if sum(self._unfinished.values()) > ALL_MESSAGES_BYTES:
+            self._shut_endless(max(self._unfinished, key=self._unfinished.__getitem__))
+
+    def _shut_endless(self, descriptor: int) -> None:
+        identity = self._begun[descriptor].identity
+        self._drop_measures(descriptor)
+        self._shut(descriptor, identity, reset)
+
+    def _drop_measures(self, descriptor: int) -> None:
+        self._begun.pop(descriptor, None)
+        self._unfinished.pop(descriptor, None)
 
     def dismiss(self, routing_id: RoutingId, now: float) -> None:
         """Its session is over, or goes on by another connection."""
@@ -276,6 +357,7 @@ class Connections:
         peer = self._peers.pop(descriptor, None)
         if peer is not None:
             del self._descriptors[peer[1]]
+            self._drop_measures(descriptor)
 
     def _plan(self, now: float) -> None:
         self.look_at = math.inf

@@ -90,7 +90,10 @@ class RouterEndpoint:
             self._look(now)
         server = self._server
         server.begin(now)
-        if self._drain(now) or self._is_busy_for_long(now - before):
+        is_drained = self._drain(now)
+        if self._connections.measured:
+            self._connections.judge(server.heard_at, is_drained)
+        if is_drained or self._is_busy_for_long(now - before):
             self._busy_seconds = 0.0
             server.expire(now)
             server.look_at_lines(self._connections, now)
@@ -188,9 +191,11 @@ class RouterEndpoint:
             connections.look(now)
         if now >= connections.count_at:
             connections.count(now)
+        if now >= connections.measure_at:
+            connections.measure(now)
         if lanes is not None and now >= lanes.look_at:
             lanes.look(now)
-        agenda.at = min(guard.look_at, connections.look_at, connections.count_at)
+        agenda.at = min(guard.look_at, connections.look_at, connections.count_at, connections.measure_at)
         if lanes is not None:
             agenda.by(lanes.look_at)
 

@@ -49,6 +49,15 @@ def received_bytes(descriptor: int) -> int:
     return int(_COUNT.unpack(told)[0]) if len(told) == _COUNT.size else 0
 
 
+def resident_bytes() -> int:
+    """Memory of this process."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no descriptor is left
+        return 0
+
+
 def reset(connection: socket.socket) -> None:
     """End it, and drop what has come by it and is not read. After a `shutdown` libzmq would read the megabytes that the
     kernel still has. Raises OSError."""
