@@ -35,13 +35,17 @@ class SchedulerHost(Host):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.features = frozenset({"samples", "kept-results"})
+        #: for cases: what its Welcomes tell
+        self.generation = 0
 
     def may_send(self, role: str) -> frozenset[str]:
         return frozenset(may_send("scheduler", role))
 
     def welcome(self, hello: Message) -> dict[str, Any]:
         features = [name for name in hello["features"] if name in ("chains", *self.features)]
-        own = {"storageAddress": self.storage_address, "isProtected": False, "features": features}
+        own: dict[str, Any] = {"storageAddress": self.storage_address, "isProtected": False, "features": features}
+        if self.generation:
+            own["generation"] = self.generation
         if self.pump.key is not None and hello["role"] == CODES.ROLE_CLIENT:
             own["ownerGrant"] = self.pump.key.grant(hello["peerId"])
         return own
