@@ -27,6 +27,7 @@ GPU = (Capability("gpu", 2), Capability("linux"))
     ("explanation", "capabilities", "words"),
     [
         (None, (), ["not connected", ADDRESS]),
+        (Explanation(1, state="queued", recovery_seconds=1.54), (), ["was restarted", "1.5 s more at most"]),
         (Explanation(1, state="queued"), (), ["no worker is connected", ADDRESS]),
         (Explanation(1, state="queued", worker_count=3), GPU, ["no capable worker", "3 workers", "gpu=2, linux"]),
         (Explanation(1, state="queued", worker_count=1, able_count=1), (), ["next in line", "1 of 1 worker "]),

@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     Delivered,
     Dispatch,
     Duplicate,
+    Explain,
     Hello,
     Release,
     ReleaseOwner,
@@ -363,3 +364,17 @@ def test_watchers_see_what_a_scheduler_waits_for() -> None:
     story.holds("v")
     story.settle()
     assert not story.core.snapshot(story.now).is_recovering
+
+
+def test_why_a_held_task_waits_is_explained() -> None:
+    """(MON-31)"""
+    story = Story()
+    story.worker("w", count=2)
+    story.client("c")
+    story.submits("c", "t")
+    story.now += 1.0
+    answer = story.core.explanation(Explain(7, task("t")), story.now)
+    assert (answer.state, answer.recovery_seconds) == ("queued", 3.0)
+    story.holds("w")
+    story.settle(4.0)
+    assert story.core.explanation(Explain(7, task("t")), story.now).recovery_seconds == 0.0

@@ -153,6 +153,9 @@ def test_without_an_operators_ticket_no_scheduler_ends_another() -> None:  # SCH
     ],
 )
 def test_whom_a_standby_turns_away(role: int, is_let_in: bool) -> None:  # HSK-40
+    if role == codes.ROLE_MONITOR:
+        sent_on = Hello(1, 1, role, new_peer_id(), features=("serving",))
+        assert Changes(waits=True).standby.turned_away(sent_on) is not None
     hello = Hello(1, 1, role, new_peer_id())
     reject = Changes(waits=True).standby.turned_away(hello)
     assert (reject is None) is is_let_in

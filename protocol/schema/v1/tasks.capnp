@@ -184,4 +184,6 @@ struct Explanation @0xb5a310aca82166ef {
   isBlocked @18 :Bool;        # isBegun, and it waits for tasks that it has submitted; others run in its place
   childCount @19 :UInt32;     # unfinished tasks that it has submitted
   silentSeconds @20 :Float64; # dispatched and canceling: the worker was last heard so long ago
+  recoverySeconds @21 :Float64;  # queued, and held back until workers of the scheduler before have presented what they
+                                 # hold (SCH-65): for so long at most (MON-31)
 }

@@ -51,7 +51,6 @@ _ALLOTTED = {
     "CLI": range(24, 26),
     "LIM": (17,),
     "LIV": (17,),
-    "MON": (31,),
     "SCH": (50, *range(77, 80), 84),
     "SEC": range(20, 23),
     "SES": range(40, 42),

@@ -73,7 +73,7 @@ from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
-from scaler_scheduler.standby import Standby
+from scaler_scheduler.standby import FEATURE_SERVING, Standby
 from scaler_scheduler.storage_process import StorageProcess
 from scaler_scheduler.watchers import Watchers
 from scaler_scheduler.webhook_process import WebhookProcess
@@ -181,6 +181,7 @@ class SchedulerService:
                 FEATURE_RESULT_WINDOW,
                 FEATURE_KEPT_RESULTS,
                 FEATURE_PRESENT_HELD,
+                FEATURE_SERVING,
             ),
             is_busy_with=self._is_busy_with,
             admission=self._admission,

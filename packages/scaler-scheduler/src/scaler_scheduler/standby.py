@@ -26,6 +26,9 @@ LONGEST_RETRY_SECONDS = 8.0
 HELLOS_PER_SECOND = 500
 """What a standby can answer without effort, a handshake with CURVE each."""
 
+FEATURE_SERVING = "serving"
+"""Of a monitor that has other addresses to dial."""
+
 _NOT_TURNED_AWAY = frozenset({codes.ROLE_MONITOR, codes.ROLE_SCHEDULER})
 
 
@@ -181,7 +184,7 @@ class Standby:
 
     def turned_away(self, hello: Hello) -> Reject | None:
         """(HSK-40)"""
-        if not self.is_waiting or hello.role in _NOT_TURNED_AWAY:
+        if not self.is_waiting or (hello.role in _NOT_TURNED_AWAY and FEATURE_SERVING not in hello.features):
             return None
         self._retries.note(time.monotonic())
         text = f"this scheduler is a standby of {self.other}, which serves: give dialers both addresses, with a comma"

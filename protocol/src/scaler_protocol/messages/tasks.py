@@ -157,6 +157,7 @@ class Explanation:
     is_blocked: bool = False
     child_count: int = 0
     silent_seconds: float = 0.0
+    recovery_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from scaler_protocol.errors import ScalerError
 
 #: `ipc:///tmp/0.0.0.0_8516_monitor`: where the predecessor's schedulers published, named after their own address.
 _OLD_MONITOR = re.compile(r"ipc://.*?([^/_]+)_(\d+)_monitor\Z")
+FEATURE_SERVING = "serving"
+"""Of a watcher with several addresses: a standby sends it on to the next. (HSK-40)"""
+
 _EVERY_INTERFACE = ("*", "0.0.0.0", "::")
 
 

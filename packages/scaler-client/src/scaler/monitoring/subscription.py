@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scaler.monitoring.places import MonitorError, watchable
+from scaler.monitoring.places import FEATURE_SERVING, MonitorError, watchable
 from scaler.monitoring.recording import Recorder
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler_protocol import codes
+from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.keys import KeyOptions, NoKeyFound, NoServerFound
 from scaler_protocol.messages import (
@@ -263,6 +264,7 @@ class Subscription:
             version_max=codes.PROTOCOL_VERSION_MAX,
             role=codes.ROLE_MONITOR,
             peer_id=new_peer_id(),
+            features=(FEATURE_SERVING,) if len(parse_addresses(self._given)) > 1 else (),
             software=this_software("scaler-client"),
         )
         allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]

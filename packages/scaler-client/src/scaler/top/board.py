@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaler.monitoring import ClusterState, users_of
+from scaler.monitoring.succession import succession_text
 from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
 from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, name_text, plain
 from scaler_protocol.ids import PeerId
@@ -90,7 +91,7 @@ def board_of(state: ClusterState) -> Board:
             Section("func_to_num_tasks", _most_first(function_counts(status))),
         ),
         total=_total(status, rows),
-        trouble=plain(state.text),
+        trouble=plain(state.text or succession_text(status)),
         rows=rows,
     )
 

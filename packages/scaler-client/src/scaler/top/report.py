@@ -39,6 +39,12 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
             "cpu": round(status.cpu, 4),
             "rss_bytes": status.rss_bytes,
             "host_free_bytes": status.host_free_bytes,
+            "standby_of": status.standby_of,
+            "standbys": list(status.standbys),
+            "is_recovering": status.is_recovering,
+            "recovery_seconds": round(status.recovery_seconds, 3),
+            "expected_count": status.expected_count,
+            "presented_count": status.presented_count,
         },
         "storage": {
             "address": status.storage_address,

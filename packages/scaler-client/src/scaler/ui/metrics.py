@@ -61,6 +61,9 @@ def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
         for count in counts:
             family.add_metric([readable(count.name)], count.value)
         yield family
+    yield _gauge("scaler_scheduler_is_standby", "Whether it waits for another one.", bool(status.standby_of))
+    yield _gauge("scaler_scheduler_standbys", "Schedulers that wait to follow on it.", len(status.standbys))
+    yield _gauge("scaler_scheduler_recovering", "Whether it waits for workers to present.", status.is_recovering)
     yield _gauge("scaler_clients", "Clients that are connected.", len(status.clients))
     yield _gauge("scaler_workers", "Workers that are connected.", len(status.workers))
     yield _counter("scaler_balancing_recalled_tasks", "Tasks that workers were asked back.", status.recalled_count)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from scaler.monitoring import ClusterState, Heard, UserFigures, users_of
+from scaler.monitoring.succession import succession_text
 from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.messages import (
@@ -154,6 +155,8 @@ def cluster(status: ClusterStatus, at: float) -> Json:
             "rss": status.rss_bytes,
             "free": status.host_free_bytes,
             "rejected": status.rejected_count,
+            "standbys": list(status.standbys),
+            "succession": succession_text(status),
         },
         "storage": {
             "address": status.storage_address,

@@ -62,6 +62,8 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
     waiting = tables.dependencies.waiting.get(task_id)
     if waiting is not None:
         return replace(answer, state=State.WAITING.value, dependency_count=waiting.missing)
+    if chunk.client in tables.presentation.recovering_clients:
+        answer = replace(answer, recovery_seconds=max(0.001, tables.presentation.recovering_until - now))
     return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(tables, chunk, task_id, able))
 
 

@@ -90,6 +90,8 @@ class Presentation:
         self.has_broken_off = False
         #: workers that have tasks of a predecessor may still come (SCH-65)
         self.is_recovering = False
+        #: then at the latest it is over
+        self.recovering_until = 0.0
         #: clients that come from there, whose queued tasks are held until it is known who has which (SCH-65)
         self.recovering_clients: dict[Client, None] = {}
 

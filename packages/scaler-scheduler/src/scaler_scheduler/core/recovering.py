@@ -118,7 +118,7 @@ class Recovery:
         self._tables.presentation.is_recovering = self.is_at_work = True
         seconds = max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
         self._wait_seconds = seconds + self._turn_seconds
-        self.until = now + self._wait_seconds
+        self.until = self._tables.presentation.recovering_until = now + self._wait_seconds
         self._latest = now + LONGEST_WAITS * self._wait_seconds
 
     # ------------------------------------------------------------ for people
@@ -174,6 +174,7 @@ class Recovery:
         if presentation.has_broken_off or (now >= until and presentation.expected):
             presentation.has_broken_off = False
             self.until = min(max(until, now + self._wait_seconds), self._latest)
+            presentation.recovering_until = self.until
 
     def _drop_orphans(self) -> None:
         presentation = self._tables.presentation

@@ -120,6 +120,11 @@ def _waiting(explanation: Explanation, capabilities: Sequence[Capability], addre
 def _queued(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
     if explanation.unread_bytes:
         return f"it is queued, and {_unread(explanation)}"
+    if explanation.recovery_seconds > 0:
+        return (
+            "it is queued: the scheduler was restarted, and waits for the workers of the one before to present what "
+            f"they hold, for {explanation.recovery_seconds:.1f} s more at most"
+        )
     connected = _counted(explanation.worker_count, "worker")
     starting = explanation.starting_count
     if starting and not explanation.able_count:

@@ -52,6 +52,8 @@ export class Views {
       ["CPU", percent(scheduler.cpu)], ["Memory", bytes(scheduler.rss)], ["Free on its host", bytes(scheduler.free)],
       ["Tasks moved, of those asked back", `${count(balancing.returned)} of ${count(balancing.recalled)}`],
       ["Refused messages", count(scheduler.rejected)],
+      ...(scheduler.standbys.length ? [["Standbys", scheduler.standbys.join(", ")]] : []),
+      ...(scheduler.succession ? [["Waits", scheduler.succession]] : []),
     ]);
     facts(at("storage"), [
       ["Address", storage.address], ["Scheduler is connected", storage.connected ? "yes" : "no"],
