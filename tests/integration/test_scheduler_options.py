@@ -185,6 +185,11 @@ def test_the_storage_that_a_scheduler_starts_has_its_limits(stage: Stage, tmp_pa
     assert 0 < status.disk_room_bytes <= 64 << 20
 
 
+def test_the_storage_that_a_scheduler_starts_may_keep_objects() -> None:
+    config = parse(["tcp://127.0.0.1:2345", "--storage-data-directory", "/data", "--storage-disk-limit", "1GiB"])
+    assert config.storage_arguments == ("--data-directory=/data", f"--disk-limit={1 << 30}")
+
+
 def test_limits_of_a_storage_that_is_started_elsewhere_are_a_mistake() -> None:
     with pytest.raises(UsageError, match="give --memory-limit to the one that --object-storage-address names"):
         parse(["tcp://127.0.0.1:2345", "-osa", "tcp://127.0.0.1:2346", "--storage-memory-limit", "1GiB"])

@@ -49,12 +49,10 @@ KEYWORD = re.compile(
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
 _ALLOTTED = {
     "CLI": range(24, 26),
-    "LIM": (17,),
     "LIV": (17,),
     "SCH": (50, *range(77, 80), 84),
     "SEC": range(20, 23),
     "SES": range(40, 42),
-    "STO": range(41, 47),
     "WRK": range(44, 48),
 }
 ALLOTTED = frozenset(f"{prefix}-{number}" for prefix, numbers in _ALLOTTED.items() for number in numbers)

@@ -78,6 +78,24 @@ def a_release_is_repeated_until_it_is_answered(scene: Scene) -> None:
     scene.check(again, "ReleaseOwner was not answered, and was not sent again in the next session with the storage")
 
 
+@case("STO-46", seconds=30.0)
+def a_release_is_repeated_to_a_storage_that_was_restarted(scene: Scene) -> None:
+    """It may have kept what the client owned."""
+    storage = scene.storage_session()
+    scene.storage.unanswered.add("releaseOwner")
+    try:
+        client = scene.client()
+        client.fence()
+        client.leave()
+        storage.fence()
+        scene.equal(owners_gone(scene).count(client.peer_id), 1, "the count of ReleaseOwners")
+    finally:
+        scene.storage.unanswered.clear()
+    scene.storage.begin_again()
+    again = scene.pump.until(lambda: owners_gone(scene).count(client.peer_id) >= 2, 15.0)
+    scene.check(again, "ReleaseOwner was not answered, and was not sent to the storage that came after")
+
+
 @case("OWN-7", "SCH-6")
 def a_dropped_result_object_is_released(scene: Scene) -> None:
     storage = scene.storage_session()

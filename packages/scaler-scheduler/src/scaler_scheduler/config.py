@@ -116,6 +116,7 @@ def _storage_arguments(options: argparse.Namespace) -> tuple[str, ...]:
     given = {
         "--memory-limit": options.storage_memory_limit,
         "--spill-directory": options.storage_spill_directory,
+        "--data-directory": options.storage_data_directory,
         "--disk-limit": options.storage_disk_limit,
     }
     arguments = tuple(f"{name}={value}" for name, value in given.items() if value is not None)
@@ -232,6 +233,7 @@ def _add_storage(group: argparse._ArgumentGroup) -> None:
         "--storage-memory-limit", type=byte_count, metavar="BYTES", help="its --memory-limit, such as 8GiB"
     )
     group.add_argument("--storage-spill-directory", metavar="DIR", help="its --spill-directory")
+    group.add_argument("--storage-data-directory", metavar="DIR", help="its --data-directory")
     group.add_argument("--storage-disk-limit", type=byte_count, metavar="BYTES", help="its --disk-limit")
 
 

@@ -30,6 +30,7 @@ class Config:
     address: str
     memory_limit_bytes: int | None = None
     spill_directory: str | None = None
+    data_directory: str | None = None
     disk_limit_bytes: int | None = None
     shares_memory: bool = True
     event_loop: str = "builtin"
@@ -47,6 +48,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         address=_bind_address(options.address),
         memory_limit_bytes=options.memory_limit,
         spill_directory=options.spill_directory,
+        data_directory=options.data_directory,
         disk_limit_bytes=_disk_limit(options),
         shares_memory=not options.no_shared_memory,
         event_loop=options.event_loop,
@@ -56,11 +58,18 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
 
 
 def _disk_limit(options: argparse.Namespace) -> int | None:
-    if options.spill_directory is None:
+    if options.spill_directory is not None and options.data_directory is not None:
+        raise UsageError(
+            "--data-directory and --spill-directory exclude each other: objects that are kept on the disk leave memory "
+            "near --memory-limit as well"
+        )
+    if options.spill_directory is None and options.data_directory is None:
         if options.disk_limit is not None:
-            raise UsageError("--disk-limit needs --spill-directory: the directory in which objects may lie")
+            raise UsageError(
+                "--disk-limit needs --spill-directory or --data-directory: the directory in which objects may lie"
+            )
         return None
-    if options.memory_limit is None:
+    if options.data_directory is None and options.memory_limit is None:
         raise UsageError("--spill-directory needs --memory-limit: near that limit objects are moved to the disk")
     return UNLIMITED if options.disk_limit is None else int(options.disk_limit)
 
@@ -98,10 +107,17 @@ def parser() -> ArgumentParser:
         "stay in memory)",
     )
     parser.add_argument(
+        "--data-directory",
+        metavar="DIR",
+        help="keep objects in this directory, for a storage that is started again with it; those of the last moment "
+        "before a kill may be missing. From 80 %% of --memory-limit on, objects that are there leave memory, least "
+        "recently used first (default: objects end with the storage)",
+    )
+    parser.add_argument(
         "--disk-limit",
         type=byte_count,
         metavar="BYTES",
-        help="how much of that file system such files may take, such as 100GiB; 5 %% of it is always left free "
+        help="how much of that file system objects may take, such as 100GiB; 5 %% of it is always left free "
         "(default: no other limit)",
     )
     parser.add_argument(

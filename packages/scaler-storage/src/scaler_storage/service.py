@@ -43,8 +43,12 @@ from scaler_storage.core import (
     Tick,
     ToDisk,
 )
+from scaler_storage.core.limits import MEBIBYTE
 from scaler_storage.grants import Grants
 from scaler_storage.shared_files import SharedFiles, most_spill_files
+
+LAST_SECONDS = 8.0
+"""So long the end waits at most for the data directory: what starts this process again may kill it after ten."""
 
 BACKLOG_BYTES = 64 * 1024 * 1024
 """Of the answers that one peer has not acknowledged. Those to Gets wait before that (LIM-14); all others are short."""
@@ -53,7 +57,8 @@ _TICK = Tick()
 
 
 if TYPE_CHECKING:
-    from scaler_storage.spill_files import SpillThreads
+    from scaler_storage.data_directory import DataDirectory
+    from scaler_storage.spill_files import DiskThreads, SpillDirectory
 
 
 class StorageService:
@@ -61,20 +66,26 @@ class StorageService:
         self._stop = stop
         admission = admission_of(config)
         limits = CoreLimits(memory_bytes=config.memory_limit_bytes)
-        self._spill: SpillThreads | None = None
-        if config.spill_directory is not None:
-            from scaler_storage.spill_files import SpillDirectory
-
-            self._directory = SpillDirectory(config.spill_directory)
-            limits = replace(limits, disk_bytes=config.disk_limit_bytes, spill_files=most_spill_files())
+        self._disk: DiskThreads | None = None
+        self._directory = _directory_of(config, admission)
+        if self._directory is not None:
+            limits = replace(
+                limits,
+                disk_bytes=config.disk_limit_bytes,
+                spill_files=most_spill_files(),
+                keeps_objects=config.data_directory is not None,
+            )
+        self._admission = admission
+        self._marked = admission.keyring
         self._core = StorageCore(
             limits,
             unread=lambda peer_id: self._router.backlog_bytes(peer_id),
             all_unread=lambda: self._router.total_backlog_bytes,
             family_of=None if admission.keyring is None else Grants(admission.keyring).family_of,
         )
-        if config.spill_directory is not None:
+        if self._directory is not None:
             self._core.disk.spilling.file_system_bytes = self._directory.room_bytes()
+            self._restore(self._directory, time.monotonic())
         self._memory = MemoryReturn()
         self._lines = LineBudget("ObjectStorageServer")
         self._files = SharedFiles(is_enabled=config.shares_memory)
@@ -88,20 +99,18 @@ class StorageService:
         logging.info("ObjectStorageServer: listen to object storage address %s", self._router.address)
         try:
             self._driver.start()
-            if self._core.limits.disk_bytes is not None:
-                from scaler_storage.spill_files import SpillThreads
-
-                wake = partial(_wake, asyncio.get_running_loop(), self._driver)
-                self._spill = SpillThreads(self._directory, wake)
+            if self._directory is not None:
+                self._disk = self._directory.threads(partial(_wake, asyncio.get_running_loop(), self._driver))
             await self._stop.wait()
         finally:
             self._driver.stop()
             self._router.close()
-            if self._spill is not None:
-                self._spill.close()
+            if self._disk is not None:
+                self._keep_the_rest(self._disk)
+                self._disk.close()
 
     def _on_events(self, events: list[SessionEvent], now: float) -> None:
-        for done in self._spill.take_done() if self._spill is not None else ():
+        for done in self._disk.take_done() if self._disk is not None else ():
             self._handle(done, now)
         self._handle(_TICK, now)
         for event in events:
@@ -112,6 +121,8 @@ class StorageService:
                 self._handle(event, now)
             if not isinstance(event, Received):
                 _log(event, self._lines, now)
+        if self._core.disk.keeping is not None:
+            self._follow_keys()
         self._memory.look(self._core.memory_bytes + self._router.total_backlog_bytes, now)
 
     def _next_deadline(self) -> float | None:
@@ -125,10 +136,66 @@ class StorageService:
             elif isinstance(action, Enter):
                 self._files.enter(action.object_id, action.file)
             elif isinstance(action, ToDisk):
-                assert self._spill is not None, "nothing is moved without a directory to move it to"
-                self._spill.do(action)
+                assert self._disk is not None, "nothing is moved without a directory to move it to"
+                self._disk.do(action)
             else:
                 self._files.strike(action.object_id)
+
+    def _restore(self, directory: SpillDirectory | DataDirectory, now: float) -> None:
+        if self._core.disk.keeping is None:
+            return
+        count, dropped_count = self._core.restore(directory.found(), now)
+        mebibytes = self._core.objects.value_bytes / MEBIBYTE
+        logging.info("ObjectStorageServer: %d objects (%.1f MiB) of before are in %s", count, mebibytes, directory.path)
+        if dropped_count:
+            logging.warning(
+                "ObjectStorageServer: %d objects in %s are dropped: so many are beyond the limits of this storage",
+                dropped_count, directory.path,
+            )  # fmt: skip
+
+    def _follow_keys(self) -> None:
+        """The next storage is to take what is kept as its own: by the keys of its file. (STO-44)"""
+        if (keyring := self._admission.keyring) is not self._marked and keyring is not None:
+            self._marked = keyring
+            assert self._directory is not None
+            self._directory.mark(keyring.marks)
+
+    def _keep_the_rest(self, disk: DiskThreads) -> None:
+        """What the data directory has not yet, as far as the disk takes it in time."""
+        keeping = self._core.disk.keeping
+        if keeping is None:
+            return
+        keeping.is_last = True
+        end_at = time.monotonic() + LAST_SECONDS
+        while (now := time.monotonic()) < end_at:
+            keeping.hurry(now)
+            for event in (*disk.take_done(), _TICK):
+                for action in self._core.handle(event, now):
+                    if isinstance(action, ToDisk):
+                        disk.do(action)
+            if keeping.is_idle:
+                return
+            if now < keeping.rests_until:  # the disk has failed
+                break
+            disk.wait(end_at - now if keeping.batch is not None else 0.05)
+        logging.warning("ObjectStorageServer: %d objects could not be kept in time", len(keeping.changed))
+
+
+def _directory_of(config: Config, admission: Admission) -> SpillDirectory | DataDirectory | None:
+    """What is imported here costs a storage in memory nothing."""
+    if config.spill_directory is not None:
+        from scaler_storage.spill_files import SpillDirectory
+
+        return SpillDirectory(config.spill_directory)
+    if config.data_directory is not None:
+        from scaler_storage.data_directory import DataDirectory
+
+        return DataDirectory(config.data_directory, _marks(admission))
+    return None
+
+
+def _marks(admission: Admission) -> frozenset[bytes]:
+    return frozenset() if admission.keyring is None else admission.keyring.marks
 
 
 def _wake(loop: asyncio.AbstractEventLoop, driver: AsyncioDriver) -> None:

@@ -14,13 +14,13 @@ import queue
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.memory_files import OpenedFile
 from scaler_protocol.process import StartupError
-from scaler_storage.core import Copied, Copy, Move, Moved, Read, ReadBack, ToDisk
+from scaler_storage.core import Copied, Copy, FoundObject, Keep, Move, Moved, Read, ReadBack, ToDisk
 from scaler_storage.core.events import OfDisk
 from scaler_storage.core.limits import UNLIMITED
 from scaler_storage.core.values import AnyValue, FileValue
@@ -51,6 +51,25 @@ def kind_of(device: int, table: str = "/proc/self/mountinfo") -> str:
     return ""
 
 
+def read_from(descriptor: int, offset: int, size: int) -> bytes:
+    pieces = []
+    while size > 0:
+        piece = os.pread(descriptor, size, offset)
+        if not piece:
+            raise OSError(errno.EIO, "the file on the disk is shorter than what was written")
+        pieces.append(piece)
+        offset, size = offset + len(piece), size - len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def free_bytes(directory: int) -> int:
+    """What the file system of this directory takes, until it is full to `MOST_FULL`. Raises OSError."""
+    room = os.fstatvfs(directory)
+    if not room.f_blocks:  # it does not say
+        return UNLIMITED
+    return max(0, int(room.f_frsize * (room.f_bavail - (1 - MOST_FULL) * room.f_blocks)))
+
+
 class SpilledFile:
     """Holds the file open until the last reference to this is gone: then its room on the disk is free."""
 
@@ -64,15 +83,12 @@ class SpilledFile:
         """A memory file with so many bytes."""
         return memory_files.copy(name, self._descriptor, offset, size)
 
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
+
     def read(self, offset: int, size: int) -> bytes:
-        pieces = []
-        while size > 0:
-            piece = os.pread(self._descriptor, size, offset)
-            if not piece:
-                raise OSError(errno.EIO, "the file in the spill directory is shorter than what was written")
-            pieces.append(piece)
-            offset, size = offset + len(piece), size - len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return read_from(self._descriptor, offset, size)
 
     def write(self, values: tuple[AnyValue, ...]) -> None:
         for value in values:
@@ -141,10 +157,7 @@ class SpillDirectory:
 
     def room_bytes(self) -> int:
         """What the file system takes, until it is full to `MOST_FULL`. Raises OSError."""
-        room = os.fstatvfs(self._descriptor)
-        if not room.f_blocks:  # it does not say
-            return UNLIMITED
-        return max(0, int(room.f_frsize * (room.f_bavail - (1 - MOST_FULL) * room.f_blocks)))
+        return free_bytes(self._descriptor)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC
@@ -164,22 +177,31 @@ class SpillDirectory:
             if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
                 path.unlink(missing_ok=True)
 
+    def threads(self, wake: Callable[[], None]) -> DiskThreads:
+        return SpillThreads(self, wake)
+
+    def found(self) -> Iterator[FoundObject]:
+        """Of objects of before: none."""
+        return iter(())
+
+    def mark(self, marks: frozenset[bytes]) -> None:
+        """Nothing here outlives the process."""
+
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-class SpillThreads:
+class DiskThreads:
     """Does what the core asks for, in the order in which it asks, and wakes the loop when something is done. How much
-    waits here is bounded by the core: the moves that it begins, and one read of each peer."""
+    waits here is bounded by the core: the moves or the batch that it begins, and one read of each peer."""
 
-    def __init__(self, directory: SpillDirectory, wake: Callable[[], None]) -> None:
-        self._directory = directory
+    def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._todo: queue.SimpleQueue[ToDisk | None] = queue.SimpleQueue()
         self._done: deque[OfDisk] = deque()
-        self._is_failing = False
+        self._is_done = threading.Event()
         # Daemons: a disk that does not answer must not keep the process from ending.
-        self._threads = [threading.Thread(target=self._run, name=f"spill-{n}", daemon=True) for n in range(THREADS)]
+        self._threads = [threading.Thread(target=self._run, name=f"disk-{n}", daemon=True) for n in range(THREADS)]
         for thread in self._threads:
             thread.start()
 
@@ -187,10 +209,15 @@ class SpillThreads:
         self._todo.put(action)
 
     def take_done(self) -> list[OfDisk]:
+        self._is_done.clear()
         done: list[OfDisk] = []
         while self._done:
             done.append(self._done.popleft())
         return done
+
+    def wait(self, seconds: float) -> None:
+        """Until something is done since `take_done`, at most for so long."""
+        self._is_done.wait(seconds)
 
     def close(self) -> None:
         for _ in self._threads:
@@ -201,12 +228,27 @@ class SpillThreads:
             event = self._event_of(action)
             del action  # the bytes are not to be held until the next one comes
             self._done.append(event)
+            self._is_done.set()
             self._wake()
 
     def _event_of(self, action: ToDisk) -> OfDisk:
-        if isinstance(action, Move):
-            return self._move(action)
-        return _read(action) if isinstance(action, Read) else _copy(action)
+        if isinstance(action, Read):
+            return _read(action)
+        return _copy(action) if isinstance(action, Copy) else self._written(action)
+
+    def _written(self, action: Move | Keep) -> OfDisk:
+        raise NotImplementedError
+
+
+class SpillThreads(DiskThreads):
+    def __init__(self, directory: SpillDirectory, wake: Callable[[], None]) -> None:
+        self._directory = directory
+        self._is_failing = False
+        super().__init__(wake)
+
+    def _written(self, action: Move | Keep) -> OfDisk:
+        assert isinstance(action, Move), "without a data directory nothing is kept"
+        return self._move(action)
 
     def _move(self, move: Move) -> Moved:
         was_failing = self._is_failing

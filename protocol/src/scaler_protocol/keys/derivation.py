@@ -20,6 +20,8 @@ MAC_BYTES = 32
 CURVE_LABEL = b"scaler curve 1"
 TICKET_LABEL = b"scaler ticket 1"
 GRANT_LABEL = b"scaler grant 1"
+#: of what a server leaves on its own disk; nothing on the wire is made with it
+MARK_LABEL = b"scaler mark 1"
 
 #: libzmq before 4.3.3 has known holes in its CURVE handshake.
 OLDEST_LIBZMQ = (4, 3, 3)

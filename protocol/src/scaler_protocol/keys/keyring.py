@@ -14,6 +14,7 @@ from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.derivation import (
     CURVE_LABEL,
     GRANT_LABEL,
+    MARK_LABEL,
     TICKET_LABEL,
     derived,
     is_mac,
@@ -123,6 +124,11 @@ class Keyring:
         ):
             return None
         return family or owner
+
+    @property
+    def marks(self) -> frozenset[bytes]:
+        """By which a server knows again what it has written under one of these keys. They tell nothing of the keys."""
+        return frozenset(mac(key, MARK_LABEL, GRANT_BYTES) for key in self.keys)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.keys)} from {self.origin or 'memory'}>"

@@ -89,6 +89,7 @@ class SchedulerClusterCombo:
         disk_limit: int | None = None,
         present_seconds: float = 60,
         ui: bool = False,
+        data_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -104,7 +105,7 @@ class SchedulerClusterCombo:
         program = _program_options(event_loop, logging_paths, logging_level, logging_config_file, insecure)
         is_started = storage is None or _is_ours_to_start(self._storage_address)
         self._keyring = _keyring(key_file, insecure, None if is_started else self._storage_address)
-        room = _room(memory_limit, spill_directory, disk_limit)
+        room = _room(memory_limit, disk_limit, spill_directory, data_directory)
         self._storage = ObjectStorageServerProcess(self._storage_address, **room, **program) if is_started else None
         self._scheduler = SchedulerProcess(
             address=self._address,
@@ -234,11 +235,10 @@ def _check_count(n_workers: int) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def _room(
-    memory_limit: int | None, spill_directory: str | os.PathLike[str] | None, disk_limit: int | None
-) -> dict[str, Any]:
+def _room(memory_limit: int | None, disk_limit: int | None, spill: Any, data: Any) -> dict[str, Any]:
     """What the object storage may take."""
-    return {"memory_limit": memory_limit, "spill_directory": spill_directory, "disk_limit": disk_limit}
+    directories = {"spill_directory": spill, "data_directory": data}
+    return {"memory_limit": memory_limit, "disk_limit": disk_limit, **directories}
 
 
 def _program_options(

@@ -26,6 +26,7 @@ class ObjectStorageServerProcess(CommandProcess):
         memory_limit: int | None = None,
         spill_directory: str | os.PathLike[str] | None = None,
         disk_limit: int | None = None,
+        data_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._storage_address = str(storage_address)
         command = command_line(
@@ -34,6 +35,7 @@ class ObjectStorageServerProcess(CommandProcess):
             memory_limit=memory_limit,
             spill_directory=None if spill_directory is None else os.fspath(spill_directory),
             disk_limit=disk_limit,
+            data_directory=None if data_directory is None else os.fspath(data_directory),
             event_loop=event_loop,
             logging_paths=logging_paths,
             logging_level=logging_level,

@@ -60,5 +60,25 @@ class Copy:
     name: ObjectId
 
 
-ToDisk = Move | Read | Copy
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Write these values into the data directory and enter these changes, in this order and all together, and answer
+    with Kept. What concerns a value that cannot be written is left out."""
+
+    number: int
+    #: each under a number that no other value has had
+    values: tuple[tuple[int, AnyValue], ...]
+    #: objects, and the number of the value that each has from now on
+    objects: tuple[tuple[ObjectId, int], ...]
+    #: owners of these objects, each with its family
+    owners: tuple[tuple[ObjectId, PeerId, bytes], ...]
+    #: owners that such objects have no longer
+    released: tuple[tuple[ObjectId, PeerId], ...]
+    #: objects that are deleted, with all their owners; before anything else
+    deleted: tuple[ObjectId, ...]
+    #: files that no object has any more
+    dropped: tuple[SpillFile, ...]
+
+
+ToDisk = Move | Read | Copy | Keep
 Action = Send | Enter | Strike | ToDisk

@@ -10,6 +10,7 @@ Copies take only what is free below the memory limit. What wants to be stored go
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import field
@@ -43,7 +44,7 @@ class Copies:
             return True
         is_within = len(self.coming) + len(self.kept_until) < limits.copies
         size = value.total_bytes
-        most_bytes = MOST_SHARE * (limits.memory_bytes or 0)
+        most_bytes = math.inf if limits.memory_bytes is None else MOST_SHARE * limits.memory_bytes
         return is_within and size >= limits.copied_bytes and memory_bytes + size <= most_bytes
 
     def begin(self, value: AnyValue) -> None:

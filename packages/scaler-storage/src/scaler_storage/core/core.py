@@ -13,7 +13,7 @@ gets wrong is said in that reply; it never changes anything but the peer's own u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler_protocol import codes
@@ -35,8 +35,8 @@ from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import refusals, room
 from scaler_storage.core.actions import Action, Enter, Send, Strike
 from scaler_storage.core.departures import Departures
-from scaler_storage.core.disk import Disk
-from scaler_storage.core.events import Copied, Event, FileOffered, Moved, OfPeer, ReadBack, Tick
+from scaler_storage.core.disk import disk_of
+from scaler_storage.core.events import Copied, Event, FileOffered, FoundObject, Kept, Moved, OfPeer, ReadBack, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import OWNERS_IN_A_SLICE, Namings, Speakers
 from scaler_storage.core.objects import ObjectTable
@@ -44,7 +44,6 @@ from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.puts import Puts
 from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
-from scaler_storage.core.spilling import Spilling
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.status import status_of
 from scaler_storage.core.uploads import UploadTable
@@ -73,7 +72,7 @@ class StorageCore(Puts):
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
         self.rights = Rights(family_of, self.roles)
-        self.disk = Disk(Spilling(self.limits))
+        self.disk = disk_of(self.limits)
         self.objects = ObjectTable(self.disk.spilling)
         self.uploads = UploadTable(self.limits)
         self.waiters = WaiterTable()
@@ -107,7 +106,7 @@ class StorageCore(Puts):
         self.pacing.begin()
         # What is due goes first: a Get whose time is up is not served by an object that came later. (STO-7)
         self._expire()
-        if isinstance(event, (Moved, ReadBack, Copied)):
+        if isinstance(event, (Moved, ReadBack, Copied, Kept)):
             self.disk.handle(self, event)
         elif isinstance(event, Tick):
             self._go_on()
@@ -128,6 +127,13 @@ class StorageCore(Puts):
     def _later(self, event: OfPeer) -> Job:
         yield 1
         yield from self.disk.waits(self, event) or self.perform(event) or ()
+
+    def restore(self, found: Iterable[FoundObject], now: float) -> tuple[int, int]:
+        """What a storage of before has kept (STO-41), before the first event. Returns how many objects there are
+        again, and how many are dropped because this storage has no room for them."""
+        assert self.disk.keeping is not None, "a data directory"
+        self._now = now
+        return self.disk.keeping.restore(self.objects, found, now)
 
     @property
     def now(self) -> float:
@@ -408,6 +414,10 @@ class StorageCore(Puts):
         """Once in each turn."""
         self.work.begin_turn()
         self.disk.tick(self)
+        if (keeping := self.disk.keeping) is not None:
+            for owner in keeping.take_unclaimed(self._now):
+                if not self.namings.is_named(owner) and not self.speakers.has_session(owner):
+                    self._release_owner(owner, ReleaseOwner(0, owner))
         self.work.go_on()
         self._release_departed()
         self.work.left -= self.pacing.go_on(self._answer_later, self.work.left)

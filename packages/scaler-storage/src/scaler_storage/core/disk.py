@@ -17,7 +17,7 @@ from scaler_protocol.messages import Duplicate, Get, ObjectReply, Put, Value
 from scaler_protocol.session import Received
 from scaler_storage.core import refusals
 from scaler_storage.core.actions import Copy, Enter, Move, Read, Send, Strike
-from scaler_storage.core.events import Copied, FileOffered, Moved, OfDisk, OfPeer
+from scaler_storage.core.events import Copied, FileOffered, Kept, Moved, OfDisk, OfPeer
 from scaler_storage.core.refusals import Refusal
 from scaler_storage.core.replies import answer_bytes
 from scaler_storage.core.spilling import Spilling
@@ -25,6 +25,8 @@ from scaler_storage.core.values import AnyValue, FileValue, Place, SharedFile
 from scaler_storage.core.work import PARKED, Job
 
 if TYPE_CHECKING:
+    from scaler_storage.core.keeping import Keeping
+    from scaler_storage.core.limits import CoreLimits
     from scaler_storage.core.parts import Parts
 
 #: While a Put waits for room, so often is looked whether it still may: a value may have been read to its end, or the
@@ -43,8 +45,10 @@ Reading = Generator[int, None, "bytes | str"]
 
 
 class Disk:
-    def __init__(self, spilling: Spilling) -> None:
+    def __init__(self, spilling: Spilling, keeping: Keeping | None) -> None:
         self.spilling = spilling
+        #: in place of moves, if objects are to outlive the process
+        self.keeping = keeping
         #: bytes that each Put asks for that waits for room, by peer: one of each peer waits
         self.wanted: dict[PeerId, int] = {}
         self._wanted_bytes = 0
@@ -66,7 +70,7 @@ class Disk:
 
     def waits(self, core: Parts, event: OfPeer) -> Job | None:
         """A job that does this when there is room; None: it need not wait."""
-        if not self.spilling.is_enabled:
+        if not self.spilling.is_enabled or core.limits.memory_bytes is None:
             return None
         wanted = _wanted_bytes(core, event)
         if not wanted or not self._is_worth_waiting(core, event, wanted, core.now):
@@ -105,7 +109,7 @@ class Disk:
             owned = core.objects.owned_bytes
             self._ranking = [(owner, owned[owner]) for owner in heapq.nlargest(LARGEST_OWNERS, owned, key=owned.get)]  # type: ignore[arg-type]
         return refusals.disk_full(
-            wanted, core.memory_bytes, spilling.disk_bytes + spilling.moving_bytes, core.limits, spilling.trouble,
+            wanted, core.memory_bytes, spilling.taken_bytes + spilling.moving_bytes, core.limits, spilling.trouble,
             self._ranking,
         )  # fmt: skip
 
@@ -185,6 +189,9 @@ class Disk:
         """What waits goes on with the next Tick."""
         if isinstance(event, Moved):
             self._end_move(core, event, core.now)
+        elif isinstance(event, Kept):
+            assert self.keeping is not None, "it was asked to keep something"
+            self.keeping.kept(event, core.now)
         elif isinstance(event, Copied):
             self._copies[event.number] = event.file
         else:
@@ -197,15 +204,20 @@ class Disk:
             self.spilling.not_moved(event.number, event.file, now)
             return
         for value in self.spilling.moves[event.number].values:
-            if isinstance(value, FileValue) and value.file is not None:
-                # A directory has nothing but memory files. (STO-25)
-                core.act(Strike(ObjectId(value.file.reference().name)))
+            self._strike(core, value)
         self.spilling.moved(event.number, event.file, now)
+
+    def _strike(self, core: Parts, value: AnyValue) -> None:
+        """It leaves memory, and a directory of memory files has nothing else. (STO-25)"""
+        if isinstance(value, FileValue) and value.file is not None:
+            core.act(Strike(ObjectId(value.file.reference().name)))
 
     def settle(self, core: Parts) -> None:
         """At the end of each event."""
         if self.wanted or self.spilling.is_due(core.memory_bytes):
             self._plan(core, core.now, self._wanted_bytes)
+        if self.keeping is not None and (batch := self.keeping.plan(core.objects, core.now)) is not None:
+            core.act(batch)
 
     def _drop_copies(self, core: Parts, wanted: int) -> None:
         for name in self.spilling.drop_copies(core.memory_bytes, wanted, core.now):
@@ -213,6 +225,10 @@ class Disk:
 
     def _plan(self, core: Parts, now: float, wanted: int) -> None:
         self._drop_copies(core, wanted)
+        if self.keeping is not None:
+            for value in self.keeping.evict(core.memory_bytes, wanted, now):
+                self._strike(core, value)
+            return
         for planned in self.spilling.plan(core.memory_bytes, wanted, now):
             core.act(Move(planned.number, planned.values))
 
@@ -223,7 +239,20 @@ class Disk:
             self._looks_at = core.now + LOOK_SECONDS
 
     def next_deadline(self) -> float | None:
-        return self._looks_at if self.wanted else None
+        looks_at = self._looks_at if self.wanted else None
+        due_at = None if self.keeping is None else self.keeping.next_deadline()
+        return looks_at if due_at is None else min(due_at, math.inf if looks_at is None else looks_at)
+
+
+def disk_of(limits: CoreLimits) -> Disk:
+    """With a Keeping, if objects are to outlive the process. Its module costs a storage in memory nothing."""
+    spilling = Spilling(limits)
+    if not limits.keeps_objects:
+        return Disk(spilling, None)
+    from scaler_storage.core.keeping import Keeping
+
+    keeping = spilling.keeping = Keeping(limits, spilling)
+    return Disk(spilling, keeping)
 
 
 def _is_begin(event: OfPeer) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from scaler_protocol.ids import PeerId
+from typing import NamedTuple
+
+from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import PutShared
 from scaler_protocol.records import dataclass
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_storage.core.values import SharedFile, SpillFile
+from scaler_storage.core.values import KeptFile, SharedFile, SpillFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,27 @@ class Copied:
     file: SharedFile | str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A Keep has ended: with the files of its values by their numbers, and why some are missing. Or nothing of it is in
+    the directory, and this is why."""
+
+    number: int
+    files: dict[int, KeptFile] | str
+    trouble: str
+    room_bytes: int
+
+
+class FoundObject(NamedTuple):
+    """An object that is in the directory at the start."""
+
+    object_id: ObjectId
+    #: equal for objects that share a value
+    file: KeptFile
+    #: each with its family; at least one
+    owners: tuple[tuple[PeerId, bytes], ...]
+
+
 OfPeer = FileOffered | Opened | Received | Lost
-OfDisk = Moved | ReadBack | Copied
+OfDisk = Moved | ReadBack | Copied | Kept
 Event = OfPeer | OfDisk | Tick

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_storage.core import spilling_invariants
+from scaler_storage.core import keeping_invariants, spilling_invariants
 from scaler_storage.core.core import StorageCore
 from scaler_storage.core.uploads import User
 from scaler_storage.core.values import AnyValue, FileValue, StoredValue
@@ -44,6 +44,8 @@ def _check_objects(core: StorageCore) -> None:
         assert value.names == names[key], "a value knows how many ids stand for it"
         _check_value(value)
     spilling_invariants.check(core.disk.spilling, list(values.values()))
+    if core.disk.keeping is not None:
+        keeping_invariants.check(core.disk.keeping, core.objects)
 
 
 def _check_value(value: AnyValue) -> None:

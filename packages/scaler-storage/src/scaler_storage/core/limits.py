@@ -14,8 +14,10 @@ UNLIMITED = 1 << 62
 class CoreLimits:
     #: Bytes of values and unfinished uploads together; None: what the machine has.
     memory_bytes: int | None = None
-    #: Bytes of files in the spill directory; None: values stay in memory.
+    #: Bytes of files in the spill directory or the data directory; None: values stay in memory.
     disk_bytes: int | None = None
+    #: These files are to outlive the process. (STO-41)
+    keeps_objects: bool = False
     #: Files in it that are open at a time.
     spill_files: int = 65_536
     #: Smaller values share a file, of about so many bytes at most.

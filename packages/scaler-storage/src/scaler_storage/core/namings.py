@@ -97,12 +97,12 @@ class Namings:
         for start in range(0, len(owners), OWNERS_IN_A_SLICE):
             room = self._limits.named_owners - self.size
             part = owners[start : start + OWNERS_IN_A_SLICE]
-            left_out = [owner for owner in part if not self._is_named(owner) and not is_present(owner)]
+            left_out = [owner for owner in part if not self.is_named(owner) and not is_present(owner)]
             # Without room for one more suspect, it is spared until the next naming.
             naming.suspects.update([owner for owner in left_out if owner not in suspects][:room])
             yield [owner for owner in left_out if owner in suspects]
 
-    def _is_named(self, owner: PeerId) -> bool:
+    def is_named(self, owner: PeerId) -> bool:
         """By any scheduler with a session, or perhaps: one of them has not named anything yet. With several schedulers
         at one storage, none decides about the others' clients. (OWN-19)"""
         return bool(self.silent) or any(owner in (naming.named or ()) for naming in self.by_peer.values())

@@ -32,6 +32,8 @@ class ObjectTable:
     def __init__(self, spilling: Spilling | None = None) -> None:
         #: is told of values that come and go
         self._spilling = spilling or Spilling(CoreLimits())
+        #: is told of objects and owners that come and go; most storages have none
+        self.keeping = self._spilling.keeping
         self.objects: dict[ObjectId, StoredObject] = {}
         #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
@@ -65,6 +67,8 @@ class ObjectTable:
             return
         if owner not in self.owned and family != owner:
             self.families[owner] = family
+        if self.keeping is not None:
+            self.keeping.note(object_id, owner)
         stored.owners.add(owner)
         stored.families[self.families.get(owner, owner)] += 1
         self.owned.setdefault(owner, {})[object_id] = None
@@ -73,6 +77,8 @@ class ObjectTable:
 
     def release(self, object_id: ObjectId, owner: PeerId) -> None:
         """The owner lets go; the last one takes the object with it, and the last name takes the value."""
+        if self.keeping is not None:
+            self.keeping.note(object_id, owner)
         stored = self.objects[object_id]
         stored.owners.remove(owner)
         family = self.families.get(owner, owner)

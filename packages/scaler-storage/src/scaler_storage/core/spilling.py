@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import field
+from typing import Protocol
 
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.records import dataclass
 from scaler_storage.core.copies import Copies
 from scaler_storage.core.limits import CoreLimits
@@ -44,6 +45,24 @@ REST_SECONDS = 5.0
 WAIT_SECONDS = 20.0
 
 
+class Keeper(Protocol):
+    """What the tables tell of objects that are to outlive the process (`keeping`)."""
+
+    def note(self, object_id: ObjectId, owner: PeerId) -> None: ...
+
+    def deleted(self, value: AnyValue) -> SpillFile | None: ...
+
+    def drop(self, file: SpillFile) -> None: ...
+
+    def may_make_room(self, now: float) -> bool: ...
+
+    @property
+    def room_bytes(self) -> int: ...
+
+    @property
+    def index_bytes(self) -> int: ...
+
+
 @dataclass(slots=True)
 class Moving:
     """Values on their way into one file, in this order, each behind the one before."""
@@ -61,7 +80,10 @@ class Planned:
 @dataclass(slots=True)
 class Spilling:
     limits: CoreLimits
-    #: values with bytes that are in memory, in no move, least recently used first
+    #: in place of moves: values outlive the process
+    keeping: Keeper | None = None
+    #: values with bytes that are in memory and in no move, or, of those that are kept, in the directory as well: least
+    #: recently used first
     in_memory: OrderedDict[AnyValue, None] = field(default_factory=OrderedDict)
     #: values of which a part was read lately, and until when they count as being read; none that is deleted
     read_until: dict[AnyValue, float] = field(default_factory=dict)
@@ -88,7 +110,8 @@ class Spilling:
     _last_number: int = 0
 
     def __post_init__(self) -> None:
-        self.is_enabled = self.limits.memory_bytes is not None and self.limits.disk_bytes is not None
+        has_bound = self.limits.memory_bytes is not None or self.limits.keeps_objects
+        self.is_enabled = has_bound and self.limits.disk_bytes is not None
         self.copies = Copies(self.limits)
 
     @property
@@ -99,7 +122,7 @@ class Spilling:
     # ------------------------------------------------------------ values come, are used, and go
 
     def added(self, value: AnyValue) -> None:
-        if self.is_enabled and value.total_bytes:
+        if self.is_enabled and value.total_bytes and self.keeping is None:
             self.in_memory[value] = None
 
     def used(self, value: AnyValue, now: float, *, is_to_be_continued: bool) -> None:
@@ -120,43 +143,58 @@ class Spilling:
             return
         self.in_memory.pop(value, None)
         self.read_until.pop(value, None)
-        if value.place is None:
-            return
-        self.copies.deleted(value)
-        self.spilled_bytes -= value.total_bytes
-        file = value.place.file
-        value.place = None
-        self._let_go(file)
+        file = None if self.keeping is None else self.keeping.deleted(value)
+        if value.place is not None:
+            self.copies.deleted(value)
+            self.spilled_bytes -= value.total_bytes
+            file = file or value.place.file
+            value.place = None
+        if file is not None:
+            self.let_go(file)
 
-    def _let_go(self, file: SpillFile) -> None:
+    def hold(self, file: SpillFile) -> None:
+        """One value more, or one read, has this file."""
+        self.files[file] = self.files.get(file, 0) + 1
+        self.disk_bytes += file.size if self.files[file] == 1 else 0
+
+    def let_go(self, file: SpillFile) -> None:
         self.files[file] -= 1
         if not self.files[file]:
             del self.files[file]
             self.disk_bytes -= file.size
+            if self.keeping is not None:
+                self.keeping.drop(file)
 
     def begin_read(self, file: SpillFile) -> None:
         """The file takes its room until the read has ended, whatever becomes of its values."""
-        self.files[file] = self.files.get(file, 0) + 1
-        self.disk_bytes += file.size if self.files[file] == 1 else 0
+        self.hold(file)
         self.reads[file] += 1
 
     def end_read(self, file: SpillFile) -> None:
         self.reads[file] -= 1
         if not self.reads[file]:
             del self.reads[file]
-        self._let_go(file)
+        self.let_go(file)
 
     # ------------------------------------------------------------ moves
 
     @property
+    def taken_bytes(self) -> int:
+        """On the disk, without what is on its way there."""
+        return self.disk_bytes + (0 if self.keeping is None else self.keeping.index_bytes)
+
+    @property
     def room_bytes(self) -> int:
         """How much more may be moved. (MON-28)"""
+        if self.keeping is not None:
+            return self.keeping.room_bytes
         left = (self.limits.disk_bytes or 0) - self.disk_bytes
         return max(0, min(left, self.file_system_bytes) - self.moving_bytes)
 
     def is_due(self, memory_bytes: int) -> bool:
         """Something may have to be moved, or a copy dropped, though no Put waits."""
-        return self.is_enabled and memory_bytes > START_SHARE * (self.limits.memory_bytes or 0)
+        limit = self.limits.memory_bytes
+        return self.is_enabled and limit is not None and memory_bytes > START_SHARE * limit
 
     def drop_copies(self, memory_bytes: int, wanted_bytes: int, now: float) -> Iterator[ObjectId]:
         """What can go without a move. Yields the names of their files."""
@@ -251,7 +289,7 @@ class Spilling:
         soon as it has been read."""
         if not self.is_enabled or now >= max(began_at, self.progress_at) + WAIT_SECONDS:
             return False
-        if self.moves or self.copies.bytes:
+        if self.moves or self.copies.bytes or (self.keeping is not None and self.keeping.may_make_room(now)):
             return True
         return now >= self.rests_until and self._is_any_read(now)
 

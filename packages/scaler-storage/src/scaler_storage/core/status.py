@@ -30,7 +30,7 @@ def status_of(
         waiter_count=waiter_count,
         owner_objects=join_u64([len(objects.owned.get(PeerId(owner), ())) for owner in owners]),
         owner_bytes=join_u64([objects.owned_bytes.get(PeerId(owner), 0) for owner in owners]),
-        disk_bytes=spilling.disk_bytes,
+        disk_bytes=spilling.taken_bytes,
         moving_bytes=spilling.moving_bytes,
         memory_limit_bytes=spilling.limits.memory_bytes or 0,
         disk_limit_bytes=0 if disk_limit is None or disk_limit >= UNLIMITED else disk_limit,

@@ -43,6 +43,15 @@ class SpillFile(Protocol):
     def copy(self, name: bytes, offset: int, size: int) -> SharedFile: ...
 
 
+class KeptFile(SpillFile, Protocol):
+    """A file of one value in the data directory. It stays there when this process ends."""
+
+    @property
+    def number(self) -> int:
+        """No other file of the directory has it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where on the disk a value begins."""

@@ -1,0 +1,387 @@
+"""The data directory: objects that outlive the storage (STO-41 to STO-44).
+
+Order of writes, for each batch: (1) the bytes of each large value go to a file beside, (2) fdatasync, (3) the file is
+renamed, (4) fsync of the directory, (5) one transaction of the index enters the values, with the bytes of
+the small ones, and all changes of objects and owners, with synchronous=FULL. A process that dies in between leaves a
+file that the index does not name, or nothing, and the next start removes that file. Files that no object has any more
+are removed before the index forgets them: else a full disk could not be cleared. A row whose file is missing or has
+another size is dropped at the next start.
+
+So at each instant the directory has the state after some batch, and all that is in a batch is there or nothing is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from scaler_protocol.objects import memory_files
+from scaler_protocol.objects.memory_files import OpenedFile
+from scaler_protocol.process import StartupError
+from scaler_storage.core import FoundObject, Keep, Kept, Move
+from scaler_storage.core.events import OfDisk
+from scaler_storage.core.values import AnyValue, FileValue
+from scaler_storage.data_index import DataIndex, OtherVersion
+from scaler_storage.spill_files import DiskThreads, SpilledFile, free_bytes, read_from
+
+#: Below the directory that the operator names: a volume is often owned by another user, and open to a group.
+FOLDER = "objects"
+SUFFIX, PART_SUFFIX = ".value", ".part"
+INDEX, LOCK = "index.sqlite", "lock"
+
+#: Smaller values lie in the index.
+SMALL_BYTES = 128 * 1024
+
+_INDEX_FILES = (INDEX, f"{INDEX}-wal", f"{INDEX}-shm")
+
+INSECURE_MARK = b""
+"""In place of the marks of keys, where there are none."""
+
+
+class LargeFile:
+    """A value in a file of its own. It is opened for each read: there may be more of them than descriptors."""
+
+    __slots__ = ("_folder", "number", "size")
+
+    def __init__(self, folder: int, number: int, size: int) -> None:
+        self._folder = folder
+        self.number = number
+        self.size = size
+
+    def read(self, offset: int, size: int) -> bytes:
+        descriptor = self._opened()
+        try:
+            return read_from(descriptor, offset, size)
+        finally:
+            os.close(descriptor)
+
+    def copy(self, name: bytes, offset: int, size: int) -> OpenedFile:
+        descriptor = self._opened()
+        try:
+            return memory_files.copy(name, descriptor, offset, size)
+        finally:
+            os.close(descriptor)
+
+    def _opened(self) -> int:
+        return os.open(name_of(self.number), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._folder)
+
+
+class SmallFile:
+    """A value in the index."""
+
+    __slots__ = ("_index", "number", "size")
+
+    def __init__(self, index: DataIndex, number: int, size: int) -> None:
+        self._index = index
+        self.number = number
+        self.size = size
+
+    def read(self, offset: int, size: int) -> bytes:
+        if not size:
+            return b""
+        try:
+            data = self._index.read(self.number, offset, size)
+        except sqlite3.Error as error:
+            raise OSError(f"the index of the data directory: {error}") from None
+        if data is None or len(data) != size:
+            raise OSError("the index of the data directory has not the bytes that were written")
+        return data
+
+    def copy(self, name: bytes, offset: int, size: int) -> OpenedFile:
+        return memory_files.create(name, [self.read(offset, size)])
+
+
+class KeepThreads(DiskThreads):
+    def __init__(self, directory: DataDirectory, wake: Callable[[], None]) -> None:
+        self._directory = directory
+        self._is_failing = False
+        super().__init__(wake)
+
+    def _written(self, action: Move | Keep) -> OfDisk:
+        assert isinstance(action, Keep), "what is kept needs not be moved"
+        kept = self._directory.keep(action)
+        trouble = kept.files if isinstance(kept.files, str) else kept.trouble
+        if trouble and not self._is_failing:
+            logging.error("ObjectStorageServer: objects cannot be kept in %s: %s", self._directory.path, trouble)
+        elif self._is_failing and not trouble:
+            logging.warning("ObjectStorageServer: objects are kept in %s again", self._directory.path)
+        self._is_failing = bool(trouble)
+        return kept
+
+
+def name_of(number: int) -> str:
+    return f"{number:016x}{SUFFIX}"
+
+
+class DataDirectory:
+    """Written to by one thread at a time, read by any."""
+
+    def __init__(
+        self, path: str, key_marks: Iterable[bytes] = (), passed: Callable[[str], None] = lambda step: None
+    ) -> None:
+        """`key_marks`: of the keys of this storage, none without keys. `passed` is told of each step, so that a test
+        can end the process there. Raises StartupError."""
+        self.path = path
+        self._passed = passed
+        with contextlib.ExitStack() as stack:
+            try:
+                self._folder = _folder(path)
+                stack.callback(os.close, self._folder)
+                self._lock = _locked(self._folder, path)
+                stack.callback(os.close, self._lock)
+                self._index = self._opened_index(frozenset(key_marks) or frozenset({INSECURE_MARK}))
+            except (OSError, sqlite3.Error) as error:
+                raise StartupError(f"--data-directory {path} cannot be used: {_reason(error)}") from None
+            stack.callback(self._index.close)
+            self._resources = stack.pop_all()
+
+    def close(self) -> None:
+        self._resources.close()
+
+    # ------------------------------------------------------------ start
+
+    def _opened_index(self, marks: frozenset[bytes]) -> DataIndex:
+        path = Path(self.path, FOLDER, INDEX)
+        try:
+            return self._cleaned(DataIndex(path), marks)
+        except OtherVersion as other:
+            what = f"version {other} of Scaler's storage, later than this one" if str(other) else "another program"
+            raise StartupError(
+                f"--data-directory {self.path} was written by {what}: name another directory, or start that version"
+            ) from None
+        except sqlite3.OperationalError:
+            raise  # the disk, or what this process may do: the data are not to blame
+        except sqlite3.DatabaseError as error:
+            logging.error(
+                "ObjectStorageServer: the index of --data-directory %s is damaged (%s): all that was kept is dropped",
+                self.path, error,
+            )  # fmt: skip
+            for name in _INDEX_FILES:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=self._folder)
+            return self._cleaned(DataIndex(path), marks)
+
+    def _cleaned(self, index: DataIndex, marks: frozenset[bytes]) -> DataIndex:
+        """Without what is of no use here."""
+        try:
+            self._remove_of_other_keys(index, marks)
+            self._remove_what_is_not_whole(index)
+            index.walk()
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+    def _remove_of_other_keys(self, index: DataIndex, marks: frozenset[bytes]) -> None:
+        """Owners prove who they are with grants, and those of another cluster's key could be got for any owner. So its
+        objects are of no use, and would be open to others. (STO-44)"""
+        before = index.keys()
+        if before and not before & marks:
+            logging.warning(
+                "ObjectStorageServer: what is kept in --data-directory %s is of a cluster with another key, and is "
+                "dropped",
+                self.path,
+            )
+            with index.transaction():
+                index.clear()
+        _mark(index, marks)
+
+    def threads(self, wake: Callable[[], None]) -> DiskThreads:
+        return KeepThreads(self, wake)
+
+    def mark(self, marks: frozenset[bytes]) -> None:
+        """These are the keys from now on."""
+        try:
+            _mark(self._index, marks)
+        except sqlite3.Error as error:
+            logging.error("ObjectStorageServer: --data-directory %s does not take the new keys: %s", self.path, error)
+
+    def _remove_what_is_not_whole(self, index: DataIndex) -> None:
+        sizes = {}
+        for entry in os.scandir(Path(self.path, FOLDER)):
+            if entry.name.endswith(PART_SUFFIX):
+                os.unlink(entry.name, dir_fd=self._folder)
+            elif entry.name.endswith(SUFFIX):
+                sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        indexed = index.files()
+        missing = [number for number, size in indexed.items() if sizes.get(name_of(number)) != size]
+        with index.transaction():
+            index.delete_values(missing)
+            if incomplete := index.incomplete():
+                logging.warning(
+                    "ObjectStorageServer: %d objects in --data-directory %s are not whole, and are dropped",
+                    len(incomplete), self.path,
+                )  # fmt: skip
+                index.delete_objects(incomplete)
+            index.delete_values(index.unused())
+        for name in sizes.keys() - {name_of(number) for number in index.files()}:
+            os.unlink(name, dir_fd=self._folder)
+
+    def found(self) -> Iterator[FoundObject]:
+        """All that is here. Raises StartupError."""
+        try:
+            last: FoundObject | None = None
+            for object_id, number, size, is_small, owner, family in self._index.found():
+                if last is not None and last.object_id == object_id:
+                    last = last._replace(owners=(*last.owners, (owner, family)))
+                    continue
+                if last is not None:
+                    yield last
+                last = FoundObject(object_id, self._file(number, size, is_small), ((owner, family),))
+            if last is not None:
+                yield last
+        except sqlite3.Error as error:
+            raise StartupError(
+                f"the index of --data-directory {self.path} is damaged ({error}): remove the directory, or name another"
+            ) from None
+
+    def _file(self, number: int, size: int, is_small: bool) -> LargeFile | SmallFile:
+        return SmallFile(self._index, number, size) if is_small else LargeFile(self._folder, number, size)
+
+    # ------------------------------------------------------------ batches
+
+    def room_bytes(self) -> int:
+        """What the file system takes. Raises OSError."""
+        return free_bytes(self._folder)
+
+    def keep(self, keep: Keep) -> Kept:
+        """Never raises: what goes wrong is in the answer."""
+        files: dict[int, LargeFile | SmallFile] = {}
+        try:
+            self._unlink([file for file in keep.dropped if isinstance(file, LargeFile)])
+            trouble = self._write_large(keep, files)
+            self._enter(keep, files)
+        except (OSError, sqlite3.Error) as error:
+            self._unlink([file for file in files.values() if isinstance(file, LargeFile)])
+            return Kept(keep.number, _reason(error), "", self._room_or_none())
+        with contextlib.suppress(sqlite3.Error):
+            if keep.dropped:
+                self._index.give_back()
+        return Kept(keep.number, {**files}, trouble, self._room_or_none())
+
+    def _write_large(self, keep: Keep, files: dict[int, LargeFile | SmallFile]) -> str:
+        """Returns why some could not be written."""
+        trouble = ""
+        room = self.room_bytes()
+        for number, value in keep.values:
+            if value.total_bytes < SMALL_BYTES:
+                continue
+            try:
+                if value.total_bytes > room:
+                    raise OSError(f"the file system of {self.path} is full")
+                self._write(number, value)
+                files[number] = LargeFile(self._folder, number, value.total_bytes)
+                room -= value.total_bytes
+            except OSError as error:
+                trouble = _reason(error)
+        if files:
+            os.fsync(self._folder)
+            self._passed("names synced")
+        return trouble
+
+    def _write(self, number: int, value: AnyValue) -> None:
+        beside = f"{number:016x}{PART_SUFFIX}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = SpilledFile(os.open(beside, flags, 0o600, dir_fd=self._folder))
+        try:
+            self._passed("made")
+            file.write((value,))
+            self._passed("written")
+            os.fdatasync(file.descriptor)
+            self._passed("synced")
+            os.rename(beside, name_of(number), src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except BaseException:
+            os.unlink(beside, dir_fd=self._folder)
+            raise
+        self._passed("named")
+
+    def _enter(self, keep: Keep, files: dict[int, LargeFile | SmallFile]) -> None:
+        rows: list[tuple[int, int, bytes | None]] = []
+        for number, value in keep.values:
+            if value.total_bytes < SMALL_BYTES:
+                rows.append((number, value.total_bytes, _bytes_of(value)))
+            elif number in files:
+                rows.append((number, value.total_bytes, None))
+        missing = {number for number, _ in keep.values} - {row[0] for row in rows}
+        objects = [row for row in keep.objects if row[1] not in missing]
+        left_out = {object_id for object_id, number in keep.objects if number in missing}
+        with self._index.transaction():
+            self._index.delete_objects(keep.deleted)
+            self._index.delete_owners(keep.released)
+            self._index.add_values(rows)
+            self._index.add_objects(objects)
+            self._index.add_owners([row for row in keep.owners if row[0] not in left_out])
+            self._index.delete_values([_number(file) for file in keep.dropped])
+            self._passed("entered")
+        self._passed("kept")
+        for number, size, data in rows:
+            if data is not None:
+                files[number] = SmallFile(self._index, number, size)
+
+    def _unlink(self, files: Iterable[LargeFile]) -> None:
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name_of(file.number), dir_fd=self._folder)
+            self._passed("removed")
+
+    def _room_or_none(self) -> int:
+        try:
+            return self.room_bytes()
+        except OSError:
+            return 0
+
+
+def _mark(index: DataIndex, marks: frozenset[bytes]) -> None:
+    if index.keys() != marks:
+        with index.transaction():
+            index.set_keys(marks)
+
+
+def _number(file: object) -> int:
+    assert isinstance(file, (LargeFile, SmallFile)), "what is dropped is of this directory"
+    return file.number
+
+
+def _bytes_of(value: AnyValue) -> bytes:
+    if isinstance(value, FileValue):
+        assert value.file is not None, "what is in no file of this directory is in memory"
+        return value.file.read(0, value.total_bytes)
+    return b"".join(value.chunks)
+
+
+def _folder(path: str) -> int:
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    folder = Path(path, FOLDER)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    status = os.fstat(descriptor)
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        os.close(descriptor)
+        raise StartupError(
+            f"{folder} is another user's, or open to other users, and objects may hold secrets: chown it to the user "
+            "of the storage and chmod it to 0700, or name another --data-directory"
+        )
+    return descriptor
+
+
+def _locked(folder: int, path: str) -> int:
+    descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StartupError(
+            f"--data-directory {path} is in use by another object storage: name another directory, or end that storage"
+        ) from None
+    return descriptor
+
+
+def _reason(error: OSError | sqlite3.Error) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
