@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -85,6 +86,15 @@ def test_every_requirement_is_pinned_for_development() -> None:
 def lines(name: str) -> list[str]:
     text = (ROOT / name).read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", ["protocol", "client", "scheduler", "worker", "storage", "symphony"])
+def test_a_part_says_its_own_version(name: str) -> None:
+    """Not the version of the protocol's library, which may have been upgraded without the part."""
+    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+    assert import_module(PARTS[name].package).__version__ == version
+    borrowed = [path for path in modules(PARTS[name]) if "from scaler_protocol import __version__" in path.read_text()]
+    assert name == "protocol" or not borrowed
 
 
 @pytest.mark.parametrize("part", ["protocol", "client", "scheduler", "worker", "storage"])

@@ -19,11 +19,10 @@ from tests.support.processes import WAIT, Command, Stage, until
 
 GRACE = ("--grace-seconds", "60")
 OLDER = """
-import dataclasses, sys
+import sys
 import scaler_worker.service as service
 from scaler_worker.__main__ import main
-this_software = service.this_software
-service.this_software = lambda name: dataclasses.replace(this_software(name), version="0.0.9")
+service.__version__ = "0.0.9"
 sys.exit(main(sys.argv[1:]))
 """
 """A worker of another version, as far as anybody can see."""

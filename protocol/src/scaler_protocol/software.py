@@ -10,11 +10,12 @@ from scaler_protocol import __version__
 from scaler_protocol.messages import Software
 
 
-def this_software(name: str) -> Software:
-    """`name` is the distribution's, such as "scaler-client"."""
+def this_software(name: str, version: str = __version__) -> Software:
+    """`name` and `version` are the distribution's, since each part of Scaler may have another version. The default is
+    the version of the protocol's own, for what talks through it alone."""
     return Software(
         name=name,
-        version=__version__,
+        version=version,
         language=f"Python {platform.python_version()}",
         host=socket.gethostname(),
         process_id=os.getpid(),

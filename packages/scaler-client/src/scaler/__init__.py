@@ -1,5 +1,6 @@
 """Scaler: very many small tasks on very many machines."""
 
+from scaler.client import __version__
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.progress import progress
@@ -10,7 +11,6 @@ from scaler.cluster.combo import SchedulerClusterCombo
 from scaler.cluster.local import local
 from scaler.utility.extension import load_ipython_extension
 from scaler.utility.worker_state import worker_state
-from scaler_protocol import __version__
 
 __all__ = [
     "Client",

@@ -7,8 +7,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from scaler.client import __version__
 from scaler.cluster.launch import launch
-from scaler_protocol import __version__
 from scaler_protocol.process import ArgumentParser, posix_command, run_command
 
 PROGRAM = "scaler"

@@ -45,6 +45,7 @@ from scaler_protocol.session.receivable import FROM_STORAGE
 from scaler_protocol.session.vanishing import VanishedHosts
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
+from scaler_scheduler import __version__
 from scaler_scheduler.config import Config, as_seen_from_afar
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
@@ -108,7 +109,7 @@ class SchedulerService:
             lambda client_id: self._router.progress(client_id),
             self._family_of,
         )
-        self._software = this_software("scaler-scheduler")
+        self._software = this_software("scaler-scheduler", __version__)
         self._standby = self._new_standby()
         self._recent = RecentEvents(self._core.display_id)
         self._lines = LineBudget("Scheduler")

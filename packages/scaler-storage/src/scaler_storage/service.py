@@ -29,6 +29,7 @@ from scaler_protocol.session import (
 from scaler_protocol.session.admission import Admission
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
+from scaler_storage import __version__
 from scaler_storage.config import Config
 from scaler_storage.core import (
     ALLOWED_MESSAGES,
@@ -219,7 +220,7 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore, admis
         role_name="object storage server",
         allowed_roles=ALLOWED_ROLES,
         allowed_messages=ALLOWED_MESSAGES,
-        software=this_software("scaler-storage"),
+        software=this_software("scaler-storage", __version__),
         timers=config.timers,
         features=(*files.features, FEATURE_LIVE_OWNERS),
         welcome=welcome,

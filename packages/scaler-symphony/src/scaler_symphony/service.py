@@ -29,6 +29,7 @@ from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint
+from scaler_symphony import __version__
 from scaler_symphony.config import SymphonyConfig
 from scaler_symphony.core import Settings, SymphonyCore, actions, events
 from scaler_symphony.grid import Grid
@@ -90,7 +91,7 @@ class SymphonyService:
             ROLE_WORKER,
             new_peer_id(),
             timers=Timers(heartbeat_seconds=config.heartbeat_seconds),
-            software=this_software("scaler-symphony"),
+            software=this_software("scaler-symphony", __version__),
             # No credit yet: it comes with the Symphony session.
             worker=WorkerOffer(
                 config.worker_name,

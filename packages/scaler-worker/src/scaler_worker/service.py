@@ -34,7 +34,7 @@ from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, end_context, use_io_threads
-from scaler_worker import channel
+from scaler_worker import __version__, channel
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
@@ -139,7 +139,7 @@ class Agent:
             peer_id=new_peer_id(),
             features=("chains", "samples", FEATURE),
             timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
-            software=this_software("scaler-worker"),
+            software=this_software("scaler-worker", __version__),
             worker=WorkerOffer(
                 self._name,
                 self._config.capabilities,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from scaler.client import __version__
 from scaler.cluster.process import ClusterStartError, CommandProcess
 from scaler_protocol import codes
 from scaler_protocol.codec.registry import registry
@@ -97,7 +98,7 @@ def _monitor(address: str, shown: Pass | None) -> Iterator[Conversation]:
         role=codes.ROLE_MONITOR,
         peer_id=new_peer_id(),
         timers=Timers(),
-        software=this_software("scaler-client"),
+        software=this_software("scaler-client", __version__),
     )
     talk = Conversation(DealerEndpoint(address, SessionDialer(hello=hello, server_name="scheduler"), shown))
     try:

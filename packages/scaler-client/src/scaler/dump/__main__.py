@@ -7,9 +7,9 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
+from scaler.client import __version__
 from scaler.monitoring import Subscription
 from scaler.monitoring.asking import answer
-from scaler_protocol import __version__
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import DumpPart, DumpRequest
 from scaler_protocol.process import ArgumentParser, positive_seconds, run_command

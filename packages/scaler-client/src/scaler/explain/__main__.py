@@ -7,11 +7,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from scaler.client import __version__
 from scaler.client.futures.explaining import sentence
 from scaler.monitoring import Subscription
 from scaler.monitoring.asking import answer
 from scaler.top.formats import plain
-from scaler_protocol import __version__
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_protocol.process import ArgumentParser, UsageError, positive_seconds, run_command

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scaler.client import __version__
 from scaler.monitoring.places import FEATURE_SERVING, MonitorError, watchable
 from scaler.monitoring.recording import Recorder
 from scaler.monitoring.state import ClusterState, Condition, Heard
@@ -265,7 +266,7 @@ class Subscription:
             role=codes.ROLE_MONITOR,
             peer_id=new_peer_id(),
             features=(FEATURE_SERVING,) if len(parse_addresses(self._given)) > 1 else (),
-            software=this_software("scaler-client"),
+            software=this_software("scaler-client", __version__),
         )
         allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]
         dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed)

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
+from scaler.client import __version__
 from scaler.monitoring import Recorder, Subscription
 from scaler.top.report import as_json, as_text
-from scaler_protocol import __version__
 from scaler_protocol.process import ArgumentParser, StartupError, UsageError, positive_seconds, run_command
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 

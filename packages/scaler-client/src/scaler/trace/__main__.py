@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TextIO
 
+from scaler.client import __version__
 from scaler.monitoring import Recording, RecordingError
 from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler.ui.trace import trace_events
-from scaler_protocol import __version__
 from scaler_protocol.messages import TaskSamples
 from scaler_protocol.process import ArgumentParser, run_command
 from scaler_protocol.process.private_files import open_private

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from scaler.client import __version__
 from scaler.monitoring import Playback, Subscription
 from scaler.monitoring.places import watchable
 from scaler.monitoring.watcher import Source, Watcher
-from scaler_protocol import __version__
 from scaler_protocol.keys import NoKeyFound
 from scaler_protocol.keys.web import PAGE_LABEL, web_token
 from scaler_protocol.process import (

@@ -22,6 +22,7 @@ from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint
+from scaler_worker import __version__
 from scaler_worker.manager.core import (
     Action,
     Event,
@@ -119,7 +120,7 @@ class ManagerService:
             ROLE_MANAGER,
             new_peer_id(),
             timers=config.timers,
-            software=this_software("scaler-worker"),
+            software=this_software("scaler-worker", __version__),
             manager=ManagerOffer(config.manager_id, config.name, config.capabilities, config.workers_per_unit),
         )
         dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=FROM_SCHEDULER[ROLE_MANAGER])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler.client import __version__
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Hello, Timers
@@ -22,7 +23,7 @@ def hello_of(peer_id: PeerId, timeout_seconds: float, heartbeat_seconds: float, 
         features=("result-window", "kept-results", "present-held"),
         # A lease has room for three heartbeats: slower ones would make it longer than the program wants to wait.
         timers=Timers(heartbeat_seconds=min(heartbeat_seconds, timeout_seconds / 3), lease_seconds=timeout_seconds),
-        software=this_software("scaler-client"),
+        software=this_software("scaler-client", __version__),
         parent_task=parent_task,
     )
 
