@@ -1,4 +1,11 @@
-"""Waits of the program's own threads: interrupts leave nothing locked behind, and Ctrl-C ends them on Windows too."""
+"""Locks and waits of the program's own threads: interrupts leave nothing locked behind, and Ctrl-C ends waits on
+Windows too.
+
+Up to Python 3.13, the interpreter takes the lock of a `with` and enters its body in one step: an exception of a
+signal's handler comes up before that step or in the body. From 3.14 on the lock is taken by a call. A handler may run
+after that call, and an exception that it raises leaves the lock locked. So `with` is used on the locks of this module
+only.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import math
 import sys
 import threading
 import time
+from typing import Any
 
 SLICE_SECONDS = 0.2
 """How long one wait lasts in the main thread on Windows, where Ctrl-C is only noticed between waits."""
@@ -24,6 +32,54 @@ def acquire(lock: threading.Lock, seconds: float) -> bool:
             if left <= 0:
                 return False
     return lock.acquire(timeout=-1 if seconds > threading.TIMEOUT_MAX else max(0.0, seconds))
+
+
+_RLock: Any = type(threading.RLock())
+
+if sys.version_info >= (3, 14):
+    _WAITING = (True,)
+
+    class Lock:
+        """As `threading.Lock`. It is taken by a function of Python, and released by the interpreter's own method,
+        because a function of Python could be interrupted before it has released the lock."""
+
+        __slots__ = ("__exit__", "__weakref__", "acquire", "locked", "release")
+
+        def __init__(self) -> None:
+            lock = threading.Lock()
+            # A slot of this name is where `with` looks, and it finds the method of the lock inside.
+            self.__exit__ = lock.__exit__
+            self.acquire = lock.acquire
+            self.locked = lock.locked
+            self.release = lock.release
+
+        def __enter__(self) -> None:
+            held: list[bool] = []
+            try:
+                # One step of the interpreter: no interrupt comes between taking the lock and knowing that it is taken.
+                held.extend(map(self.acquire, _WAITING))
+            except BaseException:
+                if held:
+                    self.release()
+                raise
+
+    class RLock(_RLock):  # type: ignore[misc]
+        """As `threading.RLock`."""
+
+        __slots__ = ()
+
+        def __enter__(self) -> None:
+            held: list[bool] = []
+            try:
+                held.extend(map(_RLock.acquire, (self,)))
+            except BaseException:
+                if held:
+                    _RLock.release(self)
+                raise
+
+else:
+    Lock = threading.Lock
+    RLock = _RLock
 
 
 class Event:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,13 +30,13 @@ from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.cluster.local import local
-from scaler_protocol import task_context
+from scaler_protocol import task_context, waits
 
 SHARED_BYTES = 1_000_000
 """From this size on an argument is sent once: joblib's own bound for memory maps."""
 _COUNT_SECONDS = 10.0
 
-_lock = threading.Lock()
+_lock = waits.Lock()
 _local_client: list[Client] = []
 
 

@@ -25,12 +25,12 @@ runs there. So:
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from scaler_protocol import waits
 from scaler_protocol.session import SessionEvent
 from scaler_protocol.transport.dealer import DealerEndpoint
 from scaler_protocol.transport.watch import Watch
@@ -78,7 +78,7 @@ class BlockingDriver:
     def __init__(self, endpoint: DealerEndpoint, handler: Handler) -> None:
         #: the handler may put another one here, in a turn
         self.endpoint = endpoint
-        self.lock = threading.Lock()
+        self.lock = waits.Lock()
         #: wishes in order; each leaves when it was handled
         self.inbox: deque[Any] = deque()
         self.watch = Watch()

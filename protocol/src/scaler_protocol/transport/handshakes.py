@@ -19,6 +19,7 @@ import threading
 
 import zmq
 
+from scaler_protocol import waits
 from scaler_protocol.addresses import Address, parse_address
 from scaler_protocol.keys import Pass
 from scaler_protocol.keys.places import runtime_name
@@ -89,7 +90,7 @@ class Greeting:
         #: the answer; empty when there was none, or none as ZeroMQ gives it
         self.mechanism = ""
         self.is_over = False
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._is_closed = False
         self._held: network.socket | None = None
         threading.Thread(target=self._ask, name="scaler-greeting", daemon=True).start()

@@ -19,7 +19,7 @@ from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.surface import Submitting
 from scaler.utility.earlier import warn_of_earlier
 from scaler.utility.exceptions import ClientQuitException
-from scaler_protocol import codes, task_context
+from scaler_protocol import codes, task_context, waits
 from scaler_protocol.addresses import check_resolvable, parse_address, parse_addresses
 from scaler_protocol.errors import readable
 from scaler_protocol.keys import KeyOptions
@@ -115,7 +115,7 @@ class Client(Submitting):
         self._ready()
 
     def _prepare(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._is_closed = False
         self._calls: Calls | None = None
         self._named: NamedCalls | None = None

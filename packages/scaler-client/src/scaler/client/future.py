@@ -6,7 +6,6 @@ import concurrent.futures
 import math
 import os
 import struct
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
@@ -22,7 +21,7 @@ from scaler.client.objects.garbage import Garbage
 from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
-from scaler_protocol import codes
+from scaler_protocol import codes, waits
 from scaler_protocol.ids import ObjectId, TaskId, shown_task
 from scaler_protocol.messages import Buffer
 
@@ -56,14 +55,14 @@ class ProfileResult:
         return self.memory_peak
 
 
-_guard = threading.Lock()
+_guard = waits.Lock()
 """Held for the moment in which a future gets an audience, or ends without one."""
 
 
 def _renew_guard() -> None:
     """In a forked child, where the thread that held it is not."""
     global _guard
-    _guard = threading.Lock()
+    _guard = waits.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
@@ -150,7 +149,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         #: the client, which would close a connection that nobody uses any more
         self._keeper = keeper
         #: while somebody decodes
-        self._decode_lock: threading.Lock | None = None
+        self._decode_lock: waits.Lock | None = None
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
         #: as it came; empty: nothing was measured
@@ -440,9 +439,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
         assert self._outcomes is not None
         return self._outcomes
 
-    def _decoding(self) -> threading.Lock:
+    def _decoding(self) -> waits.Lock:
         with _guard:
-            self._decode_lock = self._decode_lock or threading.Lock()
+            self._decode_lock = self._decode_lock or waits.Lock()
             return self._decode_lock
 
     def _decode(self, end_at: float) -> None:

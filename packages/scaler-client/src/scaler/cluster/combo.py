@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import operator
 import os
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from scaler.cluster.process import CommandProcess, require
 from scaler.cluster.readiness import wait_until_ready
 from scaler.cluster.scheduler import SchedulerProcess
 from scaler.cluster.warm import can_start_warm, start_warm
-from scaler_protocol import codes
+from scaler_protocol import codes, waits
 from scaler_protocol.addresses import default_monitor_address, default_storage_address, parse_address
 from scaler_protocol.keys import KeyFileError, Keyring, find_keyring, lookup, new_secret
 from scaler_protocol.keys.account import account_name
@@ -93,7 +92,7 @@ class SchedulerClusterCombo:
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._process_id = os.getpid()
         require_posix("a local cluster")
         _check_count(n_workers)

@@ -14,6 +14,7 @@ from types import FrameType
 
 from scaler.cluster.plan import NothingToStartError, Start, plan
 from scaler.cluster.process import CommandProcess, require
+from scaler_protocol import waits
 from scaler_protocol.process import all_secrets
 from scaler_protocol.process.ports import answers
 
@@ -22,7 +23,7 @@ READY_SECONDS = 30.0
 END_SECONDS = 10.0
 _TICK_SECONDS = 0.2
 
-_lock = threading.Lock()
+_lock = waits.Lock()
 
 
 def say(name: str, line: str) -> None:

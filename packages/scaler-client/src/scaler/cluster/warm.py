@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from contextlib import ExitStack
 from typing import IO
 
 from scaler.cluster.process import CommandProcess
+from scaler_protocol import waits
 
 UNKNOWN_EXIT_CODE = 255
 """Of a part that has ended after the warm process had died, as `multiprocessing` has it with its fork server."""
@@ -68,7 +68,7 @@ class ForkedProcess:
         self._link = link
         self._finalizers = [_close_with(self, link.close)]
         self._is_orphaned = False  #: the warm process has died: nothing more comes
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._process_id = 0  #: until it has said who it is
         self._descriptor = -1  #: its pidfd
         self._exit_code: int | None = None

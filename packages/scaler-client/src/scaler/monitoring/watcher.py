@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from scaler.monitoring.state import ClusterState, Heard
+from scaler_protocol import waits
 from scaler_protocol.messages import Message
 
 _TURN_SECONDS = 0.25
@@ -33,7 +34,7 @@ class Watcher:
         self._make = make
         self._on_heard = on_heard
         self._is_stopping = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._questions: list[Message] = []
         self._thread = threading.Thread(target=self._run, name="scaler-monitor", daemon=True)
 

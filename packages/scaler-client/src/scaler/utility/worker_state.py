@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +16,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from scaler_protocol import task_context
+from scaler_protocol import task_context, waits
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -64,7 +63,7 @@ def worker_state(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 class _States:
     def __init__(self) -> None:
-        self._lock = threading.RLock()  #: a factory may ask for another state
+        self._lock = waits.RLock()  #: a factory may ask for another state
         self._values: OrderedDict[Hashable, tuple[Any, AbstractContextManager[Any] | None]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:

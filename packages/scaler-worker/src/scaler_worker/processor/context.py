@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
+from scaler_protocol import waits
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.keys import Pass
 from scaler_protocol.running.calls import Context
@@ -27,7 +27,7 @@ class ProcessorTask:
         self._send_block = block
         self._wait_for_place = unblock
         self._is_running = is_running
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._blocked_count = 0
 
     def begin(self, task_id: TaskId, function: ObjectId, context: Context) -> None:

@@ -27,7 +27,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
-from scaler_protocol import task_context
+from scaler_protocol import task_context, waits
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.keys import Pass
@@ -80,8 +80,8 @@ class ProcessorLoop:
         self._page = page
         self._slot = slot
         self._reader = OrderReader()
-        self._read_lock = threading.Lock()  #: one thread reads orders at a time
-        self._write_lock = threading.Lock()  #: frames are written whole
+        self._read_lock = waits.Lock()  #: one thread reads orders at a time
+        self._write_lock = waits.Lock()  #: frames are written whole
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes

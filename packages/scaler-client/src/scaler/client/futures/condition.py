@@ -1,10 +1,10 @@
 """A condition variable for futures, of which a program may hold very many, and which survives interrupts.
 
 Threads of the program hold the locks of futures, and an exception can come up in such a thread between any two
-bytecodes. A `with` statement on a lock of the interpreter never leaves it locked. But `concurrent.futures.wait` and
-`as_completed` *inspect* many futures at once: they call `acquire` of each in a loop, and when they are interrupted
-there, what they have acquired is never released. So `acquire` takes a lock of its own here, and the end of a task takes
-that from a thread that does not inspect any more.
+bytecodes. A `with` statement on a lock of `scaler_protocol.waits` never leaves it locked. But
+`concurrent.futures.wait` and `as_completed` *inspect* many futures at once: they call `acquire` of each in a loop, and
+when they are interrupted there, what they have acquired is never released. So `acquire` takes a lock of its own here,
+and the end of a task takes that from a thread that does not inspect any more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from scaler_protocol import waits
 _LOOK_SECONDS = 0.02
 """How long a thread waits for another one that inspects a future, before it looks again whether that still does."""
 
-_RLock: Any = type(threading.RLock())
 _base: Any = concurrent.futures._base
 _INSPECTING = frozenset(
     one.__code__
@@ -29,9 +28,9 @@ _INSPECTING = frozenset(
 )
 
 
-class FutureCondition(_RLock):  # type: ignore[misc]
+class FutureCondition(waits.RLock):  # type: ignore[misc]
     """As much of `threading.Condition` as `concurrent.futures` uses. Without waiters it has no queue of them, and no
-    bound methods: 150 bytes instead of 1,300. The methods of `with` are the interpreter's own."""
+    bound methods: 150 bytes instead of 1,300. The methods of `with` are those of the lock."""
 
     __slots__ = ("_inspected", "_inspector", "_sleepers")
 

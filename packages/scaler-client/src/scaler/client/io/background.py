@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+from scaler_protocol import waits
 from scaler_protocol.waits import Event
 
 _log = logging.getLogger("scaler")
@@ -26,7 +27,7 @@ class Background:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         #: the process and the thread that works; none is inherited by a forked child
         self._worker = (0, 0)
 

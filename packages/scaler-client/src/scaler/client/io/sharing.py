@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 
 from scaler.client.io.connection import Connection
+from scaler_protocol import waits
 
-_lock = threading.Lock()
+_lock = waits.Lock()
 _connections: dict[tuple[int, str, bool, bytes], Connection] = {}
 
 

@@ -11,13 +11,12 @@ never released: the same lock is held to enter a function here and to send what 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakValueDictionary
 
 from scaler.client.objects.garbage import Garbage
-from scaler_protocol import values
+from scaler_protocol import values, waits
 from scaler_protocol.ids import ObjectId, content_id
 from scaler_protocol.messages import Buffer
 
@@ -45,7 +44,7 @@ class StoredFunctions:
     def __init__(self, put: Callable[[ObjectId, Sequence[Buffer]], None], garbage: Garbage) -> None:
         self._put = put
         self._garbage = garbage
-        self.lock = threading.Lock()
+        self.lock = waits.Lock()
         #: all and only those that something refers to
         self._wanted: WeakValueDictionary[ObjectId, StoredFunction] = WeakValueDictionary()
         #: the one used last comes last

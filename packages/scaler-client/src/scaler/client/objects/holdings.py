@@ -9,12 +9,11 @@ kept: it may change. What cannot come back is *lost*, and a call that needs it f
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from scaler.client.core.records import Definition, Outcomes, Submission
-from scaler_protocol import values
+from scaler_protocol import values, waits
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Buffer
 
@@ -100,7 +99,7 @@ class Holdings:
     """Safe in any thread."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES, kept_files: int | None = None) -> None:
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._most_bytes = kept_bytes
         self._most_files = most_files() if kept_files is None else kept_files
         #: all that the cluster keeps in our name

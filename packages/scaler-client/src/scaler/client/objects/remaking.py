@@ -8,7 +8,6 @@ the same id, and with it all others whose loss is known by then, so that they ru
 from __future__ import annotations
 
 import concurrent.futures
-import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -22,7 +21,7 @@ from scaler.client.future import NotMadeAgain, ScalerFuture, Source
 from scaler.client.objects.holdings import FinishedCall
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import MissingObjects
-from scaler_protocol import columns
+from scaler_protocol import columns, waits
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Buffer
 
@@ -55,7 +54,7 @@ class Remaking:
 
     def __init__(self, connection: Host) -> None:
         self._connection = connection
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
 
     def fetch(self, object_id: ObjectId, end_at: float) -> Buffer:
         """Its bytes, from the storage, or after another run of the task that has made it."""

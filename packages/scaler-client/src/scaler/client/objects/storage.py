@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.holdings import Holdings, Keepsake
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
-from scaler_protocol import codes
+from scaler_protocol import codes, waits
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
 from scaler_protocol.keys import Pass
@@ -84,7 +83,7 @@ class Storage:
         #: what the scheduler has given us with our names, the latest first; none where there are no keys (OWN-16)
         self._grants: dict[PeerId, bytes] = {}
         #: of the owner and the ones before; no Condition, which an interrupt can leave locked
-        self._owner_lock = threading.Lock()
+        self._owner_lock = waits.Lock()
         self._owner_changed = Event()
         #: told of objects that are lost, and whether with our session; in a thread of ours
         self.on_lost: Callable[[Sequence[ObjectId], bool], None] = lambda ids, is_session_lost: None
@@ -93,7 +92,7 @@ class Storage:
         self._timeout_seconds = timeout_seconds
         self._fixed_address = fixed_address
         self._address = fixed_address or ""
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._client: ObjectClient | None = None
         self._is_closed = False
         self._background = Background("scaler-storage")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from types import FunctionType
 from typing import Any
 
 from scaler.client.objects.functions import StoredFunction, StoredFunctions
 from scaler.client.submitting.functions import travels_by_name
+from scaler_protocol import waits
 from scaler_protocol.along import caller_of
 from scaler_protocol.ids import ObjectId, content_id
 
@@ -24,7 +24,7 @@ class Along:
 
     def __init__(self, functions: StoredFunctions) -> None:
         self._functions = functions
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._seen: OrderedDict[ObjectId, None] = OrderedDict()
         self._callers: OrderedDict[tuple[str, bool], StoredFunction] = OrderedDict()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +27,7 @@ from scaler.client.submitting.options import NO_OPTIONS, CallOptions
 from scaler.client.submitting.parts import Part, check_parts, deserialized
 from scaler.client.submitting.pipeline import Pipeline
 from scaler.utility.exceptions import MissingObjects
-from scaler_protocol import codes, task_context, values
+from scaler_protocol import codes, task_context, values, waits
 from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.ids import ObjectId, TaskId, content_id
 from scaler_protocol.messages import TaskHeader
@@ -55,7 +54,7 @@ class Calls:
         self.owner = owner
         self.serializer = serializer
         self._flags = flags
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         self._memory = FunctionMemory()
         self._along = Along(connection.storage.functions)
         self._headers: dict[object, TaskHeader] = {}
@@ -63,7 +62,7 @@ class Calls:
         #: of the references that the program still has
         self._handles: WeakSet[Handle] = WeakSet()
         self._is_warned = False
-        self.pickler_lock = threading.Lock()
+        self.pickler_lock = waits.Lock()
         self.pickler = values.CallPickler()
 
     # ------------------------------------------------------------ one call

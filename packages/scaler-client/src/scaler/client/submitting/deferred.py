@@ -29,7 +29,7 @@ from scaler.client.io.background import Background
 from scaler.client.io.connection import Connection
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.parts import Part
-from scaler_protocol import codes, values
+from scaler_protocol import codes, values, waits
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_protocol.raised import portable
@@ -94,7 +94,7 @@ class Deferred:
         #: its task is with the core, or has ended without
         self._is_settled = False
         # Posting may end the task at once, in this thread: when the connection is closed.
-        self._lock = threading.RLock()
+        self._lock = waits.RLock()
 
     @property
     def missing_count(self) -> int:

@@ -3,7 +3,6 @@ them. (BAT-6, BAT-12)"""
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.deferred import Call
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import Part
-from scaler_protocol import codes
+from scaler_protocol import codes, waits
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskHeader
 
@@ -36,7 +35,7 @@ class NamedCalls:
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self._lock = threading.Lock()
+        self._lock = waits.Lock()
         #: the one used last comes last
         self._functions: OrderedDict[str, StoredFunction] = OrderedDict()
         #: equal calls share one header object: the outbox compares identities
