@@ -2,6 +2,7 @@
 
 import html
 import importlib.util
+import os
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -71,3 +72,16 @@ def test_a_page_without_its_extra_says_what_to_install(monkeypatch: pytest.Monke
 def test_a_cluster_without_a_page_has_no_link() -> None:
     with scaler.local(workers=1) as client:
         assert client.dashboard_link is None
+
+
+def seen_gpus() -> str:
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "")
+
+
+def test_each_worker_shows_its_tasks_the_gpus_that_it_has() -> None:
+    with scaler.local(workers=3, gpus="4,7") as client:
+        asking = [client.submit_verbose(seen_gpus, (), {}, capabilities={"gpu": 1}) for _ in range(50)]
+        assert {future.result(30) for future in asking} <= {"4", "7"}
+        others = [client.submit(seen_gpus) for _ in range(300)]
+        assert {future.result(30) for future in others} <= {"4", "7", ""}
+        assert "gpu=2" in client.explain(client.submit_verbose(seen_gpus, (), {}, capabilities={"gpu": 2}))

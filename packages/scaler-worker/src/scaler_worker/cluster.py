@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scaler_protocol.keys import NoKeyFound
+from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     PARENT_VARIABLE,
     StartupError,
@@ -48,6 +49,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @dataclass(slots=True)
 class _Worker:
     name: str
+    index: int
     process_id: int = 0  #: 0 while it does not run
     started_at: float = 0.0
     start_at: float = 0.0  #: when to start it, while it does not run
@@ -59,7 +61,7 @@ class Cluster:
     def __init__(self, config: ClusterConfig, run_worker: Callable[[ClusterConfig, str], int] = run_agent) -> None:
         self._config = config
         self._run_worker = run_worker
-        self._workers = [_Worker(name) for name in config.worker_names]
+        self._workers = [_Worker(name, index) for index, name in enumerate(config.worker_names)]
         self._stop_count = 0
         self._kill_at: float | None = None
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -124,17 +126,17 @@ class Cluster:
         for worker in self._workers:
             if worker.exit_code is None and not worker.process_id and now >= worker.start_at and not self._stop_count:
                 worker.started_at = now
-                worker.process_id = self._fork(worker.name)
+                worker.process_id = self._fork(worker)
 
-    def _fork(self, name: str) -> int:
+    def _fork(self, worker: _Worker) -> int:
         cluster_id = os.getpid()
         process_id = os.fork()
         if process_id == 0:
-            in_child(lambda: self._become_worker(cluster_id, name))
-        logger.info("Worker[%s] started", name)  # here, so that the lines come in order
+            in_child(lambda: self._become_worker(cluster_id, worker))
+        logger.info("Worker[%s] started", worker.name)  # here, so that the lines come in order
         return process_id
 
-    def _become_worker(self, cluster_id: int, name: str) -> int:
+    def _become_worker(self, cluster_id: int, worker: _Worker) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the cluster's to handle
@@ -145,7 +147,21 @@ class Cluster:
         self._wake_writer.close()
         if self._parent is not None:
             os.close(self._parent)
-        return self._run_worker(self._config, name)
+        return self._run_worker(self._with_gpus(worker.index), worker.name)
+
+    def _with_gpus(self, index: int) -> ClusterConfig:
+        """In the worker's own process: its share of the GPUs is all that its tasks see."""
+        if not self._config.gpus:
+            return self._config
+        from scaler_worker.gpus import CAPABILITY, find_gpus  # most hosts have none
+
+        found = find_gpus(self._config.gpus)
+        share = found.of_worker(index, len(self._workers))
+        os.environ[found.variable] = ",".join(share)
+        if not share:
+            return self._config
+        offered = *self._config.capabilities, Capability(CAPABILITY, len(share))
+        return replace(self._config, capabilities=offered)
 
     def _wait(self, now: float) -> None:
         poller = select.poll()

@@ -59,6 +59,7 @@ class ClusterConfig:
     trim_threshold_bytes: int = 1 << 30
     max_processors: int = 128
     suspends_hard: bool = False
+    gpus: str = ""  #: which GPUs the workers share out; empty: nothing is said of them
     storage_address: str = ""  #: empty: the one the scheduler names
     preload: str = ""
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
@@ -78,6 +79,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
         worker_names=_names(parsed.worker_names, parsed.num_of_workers),
         manager_id=parsed.unit[0],
         unit_id=parsed.unit[1],
+        gpus=_gpus(parsed),
     )
 
 
@@ -146,6 +148,11 @@ def _add_count(group: argparse._ArgumentGroup) -> None:
         "--worker-names", "-wn", default="", metavar="NAMES",
         help="comma separated, as many as workers (default: numbers)",
     )  # fmt: skip
+    group.add_argument(
+        "--gpus", type=_gpu_ids, metavar="auto|IDS",
+        help="share out these GPUs among the workers: each offers the capability gpu and shows its tasks the ones it "
+        "has, as CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES; auto: those that are found here",
+    )  # fmt: skip
     add_unit(group)
 
 
@@ -198,6 +205,21 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
         help="a processor that has this much memory or more gives back what is free after it has collected, such as "
         "512M (default: 1GiB)",
     )  # fmt: skip
+
+
+def _gpu_ids(text: str) -> str:
+    from scaler_worker.gpus import parse_gpus  # most hosts have none
+
+    try:
+        return parse_gpus(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _gpus(parsed: argparse.Namespace) -> str:
+    if parsed.gpus and any(one.name == "gpu" for one in parsed.per_worker_capabilities):
+        raise UsageError("--gpus counts the capability gpu: take it out of --per-worker-capabilities")
+    return parsed.gpus or ""
 
 
 def _preload(text: str) -> str:

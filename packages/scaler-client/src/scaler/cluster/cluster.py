@@ -35,6 +35,7 @@ class Cluster(CommandProcess):
         key_file: str | None = None,
         insecure: bool = False,
         present_seconds: float = 60,
+        gpus: str | None = None,
     ) -> None:
         self._address = str(address)
         self._worker_names = _names(worker_names)
@@ -56,6 +57,7 @@ class Cluster(CommandProcess):
             hard_processor_suspend=hard_processor_suspend,
             object_retention_seconds=object_retention_seconds,
             present_seconds=present_seconds,
+            gpus=gpus,
             event_loop=event_loop,
             logging_paths=logging_paths,
             logging_level=logging_level,

@@ -89,6 +89,7 @@ class SchedulerClusterCombo:
         present_seconds: float = 60,
         ui: bool = False,
         data_directory: str | os.PathLike[str] | None = None,
+        gpus: str | None = None,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -138,6 +139,7 @@ class SchedulerClusterCombo:
                 trim_memory_threshold_bytes=trim_memory_threshold_bytes,
                 hard_processor_suspend=hard_processor_suspend,
                 present_seconds=present_seconds,
+                gpus=gpus,
                 **program,
             )
         self._page = _page(self._address, program) if ui else None
