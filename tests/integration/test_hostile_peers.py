@@ -53,7 +53,6 @@ BEFORE_HELLO: dict[str, tuple[Callable[[], Frames], int]] = {
     "an empty frame": (lambda: [b""], codes.BAD_ENVELOPE),
     "a few frames too many": (lambda: [b"x"] * 6, codes.BAD_FRAMING),
     "thousands of frames": (lambda: [b"x"] * 20_000, codes.BAD_FRAMING),
-    "an oversized envelope": (lambda: [bytes(5 << 20)], codes.TOO_LARGE),
     "a message without a session": (lambda: encode(hostile.submit(new_peer_id()), seq=1), codes.NO_SESSION),
     "a short peer id": (lambda: encode(replace(hello(), peer_id=b"short")), codes.BAD_IDENTITY),  # type: ignore[arg-type]
     "an unknown role": (lambda: encode(replace(hello(), role=99)), codes.BAD_ROLE),
@@ -75,6 +74,15 @@ def test_before_a_session(cluster: RealCluster, rejected: Callable[[], int], sai
             refusal = peer.refusal()
         assert refusal.code == code and len(refusal.text) > 20, refusal
     assert rejected() >= 1
+
+
+def test_before_a_session_no_large_message_hurts(cluster: RealCluster) -> None:
+    """It may be answered, or its connection be closed before it is whole: whichever comes first. (LIM-18)"""
+    for address in (cluster.address, cluster.storage_address):
+        with raw_peer(address) as peer, raw_peer(address) as other:
+            peer.send(bytes(5 << 20))
+            other.send(*encode(replace(hello(), role=99)))
+            assert other.refusal().code == codes.BAD_ROLE
 
 
 def test_a_routing_id_that_libzmq_has_chosen(cluster: RealCluster, rejected: Callable[[], int]) -> None:
