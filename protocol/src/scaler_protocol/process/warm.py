@@ -22,7 +22,6 @@ import importlib
 import io
 import json
 import os
-import select
 import socket
 import sys
 import traceback
@@ -35,6 +34,8 @@ from scaler_protocol.keys import Identity, KeyFileError, KeyOptions, Keyring, Pa
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.derivation import KEY_BYTES
 from scaler_protocol.keys.texts import key_text, parsed, ticket_text
+from scaler_protocol.process.burying import Burying
+from scaler_protocol.process.burying import __file__ as burying_file
 from scaler_protocol.process.logs import LoggingOptions
 from scaler_protocol.records import complete, dataclass
 from scaler_protocol.session import Lost, Opened
@@ -50,6 +51,10 @@ RECORDS = (
     KeyOptions, LoggingOptions, Pass, ServerTerms, WelcomeFields,
 )  # fmt: skip
 """What more than one process uses from the first tasks on: 3 MiB less in all than if each made its own."""
+
+
+START_SECONDS = 0.25
+"""Until the commands are busy no more with their start, which the change into another program would disturb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,12 @@ def main() -> NoReturn:
         role.errors.close()
         role.drop_keys()
         process_ids.append(process_id)
-    _bury(dict(zip(process_ids, roles, strict=True)))
+    burying = Burying()
+    for process_id, role in zip(process_ids, roles, strict=True):
+        burying.add(os.pidfd_open(process_id), process_id, role.link.detach())
+    if not burying.run(START_SECONDS):
+        _leave_memory(burying)
+        burying.run()
     os._exit(0)  # there is nothing to tidy up, and the parent waits
 
 
@@ -154,20 +164,12 @@ def _become(role: Role, roles: list[Role]) -> NoReturn:
         os._exit(code)
 
 
-def _bury(roles: dict[int, Role]) -> None:
-    """Until none is left."""
-    poller = select.poll()
-    process_ids = {os.pidfd_open(process_id): process_id for process_id in roles}
-    for descriptor in process_ids:
-        poller.register(descriptor, select.POLLIN)
-    while process_ids:
-        for descriptor, _ in poller.poll():
-            process_id = process_ids.pop(descriptor)
-            poller.unregister(descriptor)
-            os.close(descriptor)
-            _, status = os.waitpid(process_id, 0)
-            roles[process_id].tell(str(os.waitstatus_to_exitcode(status)))
-            roles[process_id].close()
+def _leave_memory(burying: Burying) -> None:
+    """Become the program that does the rest; return if that cannot be. Our children stay ours."""
+    try:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", burying_file, *burying.arguments()])
+    except OSError:
+        pass  # such as: the interpreter was replaced meanwhile
 
 
 def _show_as(command: list[str]) -> None:
