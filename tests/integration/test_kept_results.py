@@ -133,6 +133,19 @@ def test_a_graph_goes_on_when_only_the_storage_dies(cluster: RealCluster, tmp_pa
     cluster.wait_until_empty()
 
 
+def test_a_graph_goes_on_with_what_a_restarted_storage_has_kept(stage: Stage, tmp_path: Path) -> None:
+    """The client asks for it, and nothing is run again. (STO-41, STO-42)"""
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    options = ("--data-directory", str(tmp_path / "data"))
+    cluster = RealCluster(stage, 2, scheduler=QUICK, workers=QUICK_WORKERS, storage=options)
+    with held_graph(cluster, log, gate):
+        cluster.storage.end(signal.SIGTERM)
+        cluster.start_storage()
+        cluster.wait_until(lambda status: status.storage.object_count > 0, "the scheduler has found it")
+    assert set(begins(log).values()) == {1}
+    cluster.wait_until_empty()
+
+
 def test_calls_that_take_futures_begin_once(cluster: RealCluster, tmp_path: Path) -> None:
     """Outside of a graph the client passes the values on itself."""
     log, gate = tmp_path / "log", tmp_path / "gate"

@@ -30,6 +30,7 @@ class RealCluster:
         *,
         scheduler: tuple[str, ...] = (),
         workers: tuple[str, ...] = (),
+        storage: tuple[str, ...] = (),
         insecure: bool = False,
     ) -> None:
         self.stage = stage
@@ -41,6 +42,7 @@ class RealCluster:
         self.monitor_address = f"tcp://127.0.0.1:{self.port + 2}"
         self._scheduler_options = scheduler
         self._worker_options = workers
+        self._storage_options = storage
         self.storage = self.start_storage()
         self.scheduler = self.start_scheduler()
         self.workers: list[Command] = []
@@ -49,7 +51,9 @@ class RealCluster:
             self.wait_for_workers(n_workers)
 
     def start_storage(self) -> Command:
-        self.storage = self.stage.start("scaler_storage", self.storage_address, *self._all_options)
+        self.storage = self.stage.start(
+            "scaler_storage", self.storage_address, *self._all_options, *self._storage_options
+        )
         return self.storage
 
     def start_scheduler(self) -> Command:

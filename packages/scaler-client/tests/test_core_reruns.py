@@ -19,10 +19,11 @@ from tests.support.client_core import (
 from tests.support.client_graphs import graph_of
 
 from scaler.client.core import reruns
-from scaler.client.core.actions import Action, Send
+from scaler.client.core.actions import Action, Claim, Release, Send
 from scaler.client.core.events import FLUSH, TICKED, CancelRequested, Flush, ObjectsLost, StorageRestarted
 from scaler.client.core.outbox import WINDOW_BYTES
 from scaler_protocol import codec, codes, columns
+from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import Cancel, Results, Submit, TaskError
 from scaler_protocol.session import Received
 
@@ -76,12 +77,23 @@ def test_a_known_loss_is_not_waited_for() -> None:
     told = begun(chain("a", "b", "c", "d"))
     told(kept({"a": b"1"}))
     told(kept({"b": STORED}, kind=codes.KIND_OBJECT))
-    assert cancels(told(StorageRestarted())) == ["a", "b", "c", "d"]
+    assert told(StorageRestarted()) == [Claim(((task("b"), ObjectId(STORED)),), is_asked_for=True)]
+    assert cancels(told(ObjectsLost((ObjectId(STORED),)))) == ["a", "b", "c", "d"]
     assert told(answered(UNKNOWN, "a", "b")) == []
     told(answered(CANCELED, "c", "d"))
     assert lines(told) == [], "its result is on its way, and would end the new run"
     assert completions(told(ended("d", codes.STATUS_CANCELED))) == {}
     assert lines(told) == ["given a", "submit b c d sealed"]
+
+
+def test_what_a_restarted_storage_has_kept_is_used() -> None:
+    told = begun(chain("a", "b", "c"))
+    told(kept({"b": STORED}, kind=codes.KIND_OBJECT))
+    told(StorageRestarted())
+    assert told(ObjectsLost((OBJECT,))) == [], "another one is lost, which no node needs"
+    actions = told(succeeded("c"))
+    assert completions(actions) == {task("c"): codes.STATUS_SUCCESS}
+    assert Release((ObjectId(STORED),)) in actions, "what was claimed is released with the graph"
 
 
 def test_small_values_are_no_reason() -> None:
@@ -119,7 +131,8 @@ def test_a_stored_value_that_the_program_has_is_made_again_for_the_nodes() -> No
     """Without claim of the program: the scheduler releases it when no node needs it any more."""
     told = begun(graph_of(GRAPH, [node("a", is_wanted=True), node("b", "a", is_wanted=True)]))
     told(ended("a", codes.STATUS_SUCCESS, codes.KIND_OBJECT, OBJECT))
-    assert cancels(told(StorageRestarted())) == ["a", "b"]
+    assert told(StorageRestarted()) == [], "it is among the objects that the program has, which are asked for anyway"
+    assert cancels(told(ObjectsLost((OBJECT,)))) == ["a", "b"]
     told(ended("b", codes.STATUS_CANCELED))
     told(answered(CANCELED, "b"))
     told(answered(UNKNOWN, "a"))
@@ -137,7 +150,8 @@ def test_a_graph_that_is_not_sent_whole_is_sent_and_canceled_first() -> None:
     (first,) = told(Flush(WINDOW_BYTES - 1))
     assert isinstance(first, Send)
     told(kept({"a": STORED}, kind=codes.KIND_OBJECT))
-    assert cancels(told(StorageRestarted())) == ["a"]
+    told(StorageRestarted())
+    assert cancels(told(ObjectsLost((ObjectId(STORED),)))) == ["a"]
     told(answered(UNKNOWN, "a"))
     sent = [action.message for action in told(FLUSH) if isinstance(action, Send)]
     assert [type(message) for message in sent] == [Submit, Cancel, Submit, Cancel]

@@ -36,6 +36,8 @@ class Claim:
     """Results that a lost scheduler kept for our tasks: they are taken over with all that is ours. (CLI-18)"""
 
     results: tuple[tuple[TaskId, ObjectId], ...]
+    #: the storage was restarted: whether they are there is to be found out now
+    is_asked_for: bool = False
 
 
 @dataclass(frozen=True, slots=True)

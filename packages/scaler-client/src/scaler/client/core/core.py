@@ -269,19 +269,21 @@ class ClientCore:
 
     def _on_objects_lost(self, event: events.ObjectsLost, now: float) -> list[Action]:
         """What needs them would only wait at a worker, in vain (WRK-3). Nodes that have made some are made again."""
-        self._knowledge.lose(self._table.graphs.values(), event.ids)
-        losses.note_doomed(self._table, frozenset(event.ids))
+        lost = frozenset(event.ids)
+        actions = self._reruns.lost(lost, self._bounds, now) if self._is_open and not event.is_session_lost else []
+        self._knowledge.lose(self._table.graphs.values(), lost)
+        losses.note_doomed(self._table, lost)
         calls, graphs = losses.doomed(self._table, event)
         sent = [task_id for task_id in calls if self._table.pending[task_id].state is State.SENT]
         if sent:
             self._cancels.ask((), columns.join_ids(sent), 0.0, now)
-        actions = self._complete_all(calls, codes.STATUS_FAILED, losses.error())
+        actions += self._complete_all(calls, codes.STATUS_FAILED, losses.error())
         for graph in graphs:
             self._endings.fail_graph(graph, losses.outcomes(), actions)
         return actions
 
     def _on_storage_restarted(self, event: events.StorageRestarted, now: float) -> list[Action]:
-        return self._reruns.storage_restarted(self._bounds, now) if self._is_open else []
+        return self._reruns.storage_restarted() if self._is_open else []
 
     def _on_taken_over(self, event: events.TakenOver, now: float) -> list[Action]:
         """Graphs that waited for this are sent with the next Flush."""

@@ -13,7 +13,7 @@ from scaler.client.core.batching import Bounds, runs_of
 from scaler.client.core.cutting import Layout, picked
 from scaler.client.core.records import Definition, Graph, GraphBatch, Known
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ID_BYTES, GraphId, TaskId, new_object_id
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, TaskId, new_object_id
 from scaler_protocol.messages import KeptResults, TaskHeader
 
 _RESULT_BYTES = ID_BYTES + 1 + 1 + 4
@@ -45,9 +45,10 @@ def _needed(graph: Graph) -> dict[TaskId, Known]:
     return given
 
 
-def needs_objects(graph: Graph) -> bool:
-    """Some unfinished node depends on a known result that is in the storage."""
-    return graph.has_objects and any(known.kind == codes.KIND_OBJECT for known in _needed(graph).values())
+def needs_any(graph: Graph, objects: Container[ObjectId]) -> bool:
+    """Some unfinished node depends on a known result that is one of these objects in the storage."""
+    every = _needed(graph).values() if graph.has_objects else ()
+    return any(known.kind == codes.KIND_OBJECT and ObjectId(known.value) in objects for known in every)
 
 
 def nodes_again(

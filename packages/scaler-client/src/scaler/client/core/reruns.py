@@ -12,20 +12,20 @@ Release may be on its way: another salt gives them other ids (OWN-6).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
-from scaler.client.core.actions import Action, Send
+from scaler.client.core.actions import Action, Claim, Send
 from scaler.client.core.batching import Bounds
 from scaler.client.core.canceling import ANSWER_SECONDS
-from scaler.client.core.knowledge import Knowledge
+from scaler.client.core.knowledge import Knowledge, claims_of
 from scaler.client.core.outbox import Outbox, cancels_of, sent_ids
 from scaler.client.core.records import Graph, GraphBatch, Outcomes
-from scaler.client.core.remaining import needs_objects
+from scaler.client.core.remaining import needs_any
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
 from scaler_protocol.codec import CodecError, decode_task_error
-from scaler_protocol.ids import TaskId, new_salt
+from scaler_protocol.ids import ObjectId, TaskId, new_salt
 from scaler_protocol.messages import Buffer, CancelReply
 from scaler_protocol.records import dataclass
 
@@ -59,15 +59,22 @@ class Reruns:
 
     # ------------------------------------------------------------ why a graph begins again
 
-    def storage_restarted(self, bounds: Bounds, now: float) -> list[Action]:
-        """Graphs that are known to need what is lost begin again at once. Of the others something may be lost as well,
-        which is known when a node does not find it."""
-        actions: list[Action] = []
+    def storage_restarted(self) -> list[Action]:
+        """It may have kept its objects: those that are known are asked for (STO-42). Of the others some may be lost as
+        well, which is known when a node does not find one."""
+        results: list[tuple[TaskId, ObjectId]] = []
         for graph in self._table.graphs.values():
             if graph.sent_count and graph not in self.stops:
                 graph.may_miss_values = graph.rerun_count < MOST
-                if graph.may_miss_values and needs_objects(graph):
-                    actions += self._stop(graph, bounds, now)
+                results += claims_of(graph) if graph.may_miss_values else ()
+        return [Claim(tuple(results), is_asked_for=True)] if results else []
+
+    def lost(self, objects: Container[ObjectId], bounds: Bounds, now: float) -> list[Action]:
+        """The storage has not these. Graphs that need one of them begin again at once."""
+        actions: list[Action] = []
+        for graph in self._table.graphs.values():
+            if graph.may_miss_values and needs_any(graph, objects):
+                actions += self._stop(graph, bounds, now)
         return actions
 
     def refused(self, graph: Graph | None, outcomes: Outcomes, bounds: Bounds, now: float) -> list[Action]:

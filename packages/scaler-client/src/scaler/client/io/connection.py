@@ -401,7 +401,7 @@ class Connection:
         self._storage.release(action.ids)
 
     def _do_claim(self, action: actions.Claim) -> None:
-        self._storage.hold(action.results, None)
+        self._storage.claim(action.results, action.is_asked_for)
 
     def _do_redial(self, action: actions.Redial) -> None:
         self._redial()

@@ -175,6 +175,18 @@ class Storage:
         """Results that workers have stored in our name."""
         self.holdings.add_results(results, submission)
 
+    def claim(self, results: Sequence[tuple[TaskId, ObjectId]], is_asked_for: bool) -> None:
+        """The same for results that the scheduler has kept; perhaps it is to be found out whether they are there."""
+        self.hold(results, None)
+        if is_asked_for:
+            self._background.run(partial(self._ask_for, [object_id for _, object_id in results]))
+
+    def _ask_for(self, ids: Sequence[ObjectId]) -> None:
+        try:
+            self.look_for(ids)
+        except ObjectStorageException as error:  # then a node that misses one says so
+            _log.debug("could not ask for what a restarted storage may have kept: %s", error)
+
     def rename(self, owner: PeerId) -> None:
         """The session is over, and its owner's name with it. (CLI-8)"""
         with self._owner_lock:
@@ -231,8 +243,8 @@ class Storage:
         self._background.run(self._restore)
 
     def _restore(self) -> None:
-        """The storage was restarted and has nothing any more. Tasks wait for their functions and arguments for a
-        while, so what was kept comes in time. (CLI-13)"""
+        """The storage was restarted and has lost all that it has not kept. Tasks wait for their functions and arguments
+        for a while, so what was kept here comes in time. (CLI-13, STO-42)"""
         self.on_restarted()
         held = self.holdings.all()
         try:
@@ -240,8 +252,8 @@ class Storage:
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not store again what a restarted storage has lost: %s", error)
             return
-        restored_count = len(held) - lost_count
-        _log.warning("the object storage was restarted: %d objects were put there again", restored_count)
+        there_count = len(held) - lost_count
+        _log.warning("the object storage was restarted: %d objects are there again", there_count)
 
     def _adopt(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId, *, is_session_lost: bool) -> int:
         """Own these objects too, and store again what is gone; returns how many are lost. Raises when the storage
