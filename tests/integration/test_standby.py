@@ -17,7 +17,7 @@ from tests.support import graph_tasks
 from tests.support.clusters import watching
 from tests.support.processes import WAIT, Command, Stage, until
 
-QUICK = ("--heartbeat-seconds", "0.5")
+QUICK = ("--heartbeat-seconds", "1")
 LEASE = 2.0
 LEASE_OPTION = ("--standby-lease-seconds", str(LEASE))
 TASKS = 24
@@ -51,7 +51,7 @@ class Pair:
         return self.first
 
     def start_workers(self, count: int = WORKERS) -> None:
-        self.stage.start("scaler_worker", self.addresses, "-n", str(count), "--heartbeat-interval", "0.5")
+        self.stage.start("scaler_worker", self.addresses, "-n", str(count), "--heartbeat-interval", "1")
         self.wait_until(self.first_address, lambda status: len(status.workers) == count, "all workers are there")
 
     def wait_until(self, address: str, is_so: object, what: str) -> float:
