@@ -103,3 +103,32 @@ def test_what_the_system_tells() -> None:
     with pair[0], pair[1]:
         tcp.ask_often(pair[0])
         assert tcp.facts_of(pair[0]) is None
+
+
+def test_a_silent_host_is_suspected_until_it_gives_a_sign() -> None:
+    """(LIV-17)"""
+    told: list[bool] = []
+    hosts = VanishedHosts(5.0, frozenset({ROLE_WORKER}), lambda peer_id, is_suspected: told.append(is_suspected))
+    session = session_of()
+    hosts.watch(session)
+    for now, facts, expected in (
+        (2.5, LineFacts(2.4, 2, 0.001), []),
+        (2.7, LineFacts(2.6, 1, 0.001), []),
+        (2.8, LineFacts(2.7, 2, 0.001), [True]),
+        (2.9, LineFacts(2.8, 2, 0.001), [True]),
+        (3.0, LineFacts(0.1, 0, 0.001), [True, False]),
+        (6.0, LineFacts(4.0, 4, 0.001), [True, False, True]),
+        (6.1, None, [True, False, True, False]),
+    ):
+        assert not hosts.is_gone(session, facts, now)
+        assert told == expected
+
+
+def test_a_worker_that_is_heard_is_suspected_no_longer() -> None:
+    told: list[bool] = []
+    hosts = VanishedHosts(5.0, frozenset({ROLE_WORKER}), lambda peer_id, is_suspected: told.append(is_suspected))
+    session = session_of()
+    hosts.watch(session)
+    assert hosts.take_due(3.0) == [session] and not hosts.is_gone(session, LineFacts(3.0, 3, 0.001), 3.0)
+    session.heard_at = 3.05
+    assert hosts.take_due(3.2) == [] and told == [True, False]

@@ -133,7 +133,7 @@ class SchedulerNode(ServerNode):
             is_busy_with=self.core.is_busy_with,
             gate=self.core.gate,
             turned_away=self._turned_away,
-            vanished=VanishedHosts(VANISHED_SECONDS, frozenset({ROLE_WORKER})),
+            vanished=VanishedHosts(VANISHED_SECONDS, frozenset({ROLE_WORKER}), self.core.suspect),
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS, features=(scheduling.FEATURE_LIVE_OWNERS,))
         self._storage = Port(self, self._storage_node, hello, "object storage server")
@@ -227,6 +227,7 @@ class SchedulerNode(ServerNode):
         message = action.message
         if isinstance(message, Dispatch):
             worker = self.core.tables.workers[action.peer_id]
+            self.world.was_given(action.peer_id)
             self._check_credit(worker, message, held_before[action.peer_id])
             self._check_family(message)
             for task_id, attempt in _attempts(message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scaler_protocol.ids import PeerId
 from scaler_protocol.session import Lost
 from tests.simulation.nodes import TIMERS
 from tests.simulation.servers import VANISHED_SECONDS
@@ -13,6 +14,8 @@ from tests.simulation.world import TROUBLE_SECONDS, World
 TICK_SECONDS = 0.5
 """For the answer to the last question, and for the look that finds it missing."""
 SHORT_CUT_SECONDS = 3.0
+SUSPICION_SECONDS = 3.2
+"""Half of the time that a host may be silent, a look and a turn."""
 
 
 class SilentWorld(World):
@@ -35,6 +38,16 @@ class SilentWorld(World):
             self.found_after.append(self.clock.now - vanished_at)
         elif is_worker and not event.is_orderly:
             self.fail(f"a worker that is only slow was lost: {event.text}")
+
+    def was_given(self, worker_id: bytes) -> None:
+        """Nothing goes to a host that has been silent for so long that it is suspected, unless no other worker takes
+        tasks. (SCH-84)"""
+        vanished_at = self._vanished.get(PeerId(worker_id))
+        if vanished_at is None or self.clock.now < vanished_at + SUSPICION_SECONDS:
+            return
+        others = [one for one in self.scheduler.core.tables.workers.values() if one.peer_id != worker_id]
+        is_alone = not any(one.limit > 0 and not one.is_cut_off for one in others)
+        self.law(is_alone, "a host that is suspected to have vanished was given a task")
 
     def _plan_trouble(self) -> None:
         self.network.weather.delay_seconds = self.rng.choice((0.0005, 0.01, 0.1))

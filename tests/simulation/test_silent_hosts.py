@@ -31,7 +31,12 @@ def _half_the_time_is_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tests.simulation.servers.VANISHED_SECONDS", 2.5)
 
 
+def _hosts_are_not_suspected(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vanishing, "_FEWEST_QUESTIONS_FOR_SUSPICION", 1_000_000)
+
+
 @each_broken_core(
+    _hosts_are_not_suspected,
     _only_leases_count,
     _silence_of_the_process_is_enough,
     _half_the_time_is_enough,

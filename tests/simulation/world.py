@@ -128,6 +128,9 @@ class World:
     def check_owners(self) -> None:
         """After each turn of the storage."""
 
+    def was_given(self, worker_id: bytes) -> None:
+        """A Dispatch leaves for this worker."""
+
     def was_lost(self, event: Lost) -> None:
         """The session of a peer of the scheduler is over."""
 

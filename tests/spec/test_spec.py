@@ -125,8 +125,8 @@ BROKEN = {
         "LIV-4 reads differently than when it was accepted",
     ),
     "a new clause": (
-        append(SPEC + "04-liveness.md", f"\n**LIV-{17}** A peer MUST be.\n{ATTRIBUTES}"),
-        f"LIV-{17} is new",
+        append(SPEC + "04-liveness.md", f"\n**LIV-{19}** A peer MUST be.\n{ATTRIBUTES}"),
+        f"LIV-{19} is new",
     ),
     "a clause that vanished": (
         append(SPEC + "clauses.lock", f"LIV-{17} 0123456789abcdef\n"),

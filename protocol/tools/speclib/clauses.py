@@ -49,8 +49,7 @@ KEYWORD = re.compile(
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
 _ALLOTTED = {
     "CLI": range(24, 26),
-    "LIV": (17,),
-    "SCH": (50, *range(77, 80), 84),
+    "SCH": (50, *range(77, 80)),
     "SEC": range(20, 23),
     "SES": range(40, 42),
     "WRK": range(44, 48),

@@ -188,7 +188,7 @@ class SchedulerService:
             admission=self._admission,
             gate=self._core.gate,
             turned_away=self._standby.turned_away,
-            vanished=VanishedHosts(self._config.vanished_host_seconds, frozenset({ROLE_WORKER})),
+            vanished=VanishedHosts(self._config.vanished_host_seconds, frozenset({ROLE_WORKER}), self._core.suspect),
         )
 
     def _storage_endpoint(self, shown: keys.Pass | None) -> DealerEndpoint:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from scaler_protocol.ids import RoutingId
+from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.session.server_session import ServerSession
 
 #: A link may be down for 3 of 5 s. Its last sign is up to a second older than the fault, and the system asks each
@@ -26,6 +27,8 @@ _LATE_SHARE = 0.75
 _FEWEST_QUESTIONS = 3
 #: When to look for the first time: most peers are never silent for so long.
 _FIRST_SHARE = 0.5
+#: From this share of silence on, with so many questions unanswered, the host is suspected (LIV-17).
+_FEWEST_QUESTIONS_FOR_SUSPICION = 2
 _LOOK_SECONDS = 0.1
 _ANSWER_ROUND_TRIPS = 4
 _SHORTEST_ANSWER_SECONDS = 0.2
@@ -67,8 +70,16 @@ class Doubt:
 class VanishedHosts:
     """Which connections are to be looked at, and what follows. `seconds` zero: none, and only leases count."""
 
-    def __init__(self, seconds: float = 0.0, roles: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        seconds: float = 0.0,
+        roles: frozenset[int] = frozenset(),
+        suspect: Callable[[PeerId, bool], None] = lambda peer_id, is_suspected: None,
+    ) -> None:
+        """`suspect` is told when the host of a peer is suspected to have vanished, and when it no longer is."""
         self.seconds = seconds
+        self._suspect = suspect
+        self._suspected: set[ServerSession] = set()
         self._roles = roles
         #: one entry for each watched session with a socket, whose time may be early
         self._heap: list[tuple[float, int, ServerSession, RoutingId]] = []
@@ -84,6 +95,7 @@ class VanishedHosts:
         routing_id = session.routing_id
         if self.seconds and session.hello.role in self._roles and routing_id is not None:
             self._doubts.pop(session, None)
+            self._trust(session)
             self.fresh.append(routing_id)
             self._push(session.heard_at + _FIRST_SHARE * self.seconds, session, routing_id)
 
@@ -95,10 +107,12 @@ class VanishedHosts:
             if session.is_over or session.routing_id != routing_id:
                 if session.is_over:
                     self._doubts.pop(session, None)  # one that has moved has an entry for its new socket
+                    self._suspected.discard(session)
                 continue
             first_at = session.heard_at + _FIRST_SHARE * self.seconds
             if first_at > now:
                 self._doubts.pop(session, None)
+                self._trust(session)
                 self._push(first_at, session, routing_id)
             else:
                 due.append(session)
@@ -112,8 +126,12 @@ class VanishedHosts:
         if facts is None or facts.silent_seconds < late_seconds:
             silent_seconds = 0.0 if facts is None else facts.silent_seconds
             self._doubts.pop(session, None)
-            self._push(now + late_seconds - silent_seconds, session, session.routing_id)
+            self._judge(session, facts)
+            first_seconds = _FIRST_SHARE * self.seconds
+            wait_seconds = _LOOK_SECONDS if silent_seconds >= first_seconds else first_seconds - silent_seconds
+            self._push(now + wait_seconds, session, session.routing_id)
             return False
+        self._judge(session, facts)
         doubt = self._doubts.setdefault(session, Doubt(now))
         if doubt.asked_count < 0 or facts.asked_count < doubt.asked_count:
             doubt.asked_count, doubt.late_question_at = facts.asked_count, math.inf
@@ -126,9 +144,23 @@ class VanishedHosts:
             and now >= doubt.late_question_at + answer_seconds
         ):
             del self._doubts[session]
+            self._suspected.discard(session)
             return True
         self._push(now + _LOOK_SECONDS, session, session.routing_id)
         return False
+
+    def _judge(self, session: ServerSession, facts: LineFacts | None) -> None:
+        """The host is suspected if its silence is too long for a network that is well. (LIV-17)"""
+        if facts is None or facts.silent_seconds < _FIRST_SHARE * self.seconds:
+            self._trust(session)
+        elif session not in self._suspected and facts.asked_count >= _FEWEST_QUESTIONS_FOR_SUSPICION:
+            self._suspected.add(session)
+            self._suspect(session.peer_id, True)
+
+    def _trust(self, session: ServerSession) -> None:
+        if session in self._suspected:
+            self._suspected.discard(session)
+            self._suspect(session.peer_id, False)
 
     def _push(self, at: float, session: ServerSession, routing_id: RoutingId) -> None:
         self._order += 1

@@ -245,6 +245,12 @@ class SchedulerCore:
         self.tables.raise_generation(min(generation, recovering.GENERATION_MAX))
         self._recovery.begin(now)
 
+    def suspect(self, worker_id: PeerId, is_suspected: bool) -> None:
+        """The host of this worker may have vanished, or has given a sign. Settle afterwards. (SCH-84)"""
+        worker = self.tables.workers.get(worker_id)
+        if worker is not None:
+            cut_off.suspect(self.tables, worker, is_suspected)
+
     def family_of(self, hello: Hello, identity: Identity) -> bytes:
         """Of a client that is about to join: that of the client in whose task it is; empty for its own. (OWN-16)"""
         return rights.family_in_task(self.tables, hello.parent_task, identity) or b""

@@ -6,6 +6,8 @@ without large values still run. Tasks with large values end with the reason, aft
 
 from __future__ import annotations
 
+import math
+
 from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.codes import KIND_INLINE, OWNER_GONE, STATUS_FAILED, STATUS_REFUSED, STORAGE_UNREACHABLE
 from scaler_scheduler.core import endings
@@ -43,8 +45,7 @@ def _code_of(row: Row) -> int:
 
 def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> bool:
     """The worker has the task no longer. False: it is being canceled, or has been lost often enough, and ends so."""
-    tables.cut_off[worker] = worker.heard_at + REST_SECONDS
-    worker.is_cut_off = True
+    _let_rest(tables, worker, worker.heard_at + REST_SECONDS)
     task_id = row.task_id
     # It may have been stored though the answer did not come (OWN-7).
     tables.release([(chunk, chunk.value_id(task_id, row.attempt))])
@@ -58,6 +59,20 @@ def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> boo
     endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, task_id)
     return True
+
+
+def _let_rest(tables: Tables, worker: Worker, until: float) -> None:
+    tables.cut_off[worker] = until
+    worker.is_cut_off = True
+
+
+def suspect(tables: Tables, worker: Worker, is_suspected: bool) -> None:
+    """Its host may have vanished: it rests until it gives a sign, or is lost. (SCH-84)"""
+    if is_suspected:
+        _let_rest(tables, worker, math.inf)
+        worker.load_changed()
+    elif tables.cut_off.get(worker) == math.inf:
+        tables.cut_off[worker] = 0.0
 
 
 def settle(tables: Tables, now: float) -> None:
