@@ -1,7 +1,8 @@
 """Workers of another minor version of Python never get bytecode of the client's. (CLI-15, SCH-39, WRK-26)
 
 A worker that only says that it reads other code stands in for one of another version; with an interpreter of another
-version that has the dependencies (on the PATH, or named by SCALER_OTHER_PYTHONS) the same runs for real.
+version that has the dependencies (on the PATH, named by SCALER_OTHER_PYTHONS, or those of `make test-pythons`) the same
+runs for real.
 """
 
 from __future__ import annotations
@@ -49,9 +50,11 @@ def start_other(cluster: RealCluster, python: str, path: str) -> None:
 @cache
 def other_python() -> str | None:
     names = [f"python3.{minor}" for minor in range(10, 20) if minor != sys.version_info[1]]
-    for found in (*os.environ.get("SCALER_OTHER_PYTHONS", "").split(os.pathsep), *map(shutil.which, names)):
+    named = os.environ.get("SCALER_OTHER_PYTHONS", "").split(os.pathsep)
+    made = sorted((ROOT / "build" / "pythons").glob("venv-*/bin/python"), reverse=True)
+    for found in (*named, *map(shutil.which, names), *made):
         if found and subprocess.run([found, "-c", CAN_RUN], capture_output=True, timeout=WAIT).returncode == 0:
-            return found
+            return str(found)
     return None
 
 

@@ -88,7 +88,7 @@ def test_map_reads_no_more_large_arguments_than_the_storage_is_to_hold(
 
 
 def test_the_first_failing_item_raises_and_the_client_lives(client: Client, cluster: FakeCluster) -> None:
-    with pytest.raises(ValueError, match="math domain error"):
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
         client.map(math.sqrt, [1, 4, -1, 9])
     assert client.map(math.sqrt, [1, 4]) == [1, 2]
 

@@ -76,7 +76,7 @@ def test_all_of_the_window_is_in_flight_at_once(client: Client, cluster: FakeClu
 def test_a_failure_comes_in_its_place_and_ends_it(client: Client, cluster: FakeCluster) -> None:
     results = client.imap(math.sqrt, [1, 4, -1, 9])
     assert [next(results), next(results)] == [1, 2]
-    with pytest.raises(ValueError, match="math domain error"):
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
         next(results)
     assert list(results) == []
     assert client.submit(abs, -1).result(WAIT) == 1
