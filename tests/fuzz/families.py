@@ -81,6 +81,8 @@ class Peer:
         self.hello = hello(attack.chance, role, credential=attack.arena.access.ticket(role), **fields)
         self.is_welcome = self.wire.send(encode(self.hello)) and self._is_answered()
         attack.sessions += self.is_welcome
+        if not self.is_welcome:
+            attack.count()  # the Hello: a stranger gets no further
 
     @property
     def peer_id(self) -> bytes:
