@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scaler_protocol.keys import KeyFileError, Keyring, KeyWatch, TicketError, files, pass_of
+from scaler_protocol.keys import KeyFileError, Keyring, KeyWatch, TicketError, acl, files, pass_of
 from scaler_protocol.keys.derivation import public_key
 from scaler_protocol.keys.files import make_file, read_file, replace_file
 from scaler_protocol.keys.handed import hand, read_handed
@@ -170,6 +170,8 @@ def test_a_pass_of_a_ticket() -> None:
 def private(path: Path, text: str = "") -> str:
     path.write_text(text or key_text([KEY]))
     path.chmod(0o600)
+    if sys.platform == "win32":
+        acl.keep_private(str(path))
     return str(path)
 
 

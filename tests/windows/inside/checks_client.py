@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, progress
+from scaler_protocol.keys import acl
 
 #: empty on the workers, which import this module for the class in it
 ADDRESS = os.environ.get("SCALER_CHECKED_ADDRESS", "")
@@ -259,6 +260,7 @@ def test_the_key_is_found_where_windows_keeps_settings(tmp_path: pathlib.Path) -
     place = tmp_path / "scaler"
     place.mkdir()
     (place / "cluster.key").write_bytes(KEY_FILE.read_bytes())
+    acl.keep_private(str(place / "cluster.key"))  # Wine lets everybody read a new file
     environment = {**os.environ, "LOCALAPPDATA": str(tmp_path)}
     del environment["SCALER_KEY_FILE"]
     program = f"from scaler import Client\nwith Client({ADDRESS!r}) as client: print(client.submit(abs, -1).result())"
@@ -266,6 +268,17 @@ def test_the_key_is_found_where_windows_keeps_settings(tmp_path: pathlib.Path) -
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=WAIT, check=False
     )
     assert ended.stdout.split() == ["1"], ended.stderr
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: pathlib.Path) -> None:
+    copied = tmp_path / "copied.key"
+    copied.write_bytes(KEY_FILE.read_bytes())
+    with pytest.raises(Exception, match="can be read or written by other users") as caught:
+        Client(ADDRESS, key_file=copied, timeout_seconds=5)
+    assert f'icacls "{copied}" /inheritance:r /grant:r ' in str(caught.value)
+    acl.keep_private(str(copied))
+    with Client(ADDRESS, key_file=copied) as client:
+        assert client.submit(abs, -1).result(WAIT) == 1
 
 
 def test_without_a_key_the_place_for_it_is_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

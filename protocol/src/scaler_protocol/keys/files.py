@@ -6,7 +6,9 @@ import errno
 import os
 import secrets
 import stat
+import sys
 
+from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.errors import KeyFileError
 from scaler_protocol.keys.texts import TEXT_BYTES_MAX
 
@@ -38,6 +40,7 @@ def read_file(path: str) -> bytes:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
     try:
         _check(path, os.fstat(descriptor))
+        _check_list(path, descriptor)
         return _content(path, descriptor)
     finally:
         os.close(descriptor)
@@ -109,7 +112,7 @@ def _check(path: str, found: os.stat_result) -> None:
         raise KeyFileError(f"{path} is a directory: name the key file in it")
     if not stat.S_ISREG(found.st_mode):
         raise KeyFileError(f"{path} is not a regular file: name a key file")
-    if hasattr(os, "geteuid"):  # Windows has neither: there the file is below the user's profile
+    if hasattr(os, "geteuid"):  # Windows has neither, but a list
         if found.st_uid != os.geteuid():
             raise KeyFileError(
                 f"{path} belongs to another user (uid {found.st_uid}): copy it, so that it is this account's own"
@@ -121,6 +124,22 @@ def _check(path: str, found: os.stat_result) -> None:
             )
     if found.st_size > TEXT_BYTES_MAX:
         raise KeyFileError(f"{path} is larger than {TEXT_BYTES_MAX} bytes: it is no key file")
+
+
+def _check_list(path: str, descriptor: int) -> None:
+    """What owner and mode are elsewhere, is a list on Windows."""
+    if sys.platform == "win32":
+        from scaler_protocol.keys import acl
+
+        try:
+            others = acl.others(descriptor)
+        except OSError as error:
+            raise KeyFileError(f"{path} cannot be used: Windows does not tell who can read it: {error}") from None
+        if others:
+            raise KeyFileError(
+                f"{path} can be read or written by other users ({', '.join(others)}): if none of them has had a look, "
+                f'run `icacls "{path}" /inheritance:r /grant:r "{account_name()}:F"`; else make a new key'
+            )
 
 
 def _content(path: str, descriptor: int) -> bytes:
@@ -143,6 +162,10 @@ def _temporary(path: str, content: bytes) -> str:
         raise KeyFileError(f"{path} cannot be made: {error.strerror}") from None
     try:
         with open(descriptor, "wb", buffering=0) as file:
+            if sys.platform == "win32":
+                from scaler_protocol.keys import acl
+
+                acl.keep_private(temporary)
             if hasattr(os, "geteuid") and os.fstat(descriptor).st_mode & 0o077:
                 # Such a file would be refused when it is read, and chmod does not help there.
                 raise OSError(errno.EPERM, "its file system keeps no file from other users; choose another directory")
