@@ -89,13 +89,17 @@ def test_a_peer_that_sends_a_message_without_end_is_closed(monkeypatch: pytest.M
 
 def test_peers_whose_messages_do_not_end_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ALL_MESSAGES_BYTES", 1 << 20)
-    peers = Peers(5)
+    monkeypatch.setattr(connections, "LEGAL_BYTES", 100_000)
+    peers = Peers(15)
     try:
         peers.look()
         for number in range(5):
             through(*peers.sockets[number], 200_000 + 10_000 * number)
+        for number in range(5, 15):
+            through(*peers.sockets[number], 100_000)
         peers.look()
-        assert not any(map(peers.is_closed, range(4))) and peers.is_closed(4), "the one that has sent most"
+        assert peers.is_closed(4), "the one that has sent most"
+        assert not any(map(peers.is_closed, [*range(4), *range(5, 15)])), "and none that keeps the limits"
     finally:
         peers.close()
 

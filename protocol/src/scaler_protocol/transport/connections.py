@@ -68,6 +68,9 @@ _COUNT_BUDGET_SECONDS = 0.001
 #: message that libzmq lets through has 136 MiB in two frames, and some is on its way through the kernel. (SES-39)
 MESSAGE_BYTES = 192 * 1024 * 1024
 ALL_MESSAGES_BYTES = 512 * 1024 * 1024
+#: Peers with no more than this do not count in the second: a message that keeps the limits (FRM-4, FRM-5) has 68 MiB,
+#: and hundreds of peers may send large ones over a slow line at a time.
+LEGAL_BYTES = 80 * 1024 * 1024
 #: How often so many peers are measured in turn; and how often the others, once this process has grown by the last
 #: number.
 _MEASURE_SECONDS = 0.25
@@ -136,7 +139,7 @@ class Connections:
         self.count_at = math.inf
         #: peers that send a message, may be
         self._begun: dict[int, Begun] = {}
-        #: bytes of each since then, as far as they are too many to be nothing
+        #: bytes of each since then that are more than a message may have
         self._unfinished: dict[int, int] = {}
         self._unmeasured: list[int] = []
         #: descriptors and what has come by them, measured before this turn has read
@@ -282,7 +285,8 @@ class Connections:
                 self._begun[descriptor] = Begun(identity, heard_at, received, self._looks)
                 self._unfinished.pop(descriptor, None)
             elif is_drained or self._looks - begun.look >= _ENOUGH_LOOKS:
-                self._unfinished[descriptor] = received - begun.bytes
+                if received - begun.bytes > LEGAL_BYTES:
+                    self._unfinished[descriptor] = received - begun.bytes
                 if received - begun.bytes > MESSAGE_BYTES:
                     self._shut_endless(descriptor)
         self.measured = []
