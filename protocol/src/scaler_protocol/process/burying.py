@@ -3,7 +3,7 @@
     python -I -S burying.py PIDFD:PROCESS_ID:LINK ...
 
 The warm process becomes this program once they run. Its own memory was theirs until they changed it, and since then
-nobody needs it: 5 MiB, of which an interpreter that has imported nothing takes half (decision 0011). So this file
+no process needs it: 5 MiB, of which an interpreter that has imported nothing takes half (decision 0011). So this file
 imports nothing of ours. Linux only.
 """
 
