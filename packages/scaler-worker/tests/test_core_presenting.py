@@ -10,7 +10,7 @@ from tests.support.worker_story import LONG, Story, handed
 from scaler_protocol.codes import HELD_ENDED, HELD_QUEUED, HELD_RUNNING, SESSION_REPLACED
 from scaler_protocol.holding import kept_ends
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import NO_PEER, Cancel, Credit, Delivered, Dispatch, Holding, Results, Returned
+from scaler_protocol.messages import NO_PEER, Cancel, Credit, Delivered, Dispatch, Holding, Results, Returned, Shutdown
 from scaler_protocol.session import Lost, Opened
 from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, KillProcessor, Send
 from scaler_worker.core.events import Acknowledged, DrainRequested
@@ -172,6 +172,15 @@ def test_a_drained_worker_leaves_when_the_scheduler_has_its_results() -> None:
     assert presented(story.step(opened(), after=1.0)) == {1: HELD_ENDED}
     story.receive(Delivered(1, 1))
     assert _leaves(story.step(Acknowledged()))
+
+
+def test_a_worker_that_is_shut_down_with_its_scheduler_leaves_with_it() -> None:
+    """There is no successor to be told anything."""
+    story = started()
+    story.dispatch(1, function=LONG)
+    story.end(1, 1)
+    story.receive(Shutdown(50.0))
+    assert _leaves(story.step(LOST))
 
 
 def _leaves(actions: list[Action]) -> bool:

@@ -181,6 +181,7 @@ class AgentCore:
         """Hand back what has not begun, finish what has (WRK-11)."""
         tables = self.tables
         until = now + event.grace_seconds
+        tables.is_shutting_down |= isinstance(event, Shutdown)
         tables.drain_until = until if tables.drain_until is None else min(until, tables.drain_until)
         self._send_credit(now)
         for processor in tables.processors.values():

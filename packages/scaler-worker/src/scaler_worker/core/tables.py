@@ -92,6 +92,7 @@ class Tables:
     is_acknowledged: bool = False
     awaits_delivery: bool = False  #: what was presented in this session may not be with the clients yet
     drain_until: float | None = None  #: set while draining: when what still runs is given up
+    is_shutting_down: bool = False  #: with the scheduler: it has no successor that would be told anything
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
 
@@ -106,7 +107,8 @@ class Tables:
     def is_drained(self) -> bool:
         """Nothing is held, and no result waits for a scheduler. Results that may have died with a scheduler are told to
         its successor, and it has told the clients."""
-        if self.tasks or (self.kept and (self.awaits_delivery or not self.is_connected)):
+        may_be_lost = self.kept and not self.is_shutting_down and (self.awaits_delivery or not self.is_connected)
+        if self.tasks or may_be_lost:
             return False
         return self.is_connected or not len(self.results)
 
