@@ -11,8 +11,8 @@ import time
 from scaler import Client
 
 __all__ = [
-    "add", "bytes_n", "concat", "crash", "echo", "fail", "print_text", "read_object", "reverse", "sleep_ms", "spin_ms",
-    "submit_child",
+    "add", "bytes_n", "concat", "crash", "echo", "fail", "hold_mib", "print_text", "read_object", "reverse", "sleep_ms",
+    "spin_ms", "submit_child",
 ]  # fmt: skip
 
 
@@ -60,6 +60,13 @@ def spin_ms(milliseconds: bytes) -> bytes:
 def bytes_n(count: bytes) -> bytes:
     pattern = bytes(range(251))
     return (pattern * (int(count) // 251 + 1))[: int(count)]
+
+
+def hold_mib(mebibytes: bytes, milliseconds: bytes) -> bytes:
+    """Fills so much memory, and has it for so long."""
+    held = bytearray(b"x") * (int(mebibytes) << 20)
+    time.sleep(int(milliseconds) / 1000)
+    return b"%d" % len(held)
 
 
 def crash(exit_code: bytes = b"") -> bytes:

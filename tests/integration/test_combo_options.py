@@ -44,6 +44,8 @@ def test_a_cluster_with_every_option_works(tmp_path: Path) -> None:
         spill_directory=tmp_path / "spill",
         disk_limit=1 << 30,
         present_seconds=30,
+        memory_per_processor="1GiB",
+        tasks_per_processor=20,
     )
     with combo, Client(address=combo.get_address()) as client:
         assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))

@@ -94,6 +94,8 @@ BUSY = WorkerStatus(
     0.125,
     9,
     TASK + OBJECT + struct.pack("<QQII", 2_500_000, 1_500_000, 4712, codes.STATUS_FAILED),
+    11,
+    2,
 )
 NAMES = (FunctionName(OBJECT, "prix_de_l'été"), FunctionName(an_id(0x0C)))
 
@@ -312,6 +314,7 @@ FULL_TASK_ERROR = TaskError(
     exit_code=-11,
     peak_memory_bytes=2**33,
     workers=("w1: exit -11", "w2: silent"),
+    memory_limit_bytes=1 << 31,
 )
 
 

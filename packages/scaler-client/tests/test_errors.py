@@ -14,6 +14,7 @@ from scaler.utility import exceptions
 from scaler.utility.exceptions import (
     DeserializeObjectError,
     DisconnectedError,
+    MemoryLimitError,
     MissingObjects,
     NestingTooDeepError,
     NoWorkerError,
@@ -43,6 +44,7 @@ OF_A_TASK = {
     "TASK_RAISED": TaskExceptionNotSerializableError,
     "TASK_TIMED_OUT": TaskTimeoutError,
     "PROCESSOR_DIED": ProcessorDiedError,
+    "MEMORY_LIMIT": MemoryLimitError,
     "WORKER_LOST": WorkerDiedError,
     "TASK_CANCELED": RemoteError,  # most often there is no error at all, and the future is canceled
     "DEPENDENCY_FAILED": TaskExceptionNotSerializableError,

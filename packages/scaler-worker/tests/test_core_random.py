@@ -83,11 +83,11 @@ class ModelProcessor:
 
 
 class AgentMachine(RuleBasedStateMachine):
+    SETTINGS = Settings("w", lambda error: b"error", 50, 6, PLACES, task_timeout_seconds=30.0, suspends_hard=True)
+
     def __init__(self) -> None:
         super().__init__()
-        self.core = AgentCore(
-            Settings("w", lambda error: b"error", 50, 6, PLACES, task_timeout_seconds=30.0, suspends_hard=True)
-        )
+        self.core = AgentCore(self.SETTINGS)
         self.now = 0.0
         self.count = 0
         self.is_open = False
@@ -103,8 +103,13 @@ class AgentMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------ the shell
 
     def handle(self, event: events.Event) -> None:
-        for action in [*self.core.handle(event, self.now), *self.core.handle(events.RoundEnded(), self.now)]:
+        actions = [*self.core.handle(event, self.now), *self.read_memory()]
+        for action in [*actions, *self.core.handle(events.RoundEnded(), self.now)]:
             self.perform(action)
+
+    def read_memory(self) -> list[Any]:
+        """Before each end of a round, if there is a limit."""
+        return []
 
     def perform(self, action: Any) -> None:
         if isinstance(action, Send):

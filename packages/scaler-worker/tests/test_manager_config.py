@@ -32,6 +32,8 @@ def test_a_unit_is_told_everything() -> None:
         object_retention_seconds=5.0,
         collect_seconds=6.0,
         trim_threshold_bytes=12345678,
+        memory_bytes=1 << 31,
+        tasks_per_processor=50,
         max_processors=9,
         suspends_hard=True,
         storage_address="tcp://127.0.0.1:9999",

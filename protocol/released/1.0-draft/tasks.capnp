@@ -86,7 +86,8 @@ struct ResultBatch @0xff6cfb0eac5d4707 {
 
   ids @0 :Data;        # 16·n
   attempts @1 :Data;   # u16·n; empty: all 1. The scheduler drops results of an attempt that is not current. (SCH-6)
-  statuses @2 :Data;   # u8·n; 0 SUCCESS, 1 FAILED, 2 CANCELED, 3 WORKER_LOST, 4 PROCESSOR_DIED, 5 TIMED_OUT,
+  statuses @2 :Data;   # u8·n; 0 SUCCESS, 1 FAILED, 2 CANCELED, 3 WORKER_LOST, 4 PROCESSOR_DIED, 5 TIMED_OUT
+                       # (stopped by its worker: it ran too long, or took too much memory),
                        # 6 REFUSED (never run: limits, no such function, dependency failed); empty: all 0
   kinds @3 :Data;      # u8·n; 0 INLINE value, 1 OBJECT id of the value, 2 NONE; empty: all 0
   sizes @4 :Data;      # u32·n: bytes of each in the payload
@@ -119,6 +120,10 @@ struct TaskError @0xc0182f70275615fa {
   exitCode @5 :Int32 = 0; # PROCESSOR_DIED: exit status, or minus the signal
   peakMemoryBytes @6 :UInt64 = 0;
   workers @7 :List(Text); # who ran it, one line for each attempt that was lost
+
+  memoryLimitBytes @8 :UInt64 = 0;
+  # MEMORY_LIMIT: the most memory that a processor of this worker may have, as its operator said. What the task's
+  # processor had when it was stopped is in peakMemoryBytes. Zero, the default: the task did not end for that. (WRK-46)
 }
 
 struct Cancel @0x9e17ca09c0cb902d {
@@ -184,4 +189,6 @@ struct Explanation @0xb5a310aca82166ef {
   isBlocked @18 :Bool;        # isBegun, and it waits for tasks that it has submitted; others run in its place
   childCount @19 :UInt32;     # unfinished tasks that it has submitted
   silentSeconds @20 :Float64; # dispatched and canceling: the worker was last heard so long ago
+  recoverySeconds @21 :Float64;  # queued, and held back until workers of the scheduler before have presented what they
+                                 # hold (SCH-65): for so long at most (MON-31)
 }

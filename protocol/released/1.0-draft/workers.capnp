@@ -38,6 +38,13 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
   # 56·n: some of them, in the order in which they ended. Each: task id (16), function id (16), u64 microseconds from its
   # begin until this message was made, u64 microseconds it ran, u32 process id of its processor, u32 status as in
   # ResultBatch. (MON-10, MON-11)
+
+  recycledCount @9 :UInt64 = 0;
+  # Processors that this worker has replaced between two tasks, since it was started: after so many tasks, or because of
+  # the memory that they kept. (WRK-44, WRK-45)
+
+  limitedCount @10 :UInt64 = 0;
+  # Tasks that this worker has ended with MEMORY_LIMIT, since it was started. (WRK-46)
 }
 
 struct SampleTasks @0xdbb7eeb51d76a39b {

@@ -87,6 +87,7 @@ FUNCTION_UNREADABLE = 506
 RESULT_UNREADABLE = 507
 TOO_DEEP = 508
 QUEUE_FULL = 509
+MEMORY_LIMIT = 510
 
 _ERROR_NAMES = {
     value: name for name, value in list(globals().items()) if name == "OK" or (type(value) is int and value >= 100)

@@ -52,7 +52,6 @@ _ALLOTTED = {
     "SCH": (50, *range(77, 80)),
     "SEC": range(20, 23),
     "SES": range(40, 42),
-    "WRK": range(44, 48),
 }
 ALLOTTED = frozenset(f"{prefix}-{number}" for prefix, numbers in _ALLOTTED.items() for number in numbers)
 LEVELS = frozenset({"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"})

@@ -29,6 +29,7 @@ from scaler_protocol.records import dataclass
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
+from scaler_worker.memory import is_readable
 from scaler_worker.service import DRAIN_SIGNAL, run_agent
 from scaler_worker.zygote import warm_up
 
@@ -73,6 +74,8 @@ class Cluster:
             "ClusterProcess: starting %d workers, heartbeat_interval_seconds=%g, object_retention_seconds=%g",
             len(self._workers), self._config.heartbeat_seconds, self._config.object_retention_seconds,
         )  # fmt: skip
+        if self._config.memory_bytes and not is_readable():
+            raise StartupError("--memory-per-processor needs Linux: leave it out")
         take_secrets()
         self._listen_to_signals()
         if not self._find_key():

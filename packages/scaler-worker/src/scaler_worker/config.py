@@ -57,6 +57,8 @@ class ClusterConfig:
     object_retention_seconds: float = 3600.0
     collect_seconds: float = 30.0
     trim_threshold_bytes: int = 1 << 30
+    memory_bytes: int = 0  #: the most that one processor may have; zero: any
+    tasks_per_processor: int = 0  #: it is replaced after so many; zero: never for that
     max_processors: int = 128
     suspends_hard: bool = False
     gpus: str = ""  #: which GPUs the workers share out; empty: nothing is said of them
@@ -98,6 +100,8 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         object_retention_seconds=parsed.object_retention_seconds,
         collect_seconds=parsed.garbage_collect_interval_seconds,
         trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
+        memory_bytes=parsed.memory_per_processor or 0,
+        tasks_per_processor=parsed.tasks_per_processor or 0,
         max_processors=parsed.max_processors,
         suspends_hard=parsed.hard_processor_suspend,
         storage_address=optional_address(parsed.object_storage_address),
@@ -191,6 +195,15 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_memory(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--memory-per-processor", type=byte_count, metavar="BYTES",
+        help="end a task with MemoryLimitError whose process reaches this much memory, such as 4GiB, and replace a "
+        "process that keeps 80 %% of it between two tasks (default: no limit)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tasks-per-processor", type=positive_int, metavar="N",
+        help="replace a process after so many tasks, for code that leaks memory (default: never)",
+    )  # fmt: skip
     group.add_argument(
         "--object-retention-seconds", "-ot", type=non_negative_seconds, default=3600.0, metavar="SECONDS",
         help="how long a processor keeps functions and serializers that no task uses; the scheduler may say less "

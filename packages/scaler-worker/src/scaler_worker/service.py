@@ -39,10 +39,11 @@ from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
 from scaler_worker.config import ClusterConfig
-from scaler_worker.core import AgentCore, Settings, actions, events
+from scaler_worker.core import AgentCore, Settings, actions, events, recycling
 from scaler_worker.core.presenting import FEATURE
 from scaler_worker.core.processors import State
 from scaler_worker.links import ProcessorLink
+from scaler_worker.memory import MemoryReader
 from scaler_worker.pollers import new_poller
 from scaler_worker.processor import ProcessorOptions, run_processor
 from scaler_worker.status import StatusReader
@@ -82,9 +83,12 @@ class Agent:
             suspends_hard=config.suspends_hard,
             code_tags=(CODE_TAG,),
             present_seconds=config.present_seconds,
+            memory_bytes=config.memory_bytes,
+            tasks_per_processor=config.tasks_per_processor,
         )
         self.core = AgentCore(settings)
         self._code = Code()
+        self._memory = MemoryReader()
         self._links: dict[int, ProcessorLink] = {}  #: by processor number
         self._by_descriptor: dict[int, ProcessorLink] = {}  #: those that are polled
         self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
@@ -204,6 +208,8 @@ class Agent:
             self._signal_reader.recv(4096)  # whatever signal it was, it has woken us
         if self._must_stop:
             self._stop(now)
+        if self._config.memory_bytes:
+            self._read_memory(now)
         self._handle(_ROUND_ENDED, now)
         for link in links:  # now that their slices are filled up again
             if link.number in self._links and not link.has_unsent:
@@ -339,6 +345,15 @@ class Agent:
         for exited in exits:
             self._bury(exited, now)
 
+    def _read_memory(self, now: float) -> None:
+        enough = recycling.soft_bytes(self.core.tables)
+        for processor in self.core.to_read(now):
+            try:
+                used_bytes = self._memory.read(processor.process_id, enough, now)
+            except OSError:
+                used_bytes = processor.memory_bytes  # it has ended, and the zygote is about to tell it
+            self._handle(events.MemoryRead(processor.number, used_bytes), now)
+
     def _bury(self, exited: events.ProcessorExited, now: float) -> None:
         link = self._links[exited.processor]
         for event in link.read(until_empty=True):
@@ -346,6 +361,7 @@ class Agent:
         self._unwatch(link)
         link.end.close()
         del self._links[link.number]
+        self._memory.forget(self.core.tables.processors[link.number].process_id)
         self._free_slots.append(link.slot)
         self._handle(exited, now)
 
@@ -429,6 +445,7 @@ class Agent:
                 self._zygote.kill(link.number)
             link.end.close()
         self._zygote.close()
+        self._memory.close()
         end_context()
 
 
@@ -448,6 +465,7 @@ def run_agent(config: ClusterConfig, name: str) -> int:
         config.trim_threshold_bytes,
         config.functions,
         config.shown,
+        is_limited=config.memory_bytes > 0,
     )
     zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
     if config.event_loop != "builtin":

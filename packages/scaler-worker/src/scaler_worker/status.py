@@ -38,6 +38,8 @@ class StatusReader:
             lag_seconds=lag_seconds,
             ended_count=ended_count,
             samples=samples,
+            recycled_count=core.tables.recycled_count,
+            limited_count=core.tables.limited_count,
         )
 
     def _processor(self, processor: Processor) -> ProcessorStatus:

@@ -27,6 +27,7 @@ class StopOrder:
     status: int
     grace_seconds: float
     reply_count: int = 0  #: how many Cancel messages named the task: each is answered once (CAN-1)
+    memory_bytes: int = 0  #: what its processor had when it was stopped for that; zero: stopped for another reason
 
 
 @dataclass(slots=True, eq=False)

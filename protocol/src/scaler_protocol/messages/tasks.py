@@ -105,6 +105,7 @@ class TaskError:
     exit_code: int = 0
     peak_memory_bytes: int = 0
     workers: tuple[str, ...] = ()
+    memory_limit_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

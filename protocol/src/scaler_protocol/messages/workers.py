@@ -45,6 +45,8 @@ class WorkerStatus:
     lag_seconds: float = 0.0
     ended_count: int = 0
     samples: bytes = b""
+    recycled_count: int = 0
+    limited_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

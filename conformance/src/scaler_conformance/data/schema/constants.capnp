@@ -81,3 +81,4 @@ const functionUnreadable :UInt16 = 506;
 const resultUnreadable :UInt16 = 507;
 const tooDeep :UInt16 = 508;
 const queueFull :UInt16 = 509;
+const memoryLimit :UInt16 = 510;

@@ -96,6 +96,11 @@ def _processor_died(error: TaskError) -> BaseException:
     return exceptions.ProcessorDiedError("\n  ".join((told, *error.workers)))
 
 
+def _memory_limit(error: TaskError) -> BaseException:
+    told = error.message or "the task needed more memory than its worker allows for"
+    return exceptions.MemoryLimitError(told, error.memory_limit_bytes, error.peak_memory_bytes)
+
+
 def _plainly(kind: type[exceptions.ScalerError], default: str) -> Callable[[TaskError], BaseException]:
     return lambda error: kind(error.message or default)
 
@@ -106,6 +111,7 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
     codes.PROCESSOR_DIED: _processor_died,
     codes.WORKER_LOST: _worker_lost,
     codes.TASK_TIMED_OUT: _plainly(exceptions.TaskTimeoutError, "the task ran for too long"),
+    codes.MEMORY_LIMIT: _memory_limit,
     codes.FUNCTION_UNREADABLE: _plainly(exceptions.DeserializeObjectError, "the worker could not read the function"),
     codes.RESULT_UNREADABLE: _plainly(exceptions.ResultNotSerializableError, "the result cannot be pickled"),
     codes.TOO_DEEP: _plainly(exceptions.NestingTooDeepError, "tasks are nested too deeply"),

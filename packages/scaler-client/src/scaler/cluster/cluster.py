@@ -36,6 +36,8 @@ class Cluster(CommandProcess):
         insecure: bool = False,
         present_seconds: float = 60,
         gpus: str | None = None,
+        memory_per_processor: int | str | None = None,
+        tasks_per_processor: int | None = None,
     ) -> None:
         self._address = str(address)
         self._worker_names = _names(worker_names)
@@ -55,6 +57,8 @@ class Cluster(CommandProcess):
             garbage_collect_interval_seconds=garbage_collect_interval_seconds,
             trim_memory_threshold_bytes=trim_memory_threshold_bytes,
             hard_processor_suspend=hard_processor_suspend,
+            memory_per_processor=memory_per_processor,
+            tasks_per_processor=tasks_per_processor,
             object_retention_seconds=object_retention_seconds,
             present_seconds=present_seconds,
             gpus=gpus,

@@ -90,6 +90,8 @@ class SchedulerClusterCombo:
         ui: bool = False,
         data_directory: str | os.PathLike[str] | None = None,
         gpus: str | None = None,
+        memory_per_processor: int | str | None = None,
+        tasks_per_processor: int | None = None,
     ) -> None:
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
@@ -140,19 +142,24 @@ class SchedulerClusterCombo:
                 hard_processor_suspend=hard_processor_suspend,
                 present_seconds=present_seconds,
                 gpus=gpus,
+                memory_per_processor=memory_per_processor,
+                tasks_per_processor=tasks_per_processor,
                 **program,
             )
         self._page = _page(self._address, program) if ui else None
-        _combos.add(self)
         try:
             self._start(joins_streams="/dev/stdout" not in program["logging_paths"])
         except BaseException:
-            if self._warm is not None:
-                self._warm.kill()  # the parts that it has not started yet shall not start
-            self.shutdown()
+            self._give_up()
             raise
 
+    def _give_up(self) -> None:
+        if self._warm is not None:
+            self._warm.kill()  # the parts that it has not started yet shall not start
+        self.shutdown()
+
     def _start(self, *, joins_streams: bool) -> None:
+        _combos.add(self)
         made = (self._storage, self._scheduler, self._cluster)
         parts: list[CommandProcess] = [part for part in made if part is not None]
         for part in parts:

@@ -33,6 +33,7 @@ class WorkerRow:
     itl: str
     manager: str
     user: str
+    recycled_count: int = 0
 
     @property
     def is_silent(self) -> bool:
@@ -58,6 +59,7 @@ def row_of(worker: WorkerEntry, manager: str = "") -> WorkerRow:
         itl=_itl(states),
         manager=manager,
         user=worker.user,
+        recycled_count=status.recycled_count,
     )
 
 
@@ -117,6 +119,7 @@ COLUMNS = (
         is_descending=False,
         is_right=False,
     ),
+    Column("recycled", "R", lambda row: row.recycled_count, lambda row: count_text(row.recycled_count), 10),
     Column("ITL", "", lambda row: row.itl, lambda row: row.itl, 6),
     Column(
         "manager",

@@ -114,6 +114,8 @@ def _worker(worker: WorkerEntry) -> dict[str, Any]:
         "sent_count": row.sent_count,
         "queued_count": row.queued_count,
         "suspended_count": row.suspended_count,
+        "recycled_count": row.recycled_count,
+        "limited_count": worker.status.limited_count,
         "completed_count": worker.completed_count,
         "lag_seconds": round(row.lag_seconds, 6),
         "itl": row.itl,

@@ -175,6 +175,7 @@ def _shown_columns(board: Board, sorting: Sorting, width: int) -> list[Column]:
     """All that there is room for. The one that is sorted by is always there: so its key also brings it into view."""
     empty = {
         "manager": not any(row.manager for row in board.rows),
+        "recycled": not any(row.recycled_count for row in board.rows),
         "user": not any(row.user for row in board.rows),  # a cluster without keys
     }
     shown = [column for column in COLUMNS if not empty.get(column.title)]

@@ -147,6 +147,16 @@ _WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
     ("scaler_worker_held_tasks", "Tasks given to it that have not ended.", lambda one: one.held_count),
     ("scaler_worker_queued_tasks", "Tasks it holds that have not begun.", lambda one: one.status.queued_count),
     ("scaler_worker_blocked_tasks", "Tasks that wait for their children.", lambda one: one.status.blocked_count),
+    (
+        "scaler_worker_recycled_processors",
+        "Processors it has replaced between two tasks, since it was started.",
+        lambda one: one.status.recycled_count,
+    ),
+    (
+        "scaler_worker_limited_tasks",
+        "Tasks it has ended because of their memory, since it was started.",
+        lambda one: one.status.limited_count,
+    ),
     ("scaler_worker_processors", "Processors it has.", lambda one: len(one.status.processors)),
     ("scaler_worker_lag_seconds", "Round trip between it and the scheduler.", lambda one: one.lag_seconds),
     ("scaler_worker_silent_seconds", "Since it was last heard.", lambda one: one.silent_seconds),

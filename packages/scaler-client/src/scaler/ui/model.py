@@ -257,6 +257,8 @@ def _worker(entry: WorkerEntry) -> Json:
         "held": entry.held_count,
         "queued": status.queued_count,
         "blocked": status.blocked_count,
+        "recycled": status.recycled_count,
+        "limited": status.limited_count,
         "completed": entry.completed_count,
         "lag": entry.lag_seconds,
         "silent": entry.silent_seconds,

@@ -16,6 +16,7 @@ __all__ = [
     "DeserializeObjectError",
     "DisconnectedError",
     "KeyFileError",
+    "MemoryLimitError",
     "MissingObjects",
     "NestingTooDeepError",
     "NoWorkerError",
@@ -93,6 +94,19 @@ class ProcessorDiedError(ScalerError):
 
 class TaskTimeoutError(ScalerError, TimeoutError):
     """The task ran for longer than it was allowed to."""
+
+
+class MemoryLimitError(ScalerError, MemoryError):
+    """The task's process reached the most memory that its worker allows for (`--memory-per-processor`). The task was
+    stopped, and is not tried again. `limit` and `peak` are in bytes: what is allowed, and what it had."""
+
+    def __init__(self, message: str, limit: int = 0, peak: int = 0) -> None:
+        super().__init__(message, limit, peak)
+        self.limit = limit
+        self.peak = peak
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class NestingTooDeepError(ScalerError, RecursionError):

@@ -113,6 +113,8 @@ def _worker(tables: Tables, worker: Worker, now: float) -> Json:
         "silent_seconds": max(0.0, now - worker.heard_at),
         "lag_seconds": status.lag_seconds,
         "queued": status.queued_count,
+        "recycled": status.recycled_count,
+        "limited": status.limited_count,
         "processors": [
             [one.process_id, one.state, one.task_id.hex(), one.running_seconds] for one in status.processors
         ],

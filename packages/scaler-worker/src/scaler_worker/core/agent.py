@@ -13,6 +13,7 @@ Dispatch that finds a free processor is handed to it at once: everything else ca
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from scaler_protocol.codes import CANCEL_TOO_LATE, KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
@@ -33,7 +34,7 @@ from scaler_protocol.messages import (
     TaskLog,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_worker.core import deadlines, events, handing, nesting, presenting, stopping, suspension
+from scaler_worker.core import deadlines, events, handing, nesting, presenting, recycling, stopping, suspension
 from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, Log, Resume, Send, TellStatus
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
@@ -59,6 +60,7 @@ class AgentCore:
             events.TaskPrinted: self._on_printed,
             events.ProcessorBroken: self._on_broken,
             events.ProcessorExited: self._on_exited,
+            events.MemoryRead: self._on_memory_read,
             events.DrainRequested: self._on_drain,
             events.Acknowledged: self._on_acknowledged,
             events.RoundEnded: self._on_round_ended,
@@ -79,7 +81,17 @@ class AgentCore:
         return actions
 
     def next_deadline(self) -> float | None:
-        return None if self._is_quiet else deadlines.next_deadline(self.tables)
+        due_at = None if self._is_quiet else deadlines.next_deadline(self.tables)
+        if not self.tables.settings.memory_bytes:
+            return due_at
+        read_at = recycling.next_read_at(self.tables)
+        if due_at is None:
+            return None if read_at == inf else read_at
+        return min(read_at, due_at)
+
+    def to_read(self, now: float) -> list[Processor]:
+        """The processors whose memory is to be told now, by MemoryRead."""
+        return list(recycling.to_read(self.tables, now))
 
     def credit(self, now: float) -> Credit:
         load = self.tables.load(now)
@@ -239,6 +251,7 @@ class AgentCore:
             if task.stop is not None:
                 tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
         tables.durations.add_round(len(event.ends), busy_seconds)
+        processor.ended_count += len(event.ends)
         if len(slice_) > 1:
             handing.note_pace(processor, busy_seconds / len(event.ends))
         if status == STATUS_SUCCESS:
@@ -263,6 +276,8 @@ class AgentCore:
             processor.outstanding_seconds = 0.0
             processor.is_extra = False
             self._step(processor, Step.FINISH, now)
+            if self.tables.recycles:
+                recycling.note_idle(self.tables, processor)
         stopping.begin_first(self.tables, processor, now)
 
     def _on_blocked(self, event: events.TaskBlocked, now: float) -> None:
@@ -314,6 +329,9 @@ class AgentCore:
 
     def _on_broken(self, event: events.ProcessorBroken, now: float) -> None:
         self._break(self.tables.processors[event.processor], event.text, now)
+
+    def _on_memory_read(self, event: events.MemoryRead, now: float) -> None:
+        recycling.note_memory(self.tables, self.tables.processors[event.processor], event.used_bytes, now)
 
     def _on_exited(self, event: events.ProcessorExited, now: float) -> None:
         tables = self.tables
@@ -376,6 +394,8 @@ class AgentCore:
         tables = self.tables
         if tables.present_until is not None:
             presenting.give_up_if_due(tables, now)
+        if tables.recycles:
+            recycling.let_worn_go(tables, now)
         is_quiet = tables.is_quiet()
         if not is_quiet:
             stopping.enforce(tables, now)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaler_worker.core import handing, nesting, suspension
+from scaler_worker.core import handing, nesting, recycling, suspension
 from scaler_worker.core.tables import Tables
 
 
@@ -30,9 +30,10 @@ def _deadlines(tables: Tables) -> Iterator[float]:
         yield tables.drain_until
         return
     if tables.may_begin:
-        for due_at in (handing.fallback_at(tables), handing.held_back_until(tables), nesting.room_due_at(tables)):
-            if due_at is not None:
-                yield due_at
+        dues = [nesting.room_due_at(tables)]
+        if not recycling.awaits_reading(tables):
+            dues += [handing.fallback_at(tables), handing.held_back_until(tables)]
+        yield from (due_at for due_at in dues if due_at is not None)
     if tables.start_not_before:
         yield tables.start_not_before
     for processor in handing.surplus_processors(tables)[:1]:

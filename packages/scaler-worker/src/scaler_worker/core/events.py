@@ -81,6 +81,14 @@ class ProcessorExited:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryRead:
+    """How much memory a processor has, with what its tasks have started, and without what is shared with others."""
+
+    processor: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DrainRequested:
     """The operator wants this worker to leave (SIGTERM)."""
 
@@ -99,5 +107,5 @@ class RoundEnded:
 
 Event = (
     Opened | Received | Lost | Started | ProcessorReady | TasksEnded | TaskBlocked | ResumeWanted | GaveBack
-    | TaskPrinted | ProcessorBroken | ProcessorExited | DrainRequested | Acknowledged | RoundEnded
+    | TaskPrinted | ProcessorBroken | ProcessorExited | MemoryRead | DrainRequested | Acknowledged | RoundEnded
 )  # fmt: skip

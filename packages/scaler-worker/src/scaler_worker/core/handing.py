@@ -14,8 +14,8 @@ from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
-from scaler_worker.core import nesting
-from scaler_worker.core.actions import NO_NUMBERS, HandOver, Resume, StartProcessor, StopProcessor
+from scaler_worker.core import nesting, recycling
+from scaler_worker.core.actions import NO_NUMBERS, HandOver, Resume, StartProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
 from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
@@ -90,15 +90,19 @@ def _fill_places(tables: Tables, least_depth: int, now: float) -> None:
     for processor in tables.processors.values():
         if free <= 0 or not tables.queue:
             return
-        if processor.state is _IDLE and not processor.is_reclaiming:
-            _hand_slice(tables, processor, -(-len(tables.queue) // free), least_depth, now)
-            free -= 1
+        if processor.state is not _IDLE or processor.is_reclaiming or processor.is_worn:
+            continue
+        if now > processor.low_until:
+            processor.is_unread = True
+            continue
+        _hand_slice(tables, processor, -(-len(tables.queue) // free), least_depth, now)
+        free -= 1
 
 
 def _top_up(tables: Tables, least_depth: int, now: float) -> None:
     """Add to a slice before it runs out, so that its processor never waits for the agent."""
     for processor in tables.processors.values():
-        if processor.state is not State.RUNNING or processor.is_reclaiming:
+        if processor.state is not State.RUNNING or processor.is_reclaiming or processor.is_worn:
             continue
         most = slice_seconds(processor.slice[0].estimate_seconds)
         if processor.outstanding_seconds < most / 2 and now - processor.first_since < most:
@@ -117,6 +121,8 @@ def _hand_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
         task.number = processor.last_number
         task.processor = processor.number
     processor.slice.extend(tasks)
+    if tables.recycles:
+        recycling.note_handed(tables, processor)
     tables.actions.append(HandOver(processor.number, tuple(tasks), _numbers_awaited(tables, tasks)))
     if was_empty:
         begin_first(tables, processor, now)
@@ -132,10 +138,11 @@ def _take_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
     """Up to `slice_seconds` of work; a task of unknown duration, or with a timeout to be watched, goes alone."""
     if len(tables.queue) == 1 and not processor.slice and not tables.ahead.waiting and not least_depth:
         return [_take_only(tables, processor)]
-    budget = _Budget(tables.durations, processor, min(limit, SLICE_TASKS), least_depth)
+    most = recycling.room(tables, processor) if tables.settings.tasks_per_processor else SLICE_TASKS
+    budget = _Budget(tables.durations, processor, min(limit, most, SLICE_TASKS), least_depth)
     taken = tables.queue.take(budget.accepts)
     if tables.ahead.waiting:
-        budget.raise_count(SLICE_TASKS - len(taken))
+        budget.raise_count(min(most, SLICE_TASKS) - len(taken))
         _take_followers(tables, processor, taken, budget)
     processor.outstanding_seconds = budget.seconds
     return taken
@@ -239,7 +246,8 @@ def held_back_until(tables: Tables) -> float | None:
 
 
 def _available(tables: Tables) -> Iterator[Processor]:
-    return (p for p in tables.processors.values() if p.state is State.IDLE and not p.is_reclaiming)
+    processors = tables.processors.values()
+    return (p for p in processors if p.state is State.IDLE and not p.is_reclaiming and not p.is_worn)
 
 
 def _is_held_up(tables: Tables, task: Task) -> bool:
@@ -264,9 +272,12 @@ def _refuse_first(tables: Tables) -> None:
 
 
 def wanted_processors(tables: Tables) -> int:
-    """Every free place has a processor that could take it at once; a deeper task that is held up has one more."""
+    """Every free place has a processor that could take it at once, and each that runs its last task has a successor; a
+    deeper task that is held up has one more."""
     task = tables.queue.first()
     wanted = max(tables.free_places(), 0)
+    if tables.recycles:
+        wanted += sum(p.is_worn and p.state is State.RUNNING for p in tables.processors.values())
     if task is not None and wanted == 0 and _is_held_up(tables, task):
         wanted = 1
     return wanted
@@ -305,8 +316,7 @@ def stop_surplus(tables: Tables, now: float) -> None:
     """Processors that deep nesting needed leave again when they have been idle for a while."""
     for processor in surplus_processors(tables):
         if now >= processor.since + IDLE_SECONDS:
-            processor.step(Step.STOP, now)
-            tables.actions.append(StopProcessor(processor.number))
+            recycling.let_go(tables, processor, now)
 
 
 def surplus_processors(tables: Tables) -> list[Processor]:

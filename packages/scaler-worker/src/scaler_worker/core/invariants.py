@@ -87,5 +87,7 @@ def _check_processor(processor: Processor) -> None:
     if processor.state is State.RUNNING and any(task.stop is not None for task in list(processor.slice)[1:]):
         assert processor.is_reclaiming, "a canceled task that has not begun is taken back"
     if processor.kill_at is not None:
-        assert processor.slice and processor.slice[0].stop is not None, "only a stopped task's processor is killed"
+        is_leaving = processor.state is State.STOPPING and not processor.slice
+        is_stopped = bool(processor.slice) and processor.slice[0].stop is not None
+        assert is_leaving or is_stopped, "only a processor that leaves, or whose task is stopped, is killed"
     assert processor.state is not State.EXITED

@@ -98,7 +98,9 @@ def drop_all(tables: Tables, now: float) -> None:
         if processor.slice and processor.state is not State.STOPPING:
             stopping.kill(tables, processor, now)
         processor.slice.clear()
-        processor.kill_at = processor.timeout_at = None
+        processor.timeout_at = None
+        if processor.state is not State.STOPPING:
+            processor.kill_at = None
 
 
 def give_up_if_due(tables: Tables, now: float) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import field
 from enum import IntEnum
+from math import inf
 
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.records import dataclass
@@ -96,6 +97,13 @@ class Processor:
     change_at: float = 0.0  #: when it is to be woken, or may be suspended again
     kill_at: float | None = None  #: set while an interrupted first task is given its grace
     timeout_at: float | None = None  #: when the first task has run for its `timeout_seconds`
+    ended_count: int = 0  #: tasks it has ended
+    is_worn: bool = False  #: it gets no further task, and leaves when it is idle (WRK-44)
+    memory_bytes: int = 0  #: when last read
+    memory_at: float = -inf  #: when that was
+    low_until: float = inf  #: until then it is below the soft limit of memory for certain
+    is_unread: bool = False  #: it gets no task before its memory is read again
+    is_low: bool = True  #: it was below that limit at some time since its first task began
 
     def step(self, step: Step, now: float) -> None:
         try:

@@ -15,6 +15,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.holding.tasks import StopOrder, Task
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
+from scaler_worker.core import recycling
 from scaler_worker.core.actions import Interrupt, KillProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.tables import Tables
@@ -51,6 +52,8 @@ def begin_first(tables: Tables, processor: Processor, now: float) -> None:
     first = processor.first
     if first is None:
         return
+    if tables.recycles:
+        recycling.note_begun(processor, now)
     timeout_seconds = _timeout_of(tables, first)
     if timeout_seconds > 0:
         processor.timeout_at = now + timeout_seconds
@@ -98,7 +101,8 @@ def end_stopped(tables: Tables, task: Task) -> None:
     if task.stop.status == STATUS_CANCELED:
         tables.results.add_without_value(task.id, task.attempt, STATUS_CANCELED)
     else:
-        value = _timed_out(tables, task)
+        tables.limited_count += task.stop.memory_bytes > 0
+        value = recycling.over_limit(tables, task) if task.stop.memory_bytes else _timed_out(tables, task)
         tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, value, task.header)
     tables.cancel_replies.answer(task, CANCEL_CANCELED if task.stop.status == STATUS_CANCELED else CANCEL_TOO_LATE)
 

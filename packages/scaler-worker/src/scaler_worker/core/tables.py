@@ -40,6 +40,8 @@ class Settings:
     task_timeout_seconds: float = 0.0  #: how long any task may run; zero: as long as its own header says
     code_tags: tuple[str, ...] = ()  #: the code its processors read (WRK-26); empty: it takes any task
     suspends_hard: bool = False  #: blocked processors are stopped while deeper tasks run
+    memory_bytes: int = 0  #: the most that a processor may have; zero: any
+    tasks_per_processor: int = 0  #: how many a processor runs before it is replaced; zero: any number
     present_seconds: float = 60.0  #: how long tasks are kept for a successor of the scheduler; zero: not at all
 
 
@@ -93,12 +95,16 @@ class Tables:
     awaits_delivery: bool = False  #: what was presented in this session may not be with the clients yet
     drain_until: float | None = None  #: set while draining: when what still runs is given up
     is_shutting_down: bool = False  #: with the scheduler: it has no successor that would be told anything
+    recycled_count: int = 0  #: processors that were replaced between two tasks (WRK-44)
+    limited_count: int = 0  #: tasks that were ended because of their memory (WRK-46)
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
+    recycles: bool = field(init=False)  #: a processor may become worn
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.code_guard = CodeGuard(settings.worker_name, settings.encode_error, settings.code_tags)
+        self.recycles = settings.memory_bytes > 0 or settings.tasks_per_processor > 0
 
     @property
     def is_draining(self) -> bool:
@@ -128,6 +134,8 @@ class Tables:
         for processor in self.processors.values():
             state = processor.state
             if (state is not _RUNNING and state is not _IDLE) or len(processor.slice) > 1 or processor.is_extra:
+                return False
+            if processor.is_worn:
                 return False
             if processor.kill_at is not None or processor.timeout_at is not None:
                 return False

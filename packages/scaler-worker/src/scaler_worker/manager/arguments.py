@@ -28,6 +28,10 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         f"--io-threads={cluster.io_threads}",
         f"--event-loop={cluster.event_loop}",
     ]
+    if cluster.memory_bytes:
+        arguments.append(f"--memory-per-processor={cluster.memory_bytes}")
+    if cluster.tasks_per_processor:
+        arguments.append(f"--tasks-per-processor={cluster.tasks_per_processor}")
     if cluster.storage_address:
         arguments.append(f"--object-storage-address={cluster.storage_address}")
     if cluster.preload:

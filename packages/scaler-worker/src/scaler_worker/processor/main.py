@@ -18,6 +18,7 @@ from scaler_protocol.process import LoggingOptions, execute_preload, setup_loggi
 from scaler_protocol.records import dataclass
 from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
+from scaler_worker.memory import become_first_to_go
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.loop import ProcessorLoop
 
@@ -30,11 +31,14 @@ class ProcessorOptions:
     trim_threshold_bytes: int = 1 << 30
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
     shown: Pass | None = None
+    is_limited: bool = False  #: in its memory
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _outlive_sigterm()
+    if options.is_limited:
+        become_first_to_go()
     _use_streams()
     random.seed()
     if options.logging is not None:
