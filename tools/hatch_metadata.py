@@ -26,7 +26,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-#: Where the project lives. It is a placeholder: `tools/release.py` refuses to publish while it is one.
+#: Where the project lives: a placeholder, to be set before anything is published.
 HOME = "https://example.com/scaler"
 PAGE = HOME + "/blob/v{version}/{path}"
 PICTURE = HOME + "/raw/v{version}/{path}"

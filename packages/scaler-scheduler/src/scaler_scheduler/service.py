@@ -249,11 +249,11 @@ class SchedulerService:
     async def run(self) -> None:
         logging.info("Scheduler: listen to scheduler address %s", self._router.address)
         try:
-            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
             if self._standby.is_waiting and not await self._follows():
                 return
             self._start_storage_if_needed()
             logging.info("Scheduler: connect to object storage server %s", self._config.storage_address)
+            logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
             self._driver.start()
             if self._config.adapter_webhook_url:
                 self._webhook_process = WebhookProcess(self._config, self._router.address, self._keyring)
@@ -270,6 +270,7 @@ class SchedulerService:
     async def _follows(self) -> bool:
         """Wait as a standby. Whether this scheduler serves then; else it ends."""
         logging.info("Scheduler: standby of the scheduler at %s", self._config.standby_of)
+        logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
         self._standby.succession.begin(time.monotonic())
         self._driver.start()
         while self._standby.is_waiting and not await self._stopped_within(STANDBY_TICK_SECONDS):
