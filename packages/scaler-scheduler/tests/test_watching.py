@@ -174,6 +174,19 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [known.of(task(one)) for one in "abc"] == ["", "b", "x" * naming.NAME_CHARACTERS]
 
 
+def test_users_neither_change_nor_push_out_the_names_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "NAMES_LIMIT", 4)
+    known = naming.FunctionNames()
+    known.learn(NameFunctions(ids("ab"), ("mine", "mine too")), "ana")
+    known.learn(NameFunctions(ids("acdefg"), ("other",) * 6), "ben")
+    assert [known.of(task(one)) for one in "ab"] == ["mine", "mine too"]
+    assert [known.of(task(one)) for one in "cdefg"] == ["", "", "", "other", "other"]
+    known.learn(NameFunctions(ids("a"), ("renamed",)), "ana")
+    assert known.of(task("a")) == "renamed"
+    known.learn(NameFunctions(ids("a"), ("hers",)), "cleo")
+    assert known.of(task("a")) == "renamed" and "cleo" not in known._of_user
+
+
 def test_forgetting_names_takes_as_long_as_learning_them() -> None:
     """Seconds of processor time if each name that is forgotten is looked for behind all that were forgotten before."""
     known = naming.FunctionNames()

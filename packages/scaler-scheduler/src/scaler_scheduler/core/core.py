@@ -189,7 +189,7 @@ class SchedulerCore:
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
             Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
             Shutdown: self._shutdown,  # type: ignore[dict-item]
-            NameFunctions: lambda client, seq, message: self.tables.function_names.learn(message),  # type: ignore[arg-type]
+            NameFunctions: lambda client, seq, named: self.tables.function_names.learn(named, client.user),  # type: ignore[arg-type]
         }
         self._from_worker: dict[type, Callable[[Worker, Message], Job | None]] = {
             Results: lambda worker, message: completion.results(self.tables, worker, message),  # type: ignore[arg-type]

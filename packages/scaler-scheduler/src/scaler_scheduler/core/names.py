@@ -14,23 +14,37 @@ NAME_CHARACTERS = 200
 
 
 class FunctionNames:
-    """The oldest are forgotten: a program with a closure in a loop names one for each turn."""
+    """The oldest are forgotten, those of the user with the most first: a program with a closure in a loop names one for
+    each turn. A name is its user's: another user who knows the id does not change it."""
 
     def __init__(self) -> None:
-        self._names: OrderedDict[bytes, str] = OrderedDict()
+        self._names: dict[bytes, tuple[str, str]] = {}  #: and the user who gave it
+        self._of_user: dict[str, OrderedDict[bytes, None]] = {}  #: the oldest first
 
-    def learn(self, message: NameFunctions) -> None:
-        names = self._names
+    def learn(self, message: NameFunctions, user: str = "") -> None:
+        own = self._of_user.setdefault(user, OrderedDict())
         for function_id, name in zip(split_ids(message.ids), message.names, strict=True):
-            names.pop(function_id, None)
-            names[function_id] = name[:NAME_CHARACTERS]
-        while len(names) > NAMES_LIMIT:
-            names.popitem(last=False)  # a dict would pass over all that were deleted before, each time
+            if self._names.get(function_id, ("", user))[1] == user:
+                self._names[function_id] = name[:NAME_CHARACTERS], user
+                own[function_id] = None
+                own.move_to_end(function_id)
+        while len(self._names) > NAMES_LIMIT:
+            self._forget_some()
+        if not own:
+            self._of_user.pop(user, None)
+
+    def _forget_some(self) -> None:
+        most = max(self._of_user, key=lambda user: len(self._of_user[user]))
+        forgotten = self._of_user[most]
+        for _ in range(min(len(self._names) - NAMES_LIMIT, len(forgotten))):
+            del self._names[forgotten.popitem(last=False)[0]]
+        if not forgotten:
+            del self._of_user[most]
 
     def of(self, function_id: bytes) -> str:
-        return self._names.get(function_id, "")
+        return self._names.get(function_id, ("",))[0]
 
     def of_all(self, function_ids: Iterable[bytes]) -> tuple[FunctionName, ...]:
         """Of those whose names are known."""
         found = ((one, self._names.get(one)) for one in function_ids)
-        return tuple(FunctionName(ObjectId(one), name) for one, name in found if name is not None)
+        return tuple(FunctionName(ObjectId(one), known[0]) for one, known in found if known is not None)
