@@ -21,7 +21,9 @@ def exception_of(error: TaskError, *, is_trusted: bool = True) -> BaseException:
     else:
         raised = exceptions.RemoteError(error.type_name, error.message, error.text)
     if error.text:
-        _first_of_chain(raised).__cause__ = exceptions.RemoteTraceback(error.text)
+        from scaler.client.futures.source_lines import with_source_lines  # most programs see no traceback
+
+        _first_of_chain(raised).__cause__ = exceptions.RemoteTraceback(with_source_lines(error.text))
     return raised
 
 
