@@ -88,7 +88,7 @@ def test_to_say_so_never_waits(client: Client) -> None:
 def test_one_that_arrived_in_a_task_is_not_connected_for_it(client: Client) -> None:
     copy = Client.__new__(Client)
     copy.__setstate__(client.__getstate__())
-    assert "not connected yet" in repr(copy)
+    assert "not connected yet" in repr(copy) and copy.dashboard_link is None
     copy._address = "tcp://<b>:1"
     assert "<code>tcp://&lt;b&gt;:1</code>" in copy._repr_html_()
 

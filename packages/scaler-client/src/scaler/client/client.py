@@ -88,7 +88,7 @@ class Client(Submitting):
         on_exit: Literal["cancel", "wait"] = "cancel",
     ) -> None:
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
-        self._cluster = address
+        self._cluster: str | HasAddress | None = address
         self._address = _address_of(address)
         timers = (("timeout_seconds", timeout_seconds), ("heartbeat_interval_seconds", heartbeat_interval_seconds))
         for name, seconds in timers:
@@ -294,6 +294,7 @@ class Client(Submitting):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Connects when it is first used: many tasks carry a client that they never touch."""
+        self._cluster = None
         self._address = state["address"]
         self._timeout_seconds = state["timeout_seconds"]
         self._heartbeat_seconds = state["heartbeat_interval_seconds"]
