@@ -124,8 +124,10 @@ def test_an_endless_message_of_a_peer_is_cut(
 ) -> None:
     monkeypatch.setattr(connections, "MESSAGE_BYTES", 4 << 20)
     named = READY[2:] + b"\x08Identity\0\0\0\x10" + new_routing_id()
-    peer = Silent(server.address, GREETING + b"\x04" + bytes([len(named)]) + named)
+    peer = Silent(server.address, GREETING)
+    bench.until(peer.is_greeted, "the server's greeting")
     hello = b"".join(encode(Hello(1, 1, role=ROLE_CLIENT, peer_id=new_peer_id()), 0, 0))
+    peer.send(b"\x04" + bytes([len(named)]) + named)
     peer.send(b"\x02" + len(hello).to_bytes(8, "big") + hello)
     bench.until(lambda: len(server._connections._peers) == 2, "its session")
     part = b"\x03" + (1 << 16).to_bytes(8, "big") + bytes(1 << 16)
@@ -147,3 +149,4 @@ def test_an_endless_message_of_a_peer_is_cut(
     bench.until(is_closed, "the end of the connection")
     bench.ask(bystander, 1)
     assert bystander.generation == 1
+    peer.close()

@@ -16,6 +16,13 @@ class Silent:
         self._socket.sendall(said)
         self._socket.setblocking(False)
 
+    def is_greeted(self) -> bool:
+        """The server's greeting is here. libzmq may give a connection up whose peer goes on before."""
+        try:
+            return len(self._socket.recv(len(GREETING), socket.MSG_PEEK)) == len(GREETING)
+        except BlockingIOError:
+            return False
+
     def is_closed(self) -> bool:
         try:
             while self._socket.recv(4096):

@@ -118,7 +118,9 @@ def _look(value: Any, seen: list[Any], visited: set[int]) -> bool:
     if type(value) is partial:
         # What its keywords are may be replaced inside the same partial, so their names are looked at as well.
         inside = [value.func, value.args, *value.keywords, *value.keywords.values()]
-        return not value.__dict__ and all(_look(item, seen, visited) for item in inside)
+        # To ask it for its `__dict__` would make one, and change its pickle.
+        attributes = value.__reduce__()[2][3]
+        return not attributes and all(_look(item, seen, visited) for item in inside)
     if not isinstance(value, FunctionType) or value.__dict__ or value.__kwdefaults__:
         return False
     visited.add(id(value))
