@@ -157,9 +157,10 @@ def test_sigterm_hands_back_the_queue_and_says_goodbye(cluster: Any, start_worke
     with open(path, "w"):
         pass
     assert cluster.wait_results([running])[0].loaded == "done"
-    assert worker.wait_exit("the agent to end") == 0
+    # It waits until the result has been acknowledged. (WRK-32)
     cluster.wait_until(lambda: cluster.lost, "the goodbye")
     assert cluster.lost[0].is_orderly
+    assert worker.wait_exit("the agent to end") == 0
 
 
 def terminate_a_child() -> int:
