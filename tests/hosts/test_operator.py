@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.hosts import Host, HostCommand, Network
 from tests.support.processes import Stage
+from tests.support.waiting import eventually
 
 SERVERS, WORKERS, USER = "servers", "workers", "user"
 _A_SECOND = str(1 / 86_400)
@@ -81,6 +82,7 @@ def test_each_user_without_a_right_ticket_is_told_what_is_wrong(cluster: Cluster
     key(user, "make", "wrong.key")
     for name in ("late.key", "for-workers.key"):
         copy(name, servers, user)
+    eventually(lambda: "(expired)" in key(user, "show", "late.key"), "the ticket has expired")
     shutil.copy(servers.place / "ben.key", user.place / "open.key")
     (user.place / "open.key").chmod(0o644)
     server, place = f"the server at {cluster.address}", user.place
