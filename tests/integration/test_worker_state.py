@@ -9,8 +9,7 @@ from pathlib import Path
 
 import scaler
 from scaler import worker_state
-
-WAIT = 30
+from tests.support.tasks import wait_for_file
 
 
 def opened(path: str) -> Iterator[str]:
@@ -43,8 +42,5 @@ def test_a_canceled_task_does_not_keep_the_value_from_its_end(tmp_path: Path) ->
     log = tmp_path / "log"
     with scaler.local(workers=1) as client:
         client.submit(hold, str(log))
-        until = time.monotonic() + WAIT
-        while not log.exists():
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_for_file(str(log))
     assert [line.split()[0] for line in log.read_text().splitlines()] == ["begin", "end"]

@@ -151,7 +151,7 @@ class SchedulerNode(ServerNode):
         self.wake()
 
     def _turned_away(self, hello: Hello) -> Reject | None:
-        """Nobody is where there is no other scheduler."""
+        """Empty where there is no other scheduler."""
         return None
 
     def _welcome(self, hello: Hello, identity: object = None) -> WelcomeFields:

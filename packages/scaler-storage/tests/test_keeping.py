@@ -1,4 +1,4 @@
-"""Objects that outlive the storage, in the core: what is written, what is there again, and what nobody gets."""
+"""Objects that outlive the storage, in the core: what is written, what is there again, and what is given to no peer."""
 
 from __future__ import annotations
 

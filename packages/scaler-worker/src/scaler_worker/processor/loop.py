@@ -143,7 +143,7 @@ class ProcessorLoop:
         return data
 
     def _leave(self) -> NoReturn:
-        """The agent wants us gone, or is gone itself: there is no one left to report to."""
+        """The agent wants us gone, or is gone itself: no process is left to report to."""
         if not self._running:
             watchdog = threading.Timer(END_SECONDS, os._exit, (0,))
             watchdog.daemon = True
