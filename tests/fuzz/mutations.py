@@ -45,6 +45,8 @@ def hello(chance: random.Random, role: int, **fields: Any) -> Message:
     body["timers"] = {"heartbeatSeconds": 0.5, "leaseSeconds": 3.0}
     if role == 2:
         body["worker"] = {**body["worker"], "name": "hostile"}
+    if role == 3:
+        body["lastServerId"] = new_id(chance)  # it is a scheduler that would follow, and takes no other for a storage
     if role == 5:
         body["manager"] = {**body["manager"], "managerId": new_id(chance), "name": "hostile"}
     return Message("hello", {**body, **fields})

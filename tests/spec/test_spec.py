@@ -129,8 +129,8 @@ BROKEN = {
         f"LIV-{19} is new",
     ),
     "a clause that vanished": (
-        append(SPEC + "clauses.lock", f"LIV-{17} 0123456789abcdef\n"),
-        f"LIV-{17} has vanished",
+        append(SPEC + "clauses.lock", f"LIV-{19} 0123456789abcdef\n"),
+        f"LIV-{19} has vanished",
     ),
     "a retired number used again": (
         append(SPEC + "clauses.lock", "LIV-1 retired\n"),

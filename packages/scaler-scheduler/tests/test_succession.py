@@ -156,13 +156,21 @@ def test_whom_a_standby_turns_away(role: int, is_let_in: bool) -> None:  # HSK-4
     if role == codes.ROLE_MONITOR:
         sent_on = Hello(1, 1, role, new_peer_id(), features=("serving",))
         assert Changes(waits=True).standby.turned_away(sent_on) is not None
-    hello = Hello(1, 1, role, new_peer_id())
+    hello = Hello(1, 1, role, new_peer_id(), last_server_id=new_peer_id())
     reject = Changes(waits=True).standby.turned_away(hello)
     assert (reject is None) is is_let_in
     if reject is not None:
         assert reject.code == codes.OVERLOADED and reject.is_standby and 0 < reject.retry_seconds < 1
         assert "standby of tcp://127.0.0.1:1" in reject.text
     assert Changes(waits=False).standby.turned_away(hello) is None
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_scheduler_that_takes_this_one_for_a_storage_is_told(waits: bool) -> None:
+    """It does not name itself, as one does that follows. (SCH-82)"""
+    reject = Changes(waits=waits).standby.turned_away(Hello(1, 1, codes.ROLE_SCHEDULER, new_peer_id()))
+    assert reject is not None and reject.code == codes.BAD_ROLE
+    assert "does not talk to a scheduler as to its object storage: check the address" in reject.text
 
 
 def test_the_more_dial_the_longer_they_wait() -> None:  # HSK-41

@@ -151,6 +151,8 @@ class Dialer(Conversation):
         }
         if self.shown is not None:
             body["credential"] = self.shown.ticket
+        if self.role == "scheduler":
+            body["lastServerId"] = self.peer_id  # its own: it takes no other scheduler for a storage
         if self.role == "manager":
             body["manager"] = {"managerId": self.peer_id, "workersPerUnit": 1}
         return {**body, **changes}

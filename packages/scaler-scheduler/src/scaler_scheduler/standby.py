@@ -11,7 +11,7 @@ from dataclasses import replace
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.keys import Identity, Pass
-from scaler_protocol.messages import Hello, Message, Reject, Shutdown, Software, Timers
+from scaler_protocol.messages import NO_PEER, Hello, Message, Reject, Shutdown, Software, Timers
 from scaler_protocol.process import StartupError
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.receivable import FROM_SCHEDULER
@@ -184,6 +184,8 @@ class Standby:
 
     def turned_away(self, hello: Hello) -> Reject | None:
         """(HSK-40)"""
+        if hello.role == codes.ROLE_SCHEDULER and hello.last_server_id == NO_PEER:
+            return _taken_for_a_storage()
         if not self.is_waiting or (hello.role in _NOT_TURNED_AWAY and FEATURE_SERVING not in hello.features):
             return None
         self._retries.note(time.monotonic())
@@ -223,3 +225,9 @@ class Standby:
 def _may_follow(identity: Identity | None) -> bool:
     """It has the cluster's key, so it can end this scheduler anyway. (SCH-82)"""
     return identity is None or identity.is_operator
+
+
+def _taken_for_a_storage() -> Reject:
+    """A scheduler that follows on this one, or would, names itself. (SCH-82)"""
+    text = "a scheduler does not talk to a scheduler as to its object storage: check the address"
+    return Reject(codes.BAD_ROLE, codes.PROTOCOL_VERSION_MIN, codes.PROTOCOL_VERSION_MAX, text)
