@@ -22,12 +22,15 @@ class FunctionNames:
         self._of_user: dict[str, OrderedDict[bytes, None]] = {}  #: the oldest first
 
     def learn(self, message: NameFunctions, user: str = "") -> None:
-        own = self._of_user.setdefault(user, OrderedDict())
+        names, own = self._names, self._of_user.setdefault(user, OrderedDict())
         for function_id, name in zip(split_ids(message.ids), message.names, strict=True):
-            if self._names.get(function_id, ("", user))[1] == user:
-                self._names[function_id] = name[:NAME_CHARACTERS], user
-                own[function_id] = None
+            known = names.get(function_id)
+            if known is not None:
+                if known[1] != user:
+                    continue
                 own.move_to_end(function_id)
+            names[function_id] = name[:NAME_CHARACTERS], user
+            own[function_id] = None
         while len(self._names) > NAMES_LIMIT:
             self._forget_some()
         if not own:
