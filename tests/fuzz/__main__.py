@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import secrets
 import signal
 import sys
@@ -24,29 +25,44 @@ def main() -> int:
     options = parser().parse_args()
     seed = secrets.randbelow(1 << 32) if options.seed is None else options.seed
     seconds = 3600.0 if options.hour else options.seconds
-    names = options.families or runnable(options.access)
-    print(f"seed {seed}; {len(names)} families, {seconds:g} s in all", flush=True)
-    end_at = time.monotonic() + seconds
-    summary = Summary(options.access)
+    print(f"seed {seed}, {seconds:g} s in all, access {', '.join(options.access)}", flush=True)
+    summaries = {access: Summary(access) for access in options.access}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-    def took(verdict: Verdict) -> None:
-        summary.add(verdict)
-        tell(verdict)
-
     try:
-        while True:
-            left = max(end_at - time.monotonic(), 0.0)
-            each = min(EACH_SECONDS, max(left / len(names), 0.5))
-            run(names, seed, each, took, options.access, is_judged=each >= JUDGED_SECONDS)
-            seed += 1
-            if time.monotonic() >= end_at:
-                break
+        in_rounds(options.families, seed, seconds, summaries)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     finally:
-        print(f"\n{summary.text()}", flush=True)
-    return 1 if summary.failed else 0
+        for summary in summaries.values():
+            print(f"\n{summary.text()}", flush=True)
+    return 1 if any(summary.failed for summary in summaries.values()) else 0
+
+
+def in_rounds(families: list[str], seed: int, seconds: float, summaries: dict[str, Summary]) -> None:
+    """Each with one access, in turns. Its counts are told after each: a run of an hour may be ended from outside."""
+    end_at = time.monotonic() + seconds
+    for access in itertools.cycle(summaries):
+        summary = summaries[access]
+
+        def took(verdict: Verdict, summary: Summary = summary) -> None:
+            summary.add(verdict)
+            tell(verdict)
+
+        names = families or runnable(access)
+        left = max(end_at - time.monotonic(), 0.0)
+        each = min(EACH_SECONDS, max(left / len(names) / len(summaries), 0.5))
+        run(names, seed, each, took, access, is_judged=each >= JUDGED_SECONDS)
+        print("\n".join(["", *summary.counts(), ""]), flush=True)
+        seed += 1
+        if time.monotonic() >= end_at:
+            return
+
+
+def accesses(text: str) -> list[str]:
+    found = text.split(",")
+    if not set(found) <= set(ACCESS):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(ACCESS)}")
+    return found
 
 
 def tell(verdict: Verdict) -> None:
@@ -68,9 +84,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=60.0, help="for all of them (default: %(default)g)")
     parser.add_argument("--hour", action="store_true", help="for an hour, in rounds")
     parser.add_argument(
-        "--access", choices=ACCESS, default="insecure",
+        "--access", type=accesses, default=["insecure"],
         help="a cluster without keys; or one with a key, and hostile peers that are strangers, that hold a ticket of "
-        "another role than they claim, or of that role (default: %(default)s)",
+        "another role than they claim, or of that role; several with commas: in turns. "
+        f"Of: {', '.join(ACCESS)} (default: insecure)",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, help="of all choices (default: one that is told)")
     return parser

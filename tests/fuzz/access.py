@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import zmq
@@ -9,8 +10,8 @@ import zmq
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.ids import new_routing_id
 from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
-from scaler_protocol.keys.files import replace_file
-from scaler_protocol.keys.texts import key_text, ticket_text
+from scaler_protocol.keys.files import read_file, replace_file
+from scaler_protocol.keys.texts import KeyText, key_text, parsed, ticket_text
 from scaler_protocol.transport.curve import dial_with
 from tests.fuzz.curve import CurveWire
 from tests.fuzz.wire import Wire
@@ -20,17 +21,25 @@ from tests.fuzz.wire import Wire
 ACCESS = ("insecure", "stranger", "other-role", "holder")
 
 
+def _keys_of(path: str) -> Sequence[bytes]:
+    """Those in the file, which the process that judges has made for the attackers; a new one if there is no file."""
+    if not Path(path).exists():
+        return [new_secret()]
+    found = parsed(read_file(path), path)
+    assert isinstance(found, KeyText)
+    return found.keys
+
+
 class Access:
     def __init__(self, kind: str, directory: Path) -> None:
         assert kind in ACCESS
         self.kind = kind
-        self._keyring = Keyring([new_secret()])
+        self.key_file, self.worker_file = str(directory / "cluster.key"), str(directory / "worker.key")
+        self._keyring = Keyring(_keys_of(self.key_file))
         self._passes: dict[int, Pass] = {}
         self._wrong = Keyring([new_secret()]).own_pass()
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._context.set(zmq.MAX_SOCKETS, 4096)
-        self.key_file, self.worker_file = str(directory / "cluster.key"), str(directory / "worker.key")
-        if not self.is_insecure:
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None  #: made by the attackers only
+        if not self.is_insecure and not Path(self.key_file).exists():
             worker = self._keyring.derive("worker", frozenset({ROLE_WORKER}))
             replace_file(self.key_file, key_text(self._keyring.keys).encode())
             replace_file(self.worker_file, ticket_text(worker).encode())
@@ -64,13 +73,16 @@ class Access:
     def connect(self, port: int, role: int) -> Wire | CurveWire:
         if self.kind in ("insecure", "stranger"):
             return Wire(port)
-        return CurveWire(port, self._pass(role), self._context)
+        return self.connect_with(port, self._pass(role))
 
     def pass_for(self, roles: frozenset[int], expires: float = 0.0) -> Pass:
         """Of the hostile user: a ticket for these roles, of a pair of its own."""
         return pass_of(self._keyring.derive("mallory", roles, expires=expires), "fuzz")
 
     def connect_with(self, port: int, shown: Pass) -> CurveWire:
+        if self._context is None:
+            self._context = zmq.Context()
+            self._context.set(zmq.MAX_SOCKETS, 4096)
         return CurveWire(port, shown, self._context)
 
     def dealer(self, context: zmq.Context[zmq.Socket[bytes]], port: int, role: int) -> zmq.Socket[bytes]:
@@ -91,4 +103,5 @@ class Access:
         return self._passes[shown_role]
 
     def close(self) -> None:
-        self._context.destroy(500)
+        if self._context is not None:
+            self._context.destroy(500)

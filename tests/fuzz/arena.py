@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 
 from scaler_protocol.process.ports import answers
 from tests.fuzz.access import Access
+from tests.fuzz.attack import Scene
+from tests.fuzz.attackers import Attackers, Outcome
 from tests.fuzz.bystander import CAPABILITY
+from tests.fuzz.forged import forged_lines
 from tests.fuzz.timing import Calls, Medians, medians, spin
 from tests.fuzz.watching import Numbers, Watch, is_quiet
 from tests.support.processes import Command, Stage, until
@@ -20,8 +23,6 @@ MEMORY_BYTES = 64 << 20
 """No server may grow by more under one family."""
 DESCRIPTORS = 64
 """No server may have more than so many above those before, once the hostile peers are gone and forgotten."""
-KEPT_BYTES = 1024
-"""For each object that a family has asked a storage to keep: to keep objects is what it is for, up to its limit."""
 CALLS_FACTOR = 10.0
 CALLS_SECONDS = 0.002
 """The median call of the bystander takes at most so many times what it takes when nothing attacks, or this."""
@@ -31,7 +32,6 @@ SLOWEST_SECONDS = 5.0
 FORGOTTEN_SECONDS = 20.0
 """How long after the hostile peers have gone a server may still be busy with them, or hold their descriptors."""
 QUIET_SHARE = 0.5
-BEGIN_SECONDS = 15.0
 FIRST_CALLS = 40
 
 
@@ -56,6 +56,8 @@ class Verdict:
     descriptors: int = 0  #: the most that a server had more than before
     #: what is wrong, each a sentence; empty: the cluster held
     troubles: list[str] = field(default_factory=list)
+    #: how processes of the attackers ended that did not end by themselves
+    deaths: list[str] = field(default_factory=list)
 
     @property
     def call_ratio(self) -> float:
@@ -95,6 +97,10 @@ class Arena:
         )  # fmt: skip
         for port in (self.port, self.port + 1, self.page_port, self.adapter_port):
             until(lambda port=port: answers(f"tcp://127.0.0.1:{port}"), f"port {port} is served")  # type: ignore[misc]
+        self._scene = Scene(
+            self.access, stage.directory, self.port, self.page_port, self.adapter_port, stage.environment()
+        )
+        self._attackers = Attackers(self._scene)
         self.bystander = stage.start("tests.fuzz.bystander", self.address, *given)
         self.watch = Watch(self.servers)
         until(lambda: len(self.bystander.lines) >= FIRST_CALLS, "the bystander is served")
@@ -103,8 +109,22 @@ class Arena:
         self.base = medians(self.calls.since(0.0)[FIRST_CALLS // 2 :])
 
     def close(self) -> None:
+        self._attackers.close()
         self.watch.close()
         self.access.close()
+
+    def attacked(self, family: str, seed: str, seconds: float) -> Outcome:
+        """By this family, for so long. What attackers have started whose process has ended, ends with them."""
+        outcome = self._attackers.run(family, seed, seconds)
+        if outcome.deaths:
+            for process in self.stage.processes():
+                if process.pid not in self._own():
+                    process.kill()
+        return outcome
+
+    def _own(self) -> set[int]:
+        commands = [command for command in self._commands().values() if command.process.poll() is None]
+        return {self._attackers.pid, *(one.pid for command in commands for one in self.stage.family(command))}
 
     @property
     def is_alive(self) -> bool:
@@ -123,13 +143,12 @@ class Arena:
     def judged(self, verdict: Verdict, *, is_judged: bool) -> Iterator[None]:
         before, begun_at = self.watch.numbers(), time.monotonic()
         verdict.base = self.base
-        said = {name: len(command.error_lines) + len(command.lines) for name, command in self._commands().items()}
         self.watch.begin()
         yield
         attacked_until = time.monotonic()
         self._judge_calls(verdict, begun_at, attacked_until, is_judged)
         self._judge_servers(verdict, before)
-        self._judge_logs(verdict, said)
+        self._judge_logs(verdict)
 
     def _commands(self) -> dict[str, Command]:
         return {**self.servers, "worker": self.worker, "bystander": self.bystander}
@@ -190,60 +209,16 @@ class Arena:
             kept = self.watch.numbers()[name].descriptors - before
             verdict.troubles.append(f"the {name} keeps {kept} descriptors more than before")
 
-    def _judge_logs(self, verdict: Verdict, said: dict[str, int]) -> None:
+    def _judge_logs(self, verdict: Verdict) -> None:
         for name, command in self._commands().items():
-            text = "\n".join([*command.lines, *command.error_lines]) if name != "bystander" else ""
+            if name == "bystander":
+                continue
+            lines = [*command.lines, *command.error_lines]
+            command.lines.clear()
+            command.error_lines.clear()
+            text = "\n".join(lines)
             if "Traceback" in text or "Assertion" in text:
                 at = max(text.find("Traceback"), text.find("Assertion"))
                 verdict.troubles.append(f"the {name} logged a traceback: {text[at : at + 2000]}")
-                command.lines.clear()
-                command.error_lines.clear()
-
-
-class Attack:
-    """What a family is given: its choices, how long it may go on, and where the cluster is."""
-
-    def __init__(
-        self, arena: Arena, chance: random.Random, seconds: float, place: str, *, has_sessions: bool = False
-    ) -> None:
-        """`place`: where inputs go, unless it is told with them. `has_sessions`: it is to get at least one."""
-        self.arena = arena
-        self._has_sessions = has_sessions
-        self.chance = chance
-        self.port = arena.port
-        self.end_at = time.monotonic() + seconds
-        self.place = place
-        #: inputs by the port that they went to, and the role of the session
-        self.places: Counter[str] = Counter()
-        self.sessions = 0  #: that were opened
-        self.kept_bytes = 0  #: that the storage was asked to keep
-        self.troubles: list[str] = []  #: what the family itself has found to be wrong
-        self._closing: list[Callable[[], None]] = []
-
-    @property
-    def is_on(self) -> bool:
-        """On a loaded machine the first connection may take longer than a short attack."""
-        has_begun = self.inputs and (self.sessions or not self._has_sessions)
-        return time.monotonic() < self.end_at + (0.0 if has_begun else BEGIN_SECONDS)
-
-    def is_on_after(self, seconds: float) -> bool:
-        """Still, if it had so many seconds more."""
-        return time.monotonic() < self.end_at + seconds
-
-    @property
-    def inputs(self) -> int:
-        return self.places.total()
-
-    def count(self, inputs: int = 1, place: str = "") -> None:
-        self.places[place or self.place] += inputs
-
-    def keeps(self, objects: int) -> None:
-        """The storage is asked to keep so many, small ones."""
-        self.kept_bytes += objects * KEPT_BYTES
-
-    def at_end(self, close: Callable[[], None]) -> None:
-        self._closing.append(close)
-
-    def close(self) -> None:
-        for close in reversed(self._closing):
-            close()
+            for line in islice(forged_lines(lines), 3):
+                verdict.troubles.append(f"a line in the log of the {name} is forged: {line!r:.200}")

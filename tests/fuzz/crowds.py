@@ -10,7 +10,7 @@ from typing import Any
 
 from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import Message, encode
-from tests.fuzz.arena import Attack
+from tests.fuzz.attack import Attack
 from tests.fuzz.families import (
     AT_P,
     AT_STORAGE,

@@ -14,7 +14,7 @@ from scaler_conformance.play import damage
 from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import decode, encode
 from tests.fuzz import mutations
-from tests.fuzz.arena import Attack
+from tests.fuzz.attack import Attack
 from tests.fuzz.curve import CurveWire
 from tests.fuzz.mutations import Frames, frames, hello, numbered
 from tests.fuzz.wire import Wire, frame, greeting
@@ -65,7 +65,7 @@ def raw_wire(attack: Attack, at: int, kind: bytes = b"DEALER", *, is_greeting: b
 
 def wire(attack: Attack, at: int, role: int = CLIENT) -> Wire | CurveWire:
     """With what the hostile peers of this run have."""
-    made = attack.arena.access.connect(attack.port + at, role)
+    made = attack.scene.access.connect(attack.port + at, role)
     attack.at_end(made.close)
     return made
 
@@ -78,7 +78,7 @@ class Peer:
         self.seq = 0
         self.place = f"{PORTS[at]}, {ROLE_NAMES[role]}"
         self._attack = attack
-        self.hello = hello(attack.chance, role, credential=attack.arena.access.ticket(role), **fields)
+        self.hello = hello(attack.chance, role, credential=attack.scene.access.ticket(role), **fields)
         self.is_welcome = self.wire.send(encode(self.hello)) and self._is_answered()
         attack.sessions += self.is_welcome
         if not self.is_welcome:
@@ -306,7 +306,7 @@ def hellos_again(attack: Attack) -> None:
     flood(
         attack,
         attack.chance.choice(BOTH),
-        encode(hello(attack.chance, CLIENT, credential=attack.arena.access.ticket(CLIENT))),
+        encode(hello(attack.chance, CLIENT, credential=attack.scene.access.ticket(CLIENT))),
         500,
     )
 
@@ -316,7 +316,7 @@ def new_sessions(attack: Attack) -> None:
     """Hello, a gap, Hello, a gap: each begins another session, on one connection."""
     chance, at = attack.chance, attack.chance.choice(BOTH)
     role = chance.choice((CLIENT, WORKER, MONITOR))
-    ticket = attack.arena.access.ticket(role)
+    ticket = attack.scene.access.ticket(role)
     peer = wire(attack, at, role)
     while attack.is_on:
         block: list[Frames] = []

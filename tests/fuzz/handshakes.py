@@ -12,7 +12,7 @@ import zmq
 
 from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import encode
-from tests.fuzz.arena import Attack
+from tests.fuzz.attack import Attack
 from tests.fuzz.families import BOTH, CLIENT, Peer, family, raw_wire, rest, wire
 from tests.fuzz.mutations import hello, numbered
 from tests.fuzz.wire import frame, greeting, ready
@@ -100,12 +100,12 @@ def bent_handshakes(attack: Attack) -> None:
     cutters = [Cutter(attack, attack.port + at) for at in BOTH]
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     attack.at_end(lambda: context.destroy(500))
-    said = encode(hello(attack.chance, CLIENT, credential=attack.arena.access.ticket(CLIENT)))
+    said = encode(hello(attack.chance, CLIENT, credential=attack.scene.access.ticket(CLIENT)))
     while attack.is_on:
         cutter = attack.chance.choice(cutters)
         cutter.at, cutter.how = attack.chance.randrange(700), attack.chance.choice(("cut", "flip", "double", "insert"))
         before = attack.inputs
-        dialer = attack.arena.access.dealer(context, cutter.port, CLIENT)
+        dialer = attack.scene.access.dealer(context, cutter.port, CLIENT)
         try:
             dialer.send_multipart(said, zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -161,7 +161,7 @@ def _say_commands(attack: Attack, names: tuple[bytes, ...]) -> None:
     chance = attack.chance
     while attack.is_on:
         peer = raw_wire(attack, chance.choice(BOTH))
-        if attack.arena.access.is_insecure and chance.random() < 0.5:
+        if attack.scene.access.is_insecure and chance.random() < 0.5:
             peer.send(encode(hello(chance, CLIENT)))
         for number in range(chance.randrange(1, 200)):
             name = chance.choice(names)

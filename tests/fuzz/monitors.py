@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.arena import Attack
+from tests.fuzz.attack import Attack
 from tests.fuzz.families import AT_P, CLIENT, MONITOR, Peer, family, frame, in_turns, raw_wire, rest
 from tests.fuzz.mutations import frames
 

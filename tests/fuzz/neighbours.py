@@ -14,7 +14,7 @@ from typing import Any
 from scaler_conformance.play.samples import may_send, samples
 from scaler_conformance.wire import Message, decode, encode
 from scaler_protocol.codes import KIND_OBJECT
-from tests.fuzz.arena import Attack
+from tests.fuzz.attack import Attack
 from tests.fuzz.families import (
     AT_P,
     AT_STORAGE,
@@ -57,9 +57,9 @@ class Neighbour:
         self._attack, self._victim = attack, victim
         self.at, self.role, self.seq = at, role, 0
         self.place = f"{PORTS[at]}, {ROLE_NAMES[role]}"
-        self.wire = attack.arena.access.connect(attack.port + at, role)
+        self.wire = attack.scene.access.connect(attack.port + at, role)
         attack.at_end(self.wire.close)
-        self.hello = hello(attack.chance, role, **{"credential": attack.arena.access.ticket(role), **fields})
+        self.hello = hello(attack.chance, role, **{"credential": attack.scene.access.ticket(role), **fields})
         self.grant, self.is_welcome = b"", False
         self.wire.send(encode(self.hello))
         answer = next(iter(self.wire.received(2.0)), None)
@@ -175,7 +175,7 @@ def takes_sessions(attack: Attack, victim: Victim) -> None:
             if thief.is_welcome and at == AT_P:
                 attack.troubles.append(f"a Hello with the other user's peer id was welcomed: {fields}")
             thief.close()
-        worker = Neighbour(attack, at, CLIENT, victim, credential=attack.arena.access.ticket(WORKER))
+        worker = Neighbour(attack, at, CLIENT, victim, credential=attack.scene.access.ticket(WORKER))
         if worker.is_welcome:
             attack.troubles.append("a connection of one holder was welcomed with the ticket of another")
         worker.close()
@@ -183,7 +183,7 @@ def takes_sessions(attack: Attack, victim: Victim) -> None:
 
 def wrong_tickets(attack: Attack, victim: Victim) -> None:
     """Cut short, changed, of other roles: each is refused."""
-    chance, access = attack.chance, attack.arena.access
+    chance, access = attack.chance, attack.scene.access
     for role in (CLIENT, WORKER, MONITOR, MANAGER):
         ticket = access.ticket(role)
         at = chance.randrange(len(ticket))
@@ -206,7 +206,7 @@ def downgraded(attack: Attack, victim: Victim) -> None:
         made = Wire(attack.port + at)
         attack.at_end(made.close)
         attack.count(place="p, hello")
-        made.send(encode(hello(attack.chance, CLIENT, credential=attack.arena.access.ticket(CLIENT))))
+        made.send(encode(hello(attack.chance, CLIENT, credential=attack.scene.access.ticket(CLIENT))))
         if any(decode(answer, is_lenient=True).kind == "welcome" for answer in made.received(0.3)):
             attack.troubles.append("a Hello without CURVE was welcomed by a server with keys")
         made.close()
@@ -244,13 +244,17 @@ _STEPS: tuple[Callable[[Attack, Victim], None], ...] = (
 )  # fmt: skip
 
 
-def attacked(attack: Attack, victim: Victim) -> None:
-    """Each way once at least, and then any of them until the attack is over."""
-    for step in _STEPS:
+def in_turns(attack: Attack, victim: Victim, steps: Sequence[Callable[[Attack, Victim], None]]) -> None:
+    """Each once at least, and then any of them until the attack is over."""
+    for step in steps:
         step(attack, victim)
     while attack.is_on:
-        attack.chance.choice(_STEPS)(attack, victim)
+        attack.chance.choice(steps)(attack, victim)
         rest(0.005)
+
+
+def attacked(attack: Attack, victim: Victim) -> None:
+    in_turns(attack, victim, _STEPS)
 
 
 @family(has_sessions=True, needs_keys=True)
@@ -260,8 +264,8 @@ def another_user(attack: Attack) -> None:
 
 
 def beside_another_user(attack: Attack, run: Callable[[Attack, Victim], None]) -> None:
-    assert attack.arena.access.kind == "holder", "without tickets there are no users"
-    victim = Victim(attack.arena.address, attack.arena.access.user_file("ana", attack.arena.stage.directory))
+    assert attack.scene.access.kind == "holder", "without tickets there are no users"
+    victim = Victim(attack.scene.address, attack.scene.access.user_file("ana", attack.scene.directory))
     try:
         victim.start()
         run(attack, victim)

@@ -17,7 +17,8 @@ import zmq
 from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import Message, Unreadable, decode, encode
 from tests.fuzz import mutations
-from tests.fuzz.arena import MEMORY_BYTES, Attack
+from tests.fuzz.arena import MEMORY_BYTES
+from tests.fuzz.attack import Attack
 from tests.fuzz.families import ROLES, family, rest
 from tests.fuzz.mutations import Frames, hello
 
@@ -40,7 +41,7 @@ def lane(attack: Attack) -> None:
         return
     chance, kinds = attack.chance, sorted(mutations.vectors())
     held: list[socket.socket] = []
-    suffix = "" if attack.arena.access.is_insecure else "/keys"
+    suffix = "" if attack.scene.access.is_insecure else "/keys"
     while attack.is_on:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(0.5)
@@ -69,7 +70,7 @@ def lane_descriptors(attack: Attack) -> None:
     if not sys.platform.startswith("linux"):
         return
     chance = attack.chance
-    suffix = "" if attack.arena.access.is_insecure else "/keys"
+    suffix = "" if attack.scene.access.is_insecure else "/keys"
     with open("/dev/null", "rb") as given:
         while attack.is_on:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
@@ -102,7 +103,7 @@ _WORDS = (
 def http_requests(attack: Attack) -> None:
     """Requests of words in any order, half requests, streams that are never read."""
     chance = attack.chance
-    ports = attack.arena.page_port, attack.arena.adapter_port
+    ports = attack.scene.page_port, attack.scene.adapter_port
     held: list[socket.socket] = []
     while attack.is_on:
         try:
@@ -121,16 +122,16 @@ def http_requests(attack: Attack) -> None:
             attack.at_end(one.close)
         else:
             one.close()
-    _probe(attack, attack.arena.page_port, "GET", "/state.json", "")
-    _probe(attack, attack.arena.page_port, "GET", "/events", "")
-    _probe(attack, attack.arena.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
+    _probe(attack, attack.scene.page_port, "GET", "/state.json", "")
+    _probe(attack, attack.scene.page_port, "GET", "/events", "")
+    _probe(attack, attack.scene.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
 
 
 @family(place="page and adapter")
 def slow_requests(attack: Attack) -> None:
     """Very many requests, each of which comes a byte at a time, and answers of which as little is read."""
     chance = attack.chance
-    ports = attack.arena.page_port, attack.arena.adapter_port
+    ports = attack.scene.page_port, attack.scene.adapter_port
     held: list[tuple[socket.socket, bytes]] = []
     while attack.is_on:
         for one, left in held:
@@ -152,8 +153,8 @@ def slow_requests(attack: Attack) -> None:
             )
             held.append((one, chance.choice((head + b" " * 65_536, b"GET /state.json HTTP/1.1\r\nX: " + b"x" * 9_000))))
         rest()
-    _probe(attack, attack.arena.page_port, "GET", "/state.json", "")
-    _probe(attack, attack.arena.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
+    _probe(attack, attack.scene.page_port, "GET", "/state.json", "")
+    _probe(attack, attack.scene.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
 
 
 def _probe(attack: Attack, port: int, method: str, path: str, body: str) -> None:
@@ -239,10 +240,11 @@ class HostileServer:
 def hostile_server(attack: Attack) -> None:
     """What dials it, a client and a worker, loses its session or gets an error of ours: no traceback, no memory."""
     server = HostileServer(attack)
-    stage = attack.arena.stage
     victims = {
-        "client": stage.start("tests.fuzz.victim", server.address),
-        "worker": stage.start("scaler_worker", server.address, "-n", "1", "--death-timeout-seconds=600", "--insecure"),
+        "client": attack.scene.start("tests.fuzz.victim", server.address),
+        "worker": attack.scene.start(
+            "scaler_worker", server.address, "-n", "1", "--death-timeout-seconds=600", "--insecure"
+        ),
     }
     try:
         while attack.is_on or (not attack.sessions and attack.is_on_after(10.0)):

@@ -7,7 +7,7 @@ import time
 import zmq
 
 from scaler_conformance.wire import Unreadable, decode, encode
-from tests.fuzz.arena import Arena, Attack
+from tests.fuzz.attack import Attack, Scene
 from tests.fuzz.families import BOTH, CLIENT, PORTS, ROLE_NAMES, WORKER, family, wire
 from tests.fuzz.mutations import Frames, hello, numbered
 
@@ -16,7 +16,7 @@ MOST_RECORDED = 400
 _PROGRAMS = {CLIENT: ("tests.fuzz.bystander",), WORKER: ("scaler_worker", "-n", "1")}
 
 
-def recorded(arena: Arena, role: int) -> list[Frames]:
+def recorded(scene: Scene, role: int) -> list[Frames]:
     """What a program of this role says to the scheduler. It is answered by the scheduler itself, at the other end of a
     relay, which no program would dial that has a key."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -25,10 +25,10 @@ def recorded(arena: Arena, role: int) -> list[Frames]:
         server, dialer = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
         port = server.bind_to_random_port("tcp://127.0.0.1")
         dialer.setsockopt(zmq.ROUTING_ID, new_id_of(role))
-        dialer.connect(arena.address)
+        dialer.connect(scene.address)
         address = f"tcp://127.0.0.1:{port}"
         module, *options = _PROGRAMS[role]
-        program = arena.stage.start(module, address, *options, "--insecure")
+        program = scene.start(module, address, *options, "--insecure")
         try:
             _relay(server, dialer, found)
         finally:
@@ -65,14 +65,14 @@ def replays(attack: Attack) -> None:
     are said."""
     chance, roles = attack.chance, (CLIENT, WORKER)
     seconds = attack.end_at - time.monotonic()
-    stories = {role: recorded(attack.arena, role) for role in roles if attack.arena.access.is_insecure}
+    stories = {role: recorded(attack.scene, role) for role in roles if attack.scene.access.is_insecure}
     attack.end_at = time.monotonic() + seconds
     while attack.is_on:
         role = chance.choice(roles)
         story = [*stories.get(role, [])]
         first = _hello_of(story) if story and chance.random() < 0.5 else None
         if first is None:
-            first = encode(hello(chance, role, credential=attack.arena.access.ticket(role)))
+            first = encode(hello(chance, role, credential=attack.scene.access.ticket(role)))
         if story and chance.random() < 0.3:
             story += stories[chance.choice(sorted(stories))]
         rest_of_it = _changed(attack, story[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from tests.fuzz import neighbours as _neighbours  # noqa: F401
 from tests.fuzz import outside as _outside  # noqa: F401
 from tests.fuzz import replays as _replays  # noqa: F401
 from tests.fuzz import shapes as _shapes  # noqa: F401
-from tests.fuzz.arena import Arena, Attack, Verdict
+from tests.fuzz.arena import Arena, Verdict
 from tests.fuzz.families import FAMILIES
 from tests.support.processes import Stage
 
@@ -91,19 +90,14 @@ def _one(arena: Arena, name: str, seed: int, seconds: float, *, is_judged: bool)
     if is_judged:
         arena.measure_base(min(BASE_SECONDS, seconds / 4))
     with arena.judged(verdict, is_judged=is_judged):
-        has_sessions = FAMILIES[name].has_sessions and arena.access.may_have_sessions
-        chance, place = random.Random(f"{seed}/{name}"), FAMILIES[name].place
-        attack = Attack(arena, chance, seconds, place, has_sessions=has_sessions)
-        try:
-            FAMILIES[name].run(attack)
-        finally:
-            attack.close()
-        verdict.kept_bytes = attack.kept_bytes
-    verdict.inputs, verdict.sessions, verdict.places = attack.inputs, attack.sessions, attack.places
-    verdict.troubles += attack.troubles
-    if has_sessions and not attack.sessions:
+        outcome = arena.attacked(name, f"{seed}/{name}", seconds)
+        verdict.kept_bytes = outcome.kept_bytes
+    verdict.inputs, verdict.sessions, verdict.places = outcome.inputs, outcome.sessions, outcome.places
+    verdict.deaths = outcome.deaths
+    verdict.troubles += outcome.troubles
+    if FAMILIES[name].has_sessions and arena.access.may_have_sessions and not outcome.sessions:
         verdict.troubles.append("no session was opened: the attack has attacked nothing")
-    if not attack.inputs:
+    if not outcome.inputs:
         verdict.troubles.append("nothing was sent: the attack has attacked nothing")
     return verdict
 
@@ -114,4 +108,5 @@ def line_of(verdict: Verdict) -> str:
         f"{verdict.calls:4} calls, median {verdict.medians.call * 1e3:.1f} ms ({verdict.call_ratio:.1f}x), of maps "
         f"{verdict.medians.map * 1e3:.1f} ms ({verdict.map_ratio:.1f}x), worst {verdict.slowest_seconds:.2f} s"
     )
-    return f"{verdict.name:22} {verdict.inputs:10,} inputs {verdict.sessions:6,} sessions  {calls}  {grown}"
+    deaths = f"  attackers ended: {', '.join(verdict.deaths)}" if verdict.deaths else ""
+    return f"{verdict.name:22} {verdict.inputs:10,} inputs {verdict.sessions:6,} sessions  {calls}  {grown}{deaths}"

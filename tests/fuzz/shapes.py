@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-import re
 import secrets
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import encode
 from tests.fuzz import mutations
-from tests.fuzz.arena import Attack
+from tests.fuzz.attack import Attack
 from tests.fuzz.families import AT_P, AT_STORAGE, BOTH, CLIENT, MANAGER, ROLES, WORKER, Peer, family, in_turns, rest
+from tests.fuzz.forged import FORGED
 from tests.fuzz.mutations import Frames, frames, new_id, numbered
 
 # ---------------------------------------------------------------- pointers
@@ -72,10 +71,9 @@ def pointers(attack: Attack) -> None:
 
 # ---------------------------------------------------------------- names
 
-_FORGED = "[CRIT]2026-11-22 00:00:00+0000: forged"
 _PIECES = (
     "", "a", "é", "名", "👩‍👩‍👧", "\u202e", "\u2028", "\u0085", "\x00", "\x07", "\x1b[2J", "\x1b]0;x\x07", "\x9b31m",
-    "\r", "\n", f"\n{_FORGED}", '"', "\\", "'", "`", "$(id)", "{0}", "%s%n", "</script>", "<img src=x>", "&amp;",
+    "\r", "\n", f"\n{FORGED}", '"', "\\", "'", "`", "$(id)", "{0}", "%s%n", "</script>", "<img src=x>", "&amp;",
     '"} 1\nscaler_up 0\n', "\ufeff", "\uffff", "\ud7ff", "𝕏", "../../etc/passwd", "CON", "x" * 300,
 )  # fmt: skip
 
@@ -91,7 +89,6 @@ def names_of_all_alphabets(attack: Attack) -> None:
     """Hosts, programs, workers, managers, units, functions and capabilities with names that would forge what shows
     them, and texts of the same kind in goodbyes and errors."""
     chance = attack.chance
-    said = {name: len(command.lines) + len(command.error_lines) for name, command in attack.arena.servers.items()}
     while attack.is_on:
         role = chance.choice((CLIENT, WORKER, MANAGER))
         software = {name: _name(chance) for name in ("name", "version", "language", "host")}
@@ -112,17 +109,6 @@ def names_of_all_alphabets(attack: Attack) -> None:
         peer.send(frames("error", code=5, fatal=False, text=_name(chance), clause=_name(chance)))
         peer.send(frames("bye", code=3, text=_name(chance)))
         peer.wire.close()
-    for text in _forgeries(attack, said):
-        attack.troubles.append(f"a name has forged a line of a log: {text!r:.200}")
-
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
-
-
-def _forgeries(attack: Attack, said: dict[str, int]) -> Iterator[str]:
-    for name, command in attack.arena.servers.items():
-        lines = [*command.lines, *command.error_lines][said[name] :]
-        yield from (line for line in lines if line.startswith(_FORGED) or _CONTROL.search(line))
 
 
 # ---------------------------------------------------------------- sums

@@ -9,7 +9,7 @@ from tests.fuzz.arena import Verdict
 
 _HEAD = (
     f"{'family':26}{'runs':>5}{'inputs':>13}{'sessions':>9}  {'call':>8}{'base':>8}{'ratio':>7}  {'map':>8}{'ratio':>7}"
-    f"{'worst':>8}  {'scheduler':>9}{'storage':>8}{'page':>6}{'adapter':>8}{'files':>6}  failed"
+    f"{'worst':>8}  {'scheduler':>9}{'storage':>8}{'page':>6}{'adapter':>8}{'files':>6}  failed deaths"
 )
 _SERVERS = (("scheduler", 9), ("storage", 8), ("page", 6), ("adapter", 8))
 
@@ -22,6 +22,7 @@ class _Row:
     inputs: int = 0
     sessions: int = 0
     failed: int = 0
+    deaths: int = 0  #: of processes of the attackers
     command: str = ""  #: that repeats the first failure
     worst: Verdict | None = None  #: by the ratio of the median call
     map_ratio: float = 0.0
@@ -33,6 +34,7 @@ class _Row:
         self.runs += 1
         self.inputs += verdict.inputs
         self.sessions += verdict.sessions
+        self.deaths += len(verdict.deaths)
         if verdict.troubles:
             self.failed += 1
             self.command = self.command or verdict.command
@@ -50,7 +52,7 @@ class _Row:
         return (
             f"{name:26}{self.runs:5}{self.inputs:13,}{self.sessions:9,}  {worst.medians.call * 1e3:8.1f}"
             f"{worst.base.call * 1e3:8.1f}{worst.call_ratio:7.1f}  {worst.medians.map * 1e3:8.1f}{self.map_ratio:7.1f}"
-            f"{self.slowest_seconds:8.2f}  {grown}{self.descriptors:6}  {self.failed or ''}"
+            f"{self.slowest_seconds:8.2f}  {grown}{self.descriptors:6}  {self.failed or '':6} {self.deaths or ''}"
         )
 
 
@@ -72,11 +74,16 @@ class Summary:
     def failed(self) -> list[str]:
         return sorted(name for name, row in self._rows.items() if row.failed)
 
-    def text(self) -> str:
+    def counts(self) -> list[str]:
         runs = sum(row.runs for row in self._rows.values())
+        deaths = sum(row.deaths for row in self._rows.values())
         lines = [f"access {self._access}: {self._places.total():,} inputs in {runs} runs of families"]
-        lines += [f"    {place:34} {count:14,} inputs" for place, count in sorted(self._places.items())]
-        lines += [
+        lines[0] += f", {deaths} deaths of attackers" if deaths else ""
+        return lines + [f"    {place:34} {count:14,} inputs" for place, count in sorted(self._places.items())]
+
+    def text(self) -> str:
+        lines = [
+            *self.counts(),
             f"bystander: {self._calls:,} calls. Times in ms (worst in s), growth in MiB, the worst of each",
             _HEAD,
         ]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
 from scaler_conformance.wire import Unreadable, decode
+from tests.architecture.sources import ROOT
 from tests.fuzz import mutations
-from tests.fuzz.access import ACCESS
+from tests.fuzz.access import ACCESS, Access
+from tests.fuzz.attack import Scene
+from tests.fuzz.attackers import Attackers
 from tests.fuzz.runner import line_of, run, runnable
 
 SEED = 20_261_122
@@ -56,3 +62,19 @@ def test_a_number_is_written_where_it_stands(kind: str) -> None:
         changed = [mutations.numbered(frames[0], 77), *frames[1:]]
         assert decode(changed, is_lenient=True).seq == 77
         assert decode(changed, is_lenient=True).body == decode(frames, is_lenient=True).body
+
+
+# ---------------------------------------------------------------- attackers that end
+
+
+def test_the_death_of_an_attacker_is_counted_and_the_attack_goes_on(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    scene = Scene(Access("insecure", tmp_path), tmp_path, 1, 2, 3, {**os.environ, "PYTHONPATH": path})
+    attackers = Attackers(scene, "tests.fuzz.broken")
+    try:
+        outcome = attackers.run("ends-its-process", "1", 60.0)
+        assert outcome.deaths == ["signal 6"] and not outcome.troubles
+        assert outcome.places == {"until then": 7, "afterwards": 1}
+        assert "a bug of this family" in attackers.run("raises", "1", 1.0).troubles[0]
+    finally:
+        attackers.close()

@@ -66,7 +66,7 @@ def _median(seconds: Sequence[float]) -> float:
 
 def spin(seconds: float) -> None:
     """Take the processor time that an attack takes from its machine, and attack nothing: what an attack is compared
-    with. The attacks run in this process and have one thread each."""
+    with. Most attacks have one thread."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         pass
