@@ -20,12 +20,12 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test test-windows check format docs conformance mutants ports simulate fuzz chaos bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo test test-windows test-pythons test-macos-like release-check test-images check format docs conformance mutants ports simulate fuzz chaos bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # As pip compiles what it installs, except editable: else, where Python is told to write none, each start compiles all of it.
 BYTECODE = $(BIN)/python -m compileall -q $(addsuffix /src,$(PARTS))
@@ -66,6 +66,18 @@ test: $(READY)  ## run all tests
 
 test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows
 	@SCALER_TEST_WINDOWS=1 $(BIN)/python -m pytest tests/windows $(ARGS)
+
+test-pythons: $(READY)  ## fast tests with every other Python that is here or can be had; WHICH=ends: the oldest and the newest
+	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/pythons $(ARGS)
+
+test-macos-like: $(READY)  ## the client's tests without what macOS lacks: memory files, abstract sockets, epoll, /proc, fork
+	@$(BIN)/python -m pytest -p tests.macos.plugin packages/scaler-client/tests $(ARGS)
+
+release-check: $(READY)  ## every dist from its wheel, alone in an empty environment, with each Python; WHICH=ends, WHICH=own
+	@SCALER_RELEASE_CHECK=$(or $(WHICH),all) $(BIN)/python -m pytest tests/packages tests/release $(ARGS)
+
+test-images: $(READY)  ## build the images of deploy/ with buildah and run a cluster of them (Debian, root; minutes)
+	@SCALER_TEST_IMAGES=1 $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/deploy/test_images.py $(ARGS)
 
 check: $(READY)  ## lint, formatting, strict types, and the specification's own rules
 	$(BIN)/ruff check .

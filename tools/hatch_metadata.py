@@ -153,7 +153,7 @@ def bill_of_materials(core: Any, version: str) -> str:
 
 
 def add_component(parts: dict[str, dict[str, Any]], requirement: Requirement, scope: str) -> None:
-    """What somebody else's package index provides: external, with the versions that are accepted."""
+    """A package of another project: external, with the versions that are accepted."""
     purl = package_url(requirement.name)
     if purl in parts:
         return

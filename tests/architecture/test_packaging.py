@@ -140,3 +140,10 @@ def test_no_text_installs_the_project_that_has_the_name_scaler() -> None:
     wrong = [str(path) for path in places if installs.search(path.read_text(encoding="utf-8"))]
     # It is named once, so that its users are warned.
     assert wrong == [str(ROOT / "docs" / "quickstart.md")]
+
+
+def test_contributing_names_every_target() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    named = re.findall(r"\bmake ([a-z -]+)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(targets) > 15
+    assert not set(targets) - {word for words in named for word in words.split()}

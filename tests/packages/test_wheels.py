@@ -28,11 +28,6 @@ LICENSE = (ROOT / "LICENSE").read_bytes()
 VERSION = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build_all(ROOT, tmp_path_factory.mktemp("built"))
-
-
 @pytest.fixture(params=DISTS)
 def wheel(request: pytest.FixtureRequest, built: Built) -> zipfile.ZipFile:
     return zipfile.ZipFile(built.wheel(request.param))

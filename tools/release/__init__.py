@@ -1,1 +1,1 @@
-"""Everything that must hold before a release: `make release-check`. docs/operations/releasing.md has the procedure."""
+"""What must hold before a release. CONTRIBUTING.md has the procedure."""
