@@ -15,6 +15,7 @@ from scaler_protocol.addresses import AddressError, check_resolvable, parse_addr
 from scaler_protocol.messages import Hello, Reject, Timers
 from scaler_protocol.session import Lost, Opened, Rejected
 from scaler_protocol.session.backoff import Backoff
+from scaler_protocol.session.dialer_states import State
 from scaler_protocol.transport import RouterEndpoint
 
 STANDBY = Reject(codes.OVERLOADED, 1, 1, "this scheduler is a standby", is_standby=True, retry_seconds=0.2)
@@ -83,6 +84,15 @@ def test_a_pause_comes_after_a_round_of_all_addresses() -> None:
     assert pauses[3] < pauses[6]
 
 
+@pytest.mark.parametrize("lease", [0.5, 5.0, 60.0])
+def test_a_server_that_is_far_away_is_found_however_short_the_lease_is(lease: float) -> None:
+    backoff = Backoff(b"", Timers(lease / 5, lease))  # type: ignore[arg-type]
+    for _ in range(10):
+        assert backoff.answer_seconds(is_resuming=True) <= max(0.25, lease / 4), "several fit into the lease"
+        backoff.failed()
+    assert 4.0 <= backoff.answer_seconds() <= 8.0
+
+
 def test_a_standby_says_how_long_pauses_are() -> None:
     backoff = Backoff(b"", Timers())  # type: ignore[arg-type]
     backoff.address_count = 2
@@ -94,6 +104,28 @@ def test_a_standby_says_how_long_pauses_are() -> None:
     for seconds in (float("nan"), float("inf"), -1.0, 1e9):
         backoff.heed(Reject(codes.OVERLOADED, 1, 1, "", is_standby=True, retry_seconds=seconds))
         assert backoff.pause_seconds() == 2.0, "what cannot be is not obeyed"
+
+
+def test_a_server_that_has_accepted_the_connection_is_given_more_time() -> None:  # HSK-41
+    """It may be far away. One that never answers is left all the same, so that the others are dialed too."""
+    dialer = Dialer()
+    dialer.core.backoff.address_count = 2
+    dialer.round()
+    waits = []
+    for _ in range(6):
+        dialer.say(STANDBY)
+        while dialer.core.state is not State.DIALING:
+            dialer.now = dialer.core.next_deadline() or dialer.now
+            dialer.round()
+        dialed_at = dialer.now
+        dialer.core.reached(dialer.now)
+        dialer.now = dialer.core.next_deadline() or dialer.now
+        waits.append(dialer.now - dialed_at)
+        dialer.round()
+        while dialer.core.state is not State.DIALING:
+            dialer.now = dialer.core.next_deadline() or dialer.now
+            dialer.round()
+    assert waits == sorted(waits) and waits[0] <= 0.5 and waits[-1] >= 3.0
 
 
 def test_a_server_that_shuts_down_is_no_end_where_there_is_another() -> None:  # HSK-12
@@ -177,6 +209,17 @@ def test_a_dialer_with_the_address_of_the_standby_alone_waits_until_it_serves(be
     assert dialer.waits_because == STANDBY.text
     second.serves = True
     bench.open(dialer)
+
+
+def test_a_server_that_accepts_connections_and_is_mute_is_left_each_time(bench: Bench) -> None:
+    """As one that is stopped: its system accepts connections for it."""
+    second = Second(bench)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        dialer = bench.dialer(f"tcp://127.0.0.1:{mute.getsockname()[1]},{second.endpoint.address}")
+        bench.until(lambda: second.turned_count >= 2, "the standby to be dialed again and again")
+        second.serves = True
+        bench.open(dialer)
+    assert dialer.address == second.endpoint.address
 
 
 def test_a_session_stays_with_its_server_over_a_broken_connection(bench: Bench, patient: None) -> None:

@@ -139,6 +139,25 @@ def test_the_ticket_of_a_worker_does_for_the_clients_in_its_tasks() -> None:
     refused(server.say(TWO, other, Proof(HOLDERS[0])), "monitor")
 
 
+def test_a_session_with_the_ticket_of_a_worker_outlives_the_task_in_which_it_began() -> None:
+    """Its process runs one task after the other, with one connection for all."""
+    server, tasks = Server(), {True: TaskId(b"t" * 16), False: TaskId(b"e" * 16)}
+    server.core.admission = Admission(KEYRING, server.clock, lambda hello, identity: hello.parent_task == tasks[True])
+    worker = frozenset({codes.ROLE_WORKER})
+    shown = replace(HELLO, credential=ticket(HOLDERS[0], worker, expires=1_000_010.0), parent_task=tasks[True])
+    welcome = server.say(ONE, shown, Proof(HOLDERS[0]))
+    assert isinstance(welcome, Welcome)
+    tasks[True] = TaskId(b"n" * 16)
+    resume = Resume(welcome.session_id, 0)
+    answer = server.say(TWO, replace(shown, resume=resume), Proof(HOLDERS[0]))
+    assert isinstance(answer, Welcome) and answer.session_id == welcome.session_id
+    refused(server.say(THREE, replace(shown, peer_id=PEERS[0]), Proof(HOLDERS[0])), "worker")
+    other = replace(shown, credential=ticket(HOLDERS[1], worker), resume=resume)
+    refused(server.say(THREE, other, Proof(HOLDERS[1])), "worker")
+    server.clock.now = 1_000_010.0
+    assert [error.code for _, error in server.review() if isinstance(error, Error)] == [codes.UNAUTHORIZED], "expired"
+
+
 def test_an_exact_repetition_by_another_holder_is_refused() -> None:
     """A peer that has read a Hello in flight, and has a ticket of its own, gets no Welcome of that session. (HSK-17)"""
     server = Server()

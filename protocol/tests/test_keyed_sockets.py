@@ -18,8 +18,9 @@ from tests.support.endpoints import PATIENCE_SECONDS, Bench, bench_on
 from scaler_protocol import codes
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_peer_id, new_routing_id
-from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
-from scaler_protocol.keys.texts import key_text
+from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, find_pass, new_secret, pass_of
+from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.texts import key_text, ticket_text
 from scaler_protocol.messages import Hello, Message, Reject, Resume, Software, Welcome
 from scaler_protocol.session import Lost, Opened, Rejected
 from scaler_protocol.session.handshake import HELLO_BYTES
@@ -363,6 +364,27 @@ def test_rotation_accepts_both_keys_until_the_old_one_is_taken_out(wire: Bench, 
     both = wire.dialer(server.address, shown=ring(new, old).own_pass())
     wire.open(both)  # it tries the old one first
     rejection(wire, wire.dialer(server.address, shown=ring(old).own_pass()))
+
+
+def test_a_dialer_whose_ticket_was_replaced_learns_why_its_session_has_ended(wire: Bench, tmp_path: Path) -> None:
+    """The server tells it, if the Error is quicker than the end of the connection; if not, the dialer finds it out."""
+    old, new = new_secret(), new_secret()
+    path, shown_path = tmp_path / "cluster.key", str(tmp_path / "ana.key")
+    write_keys(path, old)
+    server = wire.server(keyring=ring(old, origin=str(path)))
+    replace_file(shown_path, ticket_text(ring(old).derive("ana", ALL_ROLES)).encode())
+    dialer = wire.dialer(server.address, shown=find_pass(server.address, shown_path))
+    wire.open(dialer)
+
+    replace_file(shown_path, ticket_text(ring(new).derive("ana", ALL_ROLES)).encode())
+    write_keys(path, new)
+    wire.until(lambda: "Lost" in wire.kinds(dialer), "the end of the session under the old key")
+    (lost,) = [event for event in wire.events[dialer] if isinstance(event, Lost)]
+    told, found_out = "signed with another key, or one taken out since", "with which it was opened has been replaced"
+    assert told in lost.text or found_out in lost.text, lost.text
+    dialer.redial()  # as roles do; one that found it out has the session already
+    wire.until(lambda: wire.kinds(dialer).count("Opened") == 2, "a session under the new key")
+    wire.ask(dialer, 1)
 
 
 def test_a_dialer_reads_its_file_again_before_it_gives_up(wire: Bench, tmp_path: Path) -> None:

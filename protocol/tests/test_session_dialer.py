@@ -20,6 +20,7 @@ from scaler_protocol.messages import (
     Reject,
     Resume,
     Software,
+    Timers,
 )
 from scaler_protocol.session import (
     Complained,
@@ -219,6 +220,27 @@ def test_silence_makes_a_dialer_redial_and_at_last_give_up() -> None:  # LIV-7, 
     assert isinstance(lost, Lost) and lost.code == codes.LEASE_EXPIRED and dialer.now == opened_at + 12.0
     assert lost.silent_seconds == 12.0
     assert dialer.core.next_deadline() is None
+
+
+@pytest.mark.parametrize("lease", [0.15, 0.5, 1.0, 2.0, 3.0, 5.0, 60.0])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_session_is_given_up_when_its_lease_ends_however_short_it_is(lease: float, is_cut: bool) -> None:  # LIV-12
+    dialer = Dialer()
+    dialer.round()
+    dialer.say(dialer.welcome(timers=Timers(max(lease / 5, 0.05), lease)))
+    dialer.round()
+    opened_at = dialer.now
+    events: list[SessionEvent] = []
+    if is_cut:
+        dialer.now += lease / 2
+        dialer.core.disconnected(dialer.now)
+    while not events:
+        dialer.now = max(dialer.core.next_deadline() or 0.0, dialer.now)
+        events = dialer.round()
+        dialer.core.settle(dialer.now)
+    (lost,) = events
+    assert isinstance(lost, Lost) and lost.code == codes.LEASE_EXPIRED
+    assert dialer.now == pytest.approx(opened_at + lease)
 
 
 def test_a_dialer_that_was_itself_stopped_tries_once_more() -> None:

@@ -143,6 +143,30 @@ def test_the_end_of_the_cluster_is_the_end_of_its_standby(pair: Pair) -> None:
     assert "a client asked for the end of the cluster" in pair.second.text
 
 
+def test_a_second_standby_and_a_standby_of_a_standby_are_refused(stage: Stage) -> None:
+    pair = Pair(stage)
+    second = pair.start(f"tcp://127.0.0.1:{stage.ports()}", "--standby-of", pair.first_address)
+    of_standby = pair.start(f"tcp://127.0.0.1:{stage.ports()}", "--standby-of", pair.second_address)
+    assert second.wait() == 1 and "it has a standby already, scaler-scheduler" in second.text
+    assert of_standby.wait() == 1 and f"itself a standby of {pair.first_address}: name" in of_standby.text
+    assert "serve with generation" not in second.text + of_standby.text
+    assert not pair.status(pair.first_address).standby_of and pair.status(pair.second_address).standby_of
+
+
+def test_health_of_two_schedulers(pair: Pair) -> None:
+    """A standby is well; whether it serves is another question. With both addresses the one that serves is asked."""
+    for arguments, code, words in (
+        ((pair.first_address, "--serving"), 0, f"answers at {pair.first_address}"),
+        ((pair.second_address,), 0, f"answers at {pair.second_address}, as a standby"),
+        ((pair.second_address, "--serving", "--timeout", "1"), 1, "is a standby of"),
+        ((f"{pair.second_address},{pair.first_address}",), 0, f"answers at {pair.first_address}"),
+        ((pair.addresses, "--worker", "0"), 0, "scaler-scheduler"),
+    ):
+        command = pair.stage.start("scaler_protocol.health", *arguments)
+        assert command.wait() == code, command.text
+        assert words in command.text
+
+
 def test_a_standby_with_another_key_says_so_and_ends(stage: Stage, tmp_path: Path) -> None:
     port = stage.ports()
     address = f"tcp://127.0.0.1:{port}"

@@ -22,15 +22,17 @@ LEASE_SECONDS = 3.0
 
 
 class PairedScheduler(SchedulerNode):
-    """With the real rules for who serves, and no sockets."""
+    """With the real rules for which scheduler serves, and no sockets."""
 
     other: PairedScheduler | None = None
+    lease_seconds = LEASE_SECONDS
     #: told of each change of the duty, and after each turn
     on_change: Callable[[], None] = staticmethod(lambda: None)
     on_turn: Callable[[], None] = staticmethod(lambda: None)
 
-    def pair(self, other: PairedScheduler) -> None:
+    def pair(self, other: PairedScheduler, lease_seconds: float) -> None:
         self.other = other
+        self.lease_seconds = lease_seconds
         self._look_for_other()
 
     def start(self) -> None:
@@ -44,7 +46,7 @@ class PairedScheduler(SchedulerNode):
         assert self.other is not None
         now = self.world.clock.now
         self.standby = Standby(
-            self.server_id, self.other.name, LEASE_SECONDS, Software(), self._generation, self._changed
+            self.server_id, self.other.name, self.lease_seconds, Software(), self._generation, self._changed
         )
         self.standby.succession.begin(now)
         self.link = Port(self, self.other, self.standby.hello(self.new_id()), "scheduler")
@@ -110,6 +112,8 @@ class PairedScheduler(SchedulerNode):
 
 
 class StandbyWorld(PresentingWorld):
+    lease_seconds = LEASE_SECONDS
+
     def __init__(self, seed: int) -> None:
         self.has_cuts = seed % 3 > 0
         self.change_count = 0
@@ -119,8 +123,8 @@ class StandbyWorld(PresentingWorld):
 
     def _new_schedulers(self) -> tuple[SchedulerNode, ...]:
         first, second = (PairedScheduler(self, self.storage, name) for name in ("scheduler", "scheduler2"))
-        first.pair(second)
-        second.pair(first)
+        first.pair(second, self.lease_seconds)
+        second.pair(first, self.lease_seconds)
         for one in (first, second):
             one.on_change, one.on_turn = self._note_change, self._note_turn
         self.pair = first, second
@@ -184,3 +188,40 @@ class StandbyWorld(PresentingWorld):
             World._check_nothing_is_left(self)
         else:
             super()._check_nothing_is_left()
+
+
+class TakeOverWorld(StandbyWorld):
+    """The scheduler that serves is gone, once, in one of three ways: how long it takes until the other one serves."""
+
+    WAYS = ("crashes", "is stopped", "is cut off")
+
+    def __init__(self, seed: int, lease_seconds: float) -> None:
+        self.lease_seconds = lease_seconds
+        self.way = self.WAYS[seed % len(self.WAYS)]
+        self.gone_at = self.took_over_at = 0.0
+        super().__init__(seed)
+
+    def run(self) -> None:  # type: ignore[override]
+        """Which of the two serves is a matter of the two alone: no work, and no end of it."""
+        self.network.weather.delay_seconds = self.rng.choice((0.0005, 0.005, 0.02))
+        self.clock.at(self.lease_seconds + self.rng.uniform(1.0, 3.0), self._take_one_away)
+        self._run_until(lambda: self.took_over_at, TROUBLE_SECONDS)
+        self.law(bool(self.took_over_at), "the other one never serves")
+
+    def _take_one_away(self) -> None:
+        first = self.scheduler
+        other = next(one for one in self.pair if one is not first)
+        self._trouble(f"{first.name} {self.way}")
+        self.may_fail, self.gone_at = True, self.clock.now
+        if self.way == "crashes":
+            first.crash()
+            self.clock.after(self.lease_seconds + 1.0, first.start)
+        elif self.way == "is stopped":
+            first.stop_for(self.lease_seconds + 1.0)
+        else:
+            self.network.part(first.name, other.name, self.lease_seconds + 1.0)
+
+    def _note_change(self) -> None:
+        super()._note_change()
+        if self.gone_at and not self.took_over_at:
+            self.took_over_at = self.clock.now

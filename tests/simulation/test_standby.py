@@ -8,7 +8,7 @@ from scaler_scheduler.core.recovering import Recovery
 from scaler_scheduler.core.succession import Duty, Succession
 from scaler_scheduler.standby import Standby
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
-from tests.simulation.standby import StandbyWorld
+from tests.simulation.standby import StandbyWorld, TakeOverWorld
 
 SEEDS = 16
 BLOCK = 8
@@ -19,6 +19,14 @@ def test_seeds(first: int) -> None:
     worlds = list(played(StandbyWorld, range(first, first + BLOCK)))
     assert any(world.both_count for world in worlds), "in none of them both have served, each with peers"
     assert all(world.change_count for world in worlds)
+
+
+@pytest.mark.parametrize("lease_seconds", [0.5, 1.0, 2.0, 3.0, 5.0])
+def test_a_standby_serves_within_its_lease(lease_seconds: float) -> None:  # SCH-80
+    """From when the other one is gone, with each lease that may be chosen. A network may be late by 20 ms here."""
+    for world in played(lambda seed: TakeOverWorld(seed, lease_seconds), range(2 * len(TakeOverWorld.WAYS))):
+        seconds = world.took_over_at - world.gone_at
+        assert 0.5 * lease_seconds < seconds < lease_seconds + 0.1, (world.way, seconds)
 
 
 def _a_standby_lets_peers_in(patch: pytest.MonkeyPatch) -> None:

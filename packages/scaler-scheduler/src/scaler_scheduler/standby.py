@@ -1,4 +1,4 @@
-"""The session with the other scheduler, and who is turned away meanwhile: the shell around `core.succession`."""
+"""The session with the other scheduler, and the peers that are turned away: the shell around `core.succession`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from scaler_protocol.transport import DealerEndpoint
 from scaler_scheduler.core.succession import Duty, Succession
 
 REDIAL_SECONDS = 0.5
+REFUSED_LEASES = 2
+SHORTEST_REFUSED_SECONDS = 3.0
+"""For so long a scheduler asks again that is refused because there is another standby, which may just have died."""
 HEARTBEATS_OF_A_LEASE = 5
 
-SHORTEST_RETRY_SECONDS = 0.25
+SHORTEST_RETRY_SECONDS = 0.1
 LONGEST_RETRY_SECONDS = 8.0
 HELLOS_PER_SECOND = 500
 """What a standby can answer without effort, a handshake with CURVE each."""
@@ -59,6 +62,7 @@ class Standby:
         software: Software,
         own_generation: Callable[[], int],
         on_change: Callable[[], None],
+        storage_address: str = "",
     ) -> None:
         #: the address of the other scheduler; empty: none was named
         self.other = other
@@ -66,8 +70,13 @@ class Standby:
         self.link: DealerEndpoint | None = None
         #: of other schedulers that have a session with this one: where they are
         self.standbys: dict[PeerId, str] = {}
+        #: those of them that wait to follow on this one: their server ids
+        self._waiting: dict[PeerId, PeerId] = {}
         #: why the other scheduler does not let us in
         self.failure: StartupError | None = None
+        self._refused_at: float | None = None
+        self._refused_seconds = max(SHORTEST_REFUSED_SECONDS, REFUSED_LEASES * lease_seconds)
+        self._storage_address = storage_address
         self._server_id = server_id
         self._software = software
         self._timers = Timers(lease_seconds / HEARTBEATS_OF_A_LEASE, lease_seconds)
@@ -83,7 +92,7 @@ class Standby:
         return self.succession.is_waiting
 
     def shown(self) -> tuple[str, tuple[str, ...]]:
-        """For watchers: on whom this one would follow, and who would follow on this one. (MON-30)"""
+        """For watchers: on which scheduler this one would follow, and which ones would follow on this one. (MON-30)"""
         return (self.other if self.is_waiting else ""), tuple(self.standbys.values())
 
     def dial(self, shown: Pass | None) -> DealerEndpoint:
@@ -126,8 +135,9 @@ class Standby:
     def _handle(self, event: SessionEvent, now: float) -> None:
         succession = self.succession
         if isinstance(event, Opened):
-            self._told = ""
+            self._told, self._refused_at = "", None
             welcome = event.welcome
+            self._compare_storages(welcome.storage_address)
             does = "waits, as this one does" if welcome.is_standby else f"serves with generation {welcome.generation}"
             logging.info("Scheduler: the scheduler at %s %s", self.other, does)
             own_generation = self._own_generation()
@@ -150,10 +160,25 @@ class Standby:
             self._redial_at = now + REDIAL_SECONDS
             self._explain(event.text)
             if succession.is_waiting and event.code != codes.SHUTTING_DOWN:
-                self.failure = StartupError(f"no standby of {self.other} can be had: {event.text}")
-                self._on_change()
+                self._refused(event, now)
         if self._redial_at is not None:
             self._tell()
+
+    def _refused(self, event: Rejected, now: float) -> None:
+        """For good; only a standby that has died may keep the place of another for a while."""
+        self.succession.refused(now)
+        self._refused_at = now if self._refused_at is None else self._refused_at
+        if event.code != codes.BAD_ROLE or now >= self._refused_at + self._refused_seconds:
+            self.failure = StartupError(f"no standby of {self.other} can be had: {event.text}")
+            self._on_change()
+
+    def _compare_storages(self, address: str) -> None:
+        """One storage may have two names, so this is no error."""
+        if address and self._storage_address and address != self._storage_address:
+            logging.warning(
+                "Scheduler: the scheduler at %s names the object storage %s, and this one %s: both need the same one",
+                *(self.other, address, self._storage_address),
+            )
 
     def _explain(self, text: str) -> None:
         if text != self._told:
@@ -180,12 +205,14 @@ class Standby:
             self._tell()
             self._on_change()
 
-    # ------------------------------------------------------------ those who dial us
+    # ------------------------------------------------------------ what dials us
 
     def turned_away(self, hello: Hello) -> Reject | None:
         """(HSK-40)"""
         if hello.role == codes.ROLE_SCHEDULER and hello.last_server_id == NO_PEER:
-            return _taken_for_a_storage()
+            return _no_role("a scheduler does not talk to a scheduler as to its object storage: check the address")
+        if hello.role == codes.ROLE_SCHEDULER and not hello.serving_generation:
+            return self._no_standby(hello)
         if not self.is_waiting or (hello.role in _NOT_TURNED_AWAY and FEATURE_SERVING not in hello.features):
             return None
         self._retries.note(time.monotonic())
@@ -199,6 +226,16 @@ class Standby:
             retry_seconds=self._retries.seconds,
         )
 
+    def _no_standby(self, hello: Hello) -> Reject | None:
+        """Two standbys of one scheduler would both serve, and not know of each other. (SCH-80)"""
+        followed = self.succession.follows_on()
+        if followed is not None and followed != hello.last_server_id:
+            return _no_role(f"this scheduler is itself a standby of {self.other}: name the one that serves")
+        for peer_id, server_id in self._waiting.items():
+            if server_id != hello.last_server_id:
+                return _no_role(f"it has a standby already, {self.standbys[peer_id]}, and can have one")
+        return None
+
     def concerns(self, event: Opened | Lost) -> bool:
         """It is about another scheduler."""
         if isinstance(event, Opened):
@@ -209,10 +246,14 @@ class Standby:
         """Another scheduler has a session with this one, or has no longer."""
         if isinstance(event, Lost):
             self.standbys.pop(event.peer_id, None)
+            self._waiting.pop(event.peer_id, None)
             return
         software = event.hello.software
         self.standbys[event.peer_id] = f"{software.name} {software.version} on {software.host}"
+        self._waiting.pop(event.peer_id, None)
         if _may_follow(event.identity):
+            if not event.hello.serving_generation:
+                self._waiting[event.peer_id] = event.hello.last_server_id
             before = self.succession.duty
             self.succession.met(event.hello, self._own_generation())
             self._changed(before)
@@ -227,7 +268,5 @@ def _may_follow(identity: Identity | None) -> bool:
     return identity is None or identity.is_operator
 
 
-def _taken_for_a_storage() -> Reject:
-    """A scheduler that follows on this one, or would, names itself. (SCH-82)"""
-    text = "a scheduler does not talk to a scheduler as to its object storage: check the address"
+def _no_role(text: str) -> Reject:
     return Reject(codes.BAD_ROLE, codes.PROTOCOL_VERSION_MIN, codes.PROTOCOL_VERSION_MAX, text)

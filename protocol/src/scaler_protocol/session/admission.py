@@ -69,7 +69,7 @@ class Admission:
     ) -> Identity | Reject | None:
         """The identity that the session of this Hello gets, None without keys; or the Reject of a Hello that may
         neither open a session nor move one."""
-        found = self._judge(hello, proof)
+        found = self._judge(hello, proof, current)
         if isinstance(found, Identity) and current is None and self._is_early(hello, found):
             found = Refusal(_EARLY_TEXT, codes.OVERLOADED)
         if isinstance(found, Refusal):
@@ -91,14 +91,14 @@ class Admission:
             identity = session.identity
             if identity is None or not session.hello.credential:
                 continue  # no keys, or the kernel's word
-            found = self._judge(session.hello, Proof(identity.holder))
+            found = self._judge(session.hello, Proof(identity.holder), session)
             if isinstance(found, Refusal):
                 ended.append((session, found.text))
             elif found is not None and found.expires:
                 self._review_at = min(self._review_at, found.expires)
         return ended
 
-    def _judge(self, hello: Hello, proof: Proof) -> Identity | Refusal | None:
+    def _judge(self, hello: Hello, proof: Proof, current: ServerSession | None) -> Identity | Refusal | None:
         if self.keyring is None:
             return Refusal(_INSECURE_TEXT) if hello.credential else None
         if proof.is_same_user and not hello.credential:
@@ -107,9 +107,14 @@ class Admission:
         found = self.keyring.admit(hello.credential, holder, hello.role, self._wall_clock())
         if isinstance(found, Refusal) and hello.role == codes.ROLE_CLIENT:
             as_worker = self.keyring.admit(hello.credential, holder, codes.ROLE_WORKER, self._wall_clock())
-            if isinstance(as_worker, Identity) and self._speaks_for_worker(hello, as_worker) is not False:
+            if isinstance(as_worker, Identity) and self._may_go_on(hello, as_worker, current):
                 return as_worker
         return found
+
+    def _may_go_on(self, hello: Hello, as_worker: Identity, current: ServerSession | None) -> bool:
+        """A client with its worker's ticket: a session that it has outlives the task in which the session began."""
+        is_its_own = current is not None and is_same(current.identity, as_worker)
+        return is_its_own or self._speaks_for_worker(hello, as_worker) is not False
 
     def _is_early(self, hello: Hello, identity: Identity) -> bool:
         """It is in a task that this server does not know yet, so its rights are not known either. (SCH-74)"""

@@ -10,10 +10,14 @@ from scaler_protocol.messages import Reject, Timers
 _FIRST_ANSWER_SECONDS = 1.0
 _LONGEST_ANSWER_SECONDS = 8.0
 _SHORTEST_ANSWER_SECONDS = 0.25
+#: With CURVE a Welcome takes five round trips, and one round trip may take 0.6 s.
+_FAR_ANSWER_SECONDS = 4.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 #: A server that is slow to answer is not gone: no silence shorter than this makes us redial.
 _SHORTEST_SILENCE_SECONDS = 0.5
+#: What a dialer that was itself stopped for longer than the lease grants the server, at most, before it gives up.
+_LONGEST_GRACE_SECONDS = 2.0
 
 
 def silence_seconds(timers: Timers) -> float:
@@ -21,10 +25,18 @@ def silence_seconds(timers: Timers) -> float:
     return min(max(3 * timers.heartbeat_seconds, _SHORTEST_SILENCE_SECONDS), 0.75 * timers.lease_seconds)
 
 
+def grace_seconds(timers: Timers) -> float:
+    """How long a dialer tries to resume a session at least. A dialer that notices silence in time has just that left of
+    the lease, so it gives up when the lease ends, however short the lease is (LIV-12). A dialer that was itself stopped
+    notices late, and tries for as long all the same."""
+    return min(_LONGEST_GRACE_SECONDS, timers.lease_seconds - silence_seconds(timers))
+
+
 _FIRST_ANSWER_OF_SEVERAL = 0.25
 """There is another server to turn to, and the Hello may be repeated at this one in the next round."""
 _ANSWER_BESIDE_A_STANDBY = 0.5
-"""A standby has just answered, so the network is well: a server that needs longer is most likely gone."""
+"""A standby has just answered, so the network is well: a server that accepts no connection for so long is most likely
+gone. One that has accepted may be far away."""
 
 
 class Backoff:
@@ -37,8 +49,8 @@ class Backoff:
 
     __slots__ = (
         "_failures",
-        "_first_answer_seconds",
         "_longest_answer_seconds",
+        "_longest_resume_seconds",
         "_peer_id",
         "_retry_seconds",
         "address_count",
@@ -54,10 +66,11 @@ class Backoff:
         self.reason = ""
         #: the longest pause, as a standby has said last; zero: none has (HSK-41)
         self._retry_seconds = 0.0
-        # Several dials must fit into a lease, or the first failure would already be the end of the session.
+        # To resume, several dials must fit into a lease, or the first failure would already be the end of the session.
         longest = min(_LONGEST_ANSWER_SECONDS, timers.lease_seconds / 4)
-        self._longest_answer_seconds = max(longest, _SHORTEST_ANSWER_SECONDS)
-        self._first_answer_seconds = min(_FIRST_ANSWER_SECONDS, self._longest_answer_seconds)
+        self._longest_resume_seconds = max(longest, _SHORTEST_ANSWER_SECONDS)
+        #: for a new session there is time: a server that is far away must be found however short the lease is
+        self._longest_answer_seconds = max(longest, _FAR_ANSWER_SECONDS)
 
     def failed(self) -> None:
         self._failures += 1
@@ -78,11 +91,14 @@ class Backoff:
         self._retry_seconds = reject.retry_seconds if is_told else 0.0
         return True
 
-    def answer_seconds(self) -> float:
-        first, longest = self._first_answer_seconds, self._longest_answer_seconds
+    def answer_seconds(self, *, is_resuming: bool = False, is_reached: bool = False) -> float:
+        """`is_reached`: the server has accepted the connection."""
+        longest = self._longest_resume_seconds if is_resuming else self._longest_answer_seconds
+        first = min(_FIRST_ANSWER_SECONDS, longest)
         if self.address_count > 1:
             first = min(first, _FIRST_ANSWER_OF_SEVERAL)
-            longest = min(longest, _ANSWER_BESIDE_A_STANDBY) if self._retry_seconds else longest
+            is_hurried = self._retry_seconds > 0.0 and not is_reached
+            longest = min(longest, _ANSWER_BESIDE_A_STANDBY) if is_hurried else longest
         return self._stretched(min(first * 2.0 ** min(self._rounds(), 10), longest))
 
     def pause_seconds(self) -> float:

@@ -34,7 +34,7 @@ from scaler_protocol.messages import (
     Timers,
     Welcome,
 )
-from scaler_protocol.session.backoff import Backoff, silence_seconds
+from scaler_protocol.session.backoff import Backoff, grace_seconds, silence_seconds
 from scaler_protocol.session.channel import DUPLICATE, IN_ORDER, Channel, Counts, Encode, Frames, counted
 from scaler_protocol.session.dialer_states import (
     AWAITS_ANSWER,
@@ -46,7 +46,7 @@ from scaler_protocol.session.dialer_states import (
     Trigger,
     step,
 )
-from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of
+from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of, why_lost
 from scaler_protocol.session.handshake import agree_limits, remembering, why_given_up, why_no_version, why_too_large
 
 #: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
@@ -59,9 +59,6 @@ _OPEN = State.OPEN  # looked up once
 
 #: Some faults come back with the message that causes them, such as a frame the other side's ZeroMQ refuses (SES-20).
 _FRUITLESS_RESUMES = 5
-
-#: What a dialer that was itself stopped for longer than the lease grants the server before it gives the session up.
-_LATE_GRACE_SECONDS = 2.0
 
 
 class SessionDialer:
@@ -91,8 +88,7 @@ class SessionDialer:
         self._encode = counted(encode, self.sent)
         self.backoff = Backoff(hello.peer_id, hello.timers)
         self._state = State.IDLE
-        #: sockets asked for so far
-        self.generation = 0
+        self.generation = 0  # sockets asked for so far
         self._is_wanted = True  # begin at the next round
         self._has_dialed = False
         self._is_replaced = False  # another process has this peer id
@@ -104,13 +100,13 @@ class SessionDialer:
 
         # Meaningful while there is a session; the last one's afterwards.
         self._welcome = Welcome(version=0, server_id=NO_PEER, incarnation=0, session_id=0)
+        self._credential = hello.credential
         self._channel = Channel(self._encode)
         self._timers = Timers()
         self._silence_seconds = 0.0
         self._pings: list[int] = []  # nonces whose Pong is due
         self._nonce = 0
 
-        # Instants.
         self._started_at = 0.0  # when the role asked for this session
         self._due_at = 0.0  # waiting, interrupted: the next dial; dialing, resuming: no answer by then is a failure
         self._lost_at = 0.0  # interrupted, resuming: the session is given up
@@ -206,8 +202,7 @@ class SessionDialer:
                 self._fail(now)
 
     def expire(self, now: float, is_drained: bool = True) -> None:
-        """Time has passed. With unread messages (`is_drained` false) no server counts as silent: they may answer.
-        Only here a new socket is asked for."""
+        """Time has passed. With unread messages (`is_drained` false) no server counts as silent: they may answer."""
         state = self._state
         if state is _OPEN:
             if now >= self._look_at:
@@ -227,6 +222,12 @@ class SessionDialer:
             self._dial(now)
         elif self._state in PAUSED and now >= self._due_at:
             self._dial(now)
+
+    def reached(self, now: float) -> None:
+        """The server has accepted the connection, as some transports can tell: its answer may take long. (HSK-41)"""
+        if self._state in AWAITS_ANSWER:
+            seconds = self.backoff.answer_seconds(is_resuming=self._state is State.RESUMING, is_reached=True)
+            self._due_at = max(self._due_at, now + seconds)
 
     def disconnected(self, now: float) -> None:
         """The connection is gone, as some transports can tell: no reason to wait for silence."""
@@ -335,7 +336,7 @@ class SessionDialer:
             return
         self.generation += 1
         self.transmissions = [frames]
-        self._due_at = now + self.backoff.answer_seconds()
+        self._due_at = now + self.backoff.answer_seconds(is_resuming=self._state is State.RESUMING)
 
     def _receive_answer(self, envelope: Envelope, now: float) -> None:
         message = envelope.message
@@ -365,7 +366,7 @@ class SessionDialer:
 
     def _open(self, welcome: Welcome, now: float) -> None:
         welcome = replace(welcome, limits=agree_limits(self.hello.limits, welcome.limits))  # zero is the default
-        self._welcome = welcome
+        self._welcome, self._credential = welcome, self.hello.credential
         self._timers = welcome.timers
         self._silence_seconds = silence_seconds(welcome.timers)
         self._channel = Channel(self._encode)
@@ -396,7 +397,7 @@ class SessionDialer:
 
     def _renew(self, welcome: Welcome, now: float) -> None:
         """The server remembers nothing of our session. Everything starts anew, and the role is told both (SES-11)."""
-        text = f"the {self.server_name} no longer knows this session: it was restarted, or we were silent for too long"
+        text = why_lost(self.server_name, self._credential, self.hello)
         self._events.append(Lost(self._welcome.server_id, codes.NO_SESSION, text, False))
         self._state = step(self._state, Trigger.RENEWED)
         self._open(welcome, now)
@@ -474,7 +475,7 @@ class SessionDialer:
     def _interrupt(self, now: float) -> None:
         if self._state is State.OPEN:
             lease_ends_at = self._heard_at + self._timers.lease_seconds
-            self._lost_at = max(lease_ends_at, now + min(_LATE_GRACE_SECONDS, self._timers.lease_seconds))
+            self._lost_at = max(lease_ends_at, now + grace_seconds(self._timers))
             self._silent_since = now if now > lease_ends_at else self._heard_at
         self._state = step(self._state, Trigger.FAILED)
         self._held = None

@@ -81,3 +81,12 @@ def text_of(message: Bye | Error | Reject) -> str:
     """What the other side says for people. Roles log it, and raise it: nothing in it may forge a line, or be obeyed by
     a terminal. (MON-7)"""
     return readable(message.text)
+
+
+def why_lost(server_name: str, credential: bytes, hello: Hello) -> str:
+    """Why a server has answered this Hello with a new session, instead of the one that was opened with the credential.
+    When the oldest key is taken out, a server closes its connections. So it cannot tell dialers of it. (SES-32)"""
+    text = f"the {server_name} no longer knows this session: "
+    if hello.credential != credential:
+        return f"{text}the key or ticket with which it was opened has been replaced, and another one is used now"
+    return f"{text}it was restarted, or we were silent for too long"

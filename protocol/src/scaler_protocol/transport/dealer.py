@@ -230,6 +230,9 @@ class DealerEndpoint:
         if self._entry.has_no_line(now, self._dialer.is_open):
             self._dialer.disconnected(now)
             return
+        if self._entry.is_reached:
+            self._entry.is_reached = False  # it is told once for each connection: a mute server is left all the same
+            self._dialer.reached(now)
         if now < self._entry.look_at:
             return
         if self._dialer.state not in AWAITS_ANSWER:

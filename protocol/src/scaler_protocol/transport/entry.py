@@ -41,6 +41,8 @@ class Entry:
         self._has_others = has_others
         self._cuts: CutWatch | None = None
         self._patient_until = 0.0
+        #: with several servers: this one has accepted the connection
+        self.is_reached = False
         #: how many of the servers' public keys were no use since the last Welcome
         self._failed_keys = 0
         self._first_key = 0
@@ -63,6 +65,7 @@ class Entry:
     def began(self, carrier: object, now: float) -> None:
         """A Hello is on its way by this carrier."""
         self._stop_watching()
+        self.is_reached = False
         if isinstance(carrier, ZeroMqDealer):
             self._carrier = carrier
             self._pause_seconds = LOOK_SECONDS
@@ -92,7 +95,8 @@ class Entry:
             return self._cuts.is_cut
         if self._cuts.is_refused:
             return True
-        if self._cuts.was_connected or self._cuts.is_cut or now >= self._patient_until:
+        self.is_reached = self._cuts.was_connected
+        if self.is_reached or self._cuts.is_cut or now >= self._patient_until:
             self._stop_watching()  # what keeps the Welcome back is another matter
             self.look_at = max(now, self._patient_until)
         else:

@@ -16,6 +16,7 @@ import itertools
 import os
 import socket as network
 import threading
+from collections.abc import Iterator
 
 import zmq
 
@@ -31,11 +32,8 @@ LOOK_SECONDS = 0.03
 #: One may be a server that has just ended.
 _ENOUGH_FAILURES = 2
 _GREETING_SECONDS = 1.0
-_EVENTS = int(
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+FAILED_HANDSHAKES = int(
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
 _EVENTS_A_LOOK = 100
 _numbers = itertools.count(1)
@@ -48,26 +46,43 @@ _GREETING_BYTES = 64
 _MECHANISM = slice(12, 32)
 
 
-class HandshakeWatch:
-    """Counts the handshakes of a socket that break off."""
+class EventWatch:
+    """What libzmq tells of a dialer's socket. A socket has one of these at a time."""
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], events: int) -> None:
         self._watched = socket
-        where = f"inproc://scaler-handshakes-{next(_numbers)}"
-        socket.monitor(where, _EVENTS)
+        where = f"inproc://scaler-events-{next(_numbers)}"
+        socket.monitor(where, events)
         self._events = socket.context.socket(zmq.PAIR)
         self._events.linger = 0
         self._events.connect(where)
-        self.failures = 0
-        self.successes = 0
 
-    def look(self) -> None:
+    def kinds(self) -> Iterator[int]:
+        """Of the events that are there; a bounded number of them at a time."""
         for _ in range(_EVENTS_A_LOOK):
             try:
                 event = self._events.recv_multipart(zmq.NOBLOCK)[0]
             except zmq.Again:
                 return
-            if int.from_bytes(event[:2], "little") == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            yield int.from_bytes(event[:2], "little")
+
+    def close(self) -> None:
+        if not self._watched.closed:
+            self._watched.disable_monitor()
+        self._events.close(0)
+
+
+class HandshakeWatch(EventWatch):
+    """Counts the handshakes of a socket that break off."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        super().__init__(socket, FAILED_HANDSHAKES | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self.failures = 0
+        self.successes = 0
+
+    def look(self) -> None:
+        for kind in self.kinds():
+            if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.successes += 1
             else:
                 self.failures += 1
@@ -75,11 +90,6 @@ class HandshakeWatch:
     @property
     def has_failed(self) -> bool:
         return self.failures >= _ENOUGH_FAILURES
-
-    def close(self) -> None:
-        if not self._watched.closed:
-            self._watched.disable_monitor()
-        self._events.close(0)
 
 
 class Greeting:

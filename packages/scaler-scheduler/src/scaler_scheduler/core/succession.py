@@ -52,6 +52,11 @@ class Succession:
         """There is a session with the other scheduler."""
         return self._other is not None
 
+    def follows_on(self) -> PeerId | None:
+        """The scheduler that serves, of which this one is a standby."""
+        is_found = self.duty is Duty.WAITING and self._other is not None and not self._other_waits
+        return PeerId(self._other[1]) if is_found and self._other is not None else None
+
     def begin(self, now: float) -> None:
         """From now on the other scheduler is looked for."""
         self.serve_at = now + self._lease_seconds
@@ -83,6 +88,11 @@ class Succession:
         if is_silent:
             self._serve(f"the other scheduler has given no sign for {self._lease_seconds:g} s")
         else:
+            self.begin(now)
+
+    def refused(self, now: float) -> None:
+        """It lives, and does not let us in."""
+        if self.duty is Duty.WAITING:
             self.begin(now)
 
     def told_to_end(self) -> None:
