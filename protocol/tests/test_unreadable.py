@@ -10,7 +10,10 @@ from scaler_protocol.unreadable import reason_of
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ModuleNotFoundError("No module named 'mine.part'", name="mine.part"), "register_pickle_by_value(mine)"),
+        (
+            ModuleNotFoundError("No module named 'mine.part'", name="mine.part"),
+            "Send mine if it is your own, Client(..., code=",
+        ),
         (ModuleNotFoundError("No module named 'nt'", name="nt"), "only Windows has"),
         (NotImplementedError("cannot instantiate 'WindowsPath' on your system"), "pass paths as text"),
         (ValueError("bad"), "ValueError: bad"),

@@ -17,6 +17,7 @@ from scaler_protocol.codes import ROLE_WORKER, STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids, join_u16, join_u32, split_ids
 from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
+    NO_OBJECT,
     Cancel,
     CancelReply,
     Credit,
@@ -67,6 +68,7 @@ class ModelProcessor:
         self.interrupted: set[int] = set()
         self.is_dying = False
         self.is_leaving = False
+        self.code_sets: set[ObjectId] = set()  #: of all tasks that it was ever handed
         self.is_suspended = False  #: the process stands still: only a kill reaches it
 
     def pass_over(self) -> None:
@@ -84,6 +86,7 @@ class ModelProcessor:
 
 class AgentMachine(RuleBasedStateMachine):
     SETTINGS = Settings("w", lambda error: b"error", 50, 6, PLACES, task_timeout_seconds=30.0, suspends_hard=True)
+    CODE_SETS = (NO_OBJECT,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,6 +147,8 @@ class AgentMachine(RuleBasedStateMachine):
         model = self.processors[action.processor]
         assert model.is_ready and not model.is_dying and not model.is_leaving and not model.is_blocked
         assert all(task.id in self.held for task in action.tasks)
+        model.code_sets.update(task.header.code_set for task in action.tasks)
+        assert len(model.code_sets) == 1, "a processor that has run one code set is handed tasks of another (WRK-50)"
         at_hand = {task.id for task in [*list(model.tasks)[-1:], *action.tasks]}
         for task in action.tasks:
             model.awaited[task.number] = frozenset(task.awaits or ())
@@ -206,7 +211,8 @@ class AgentMachine(RuleBasedStateMachine):
         ids = [TaskId((self.count + index).to_bytes(16, "big")) for index in range(count)]
         self.count += count
         self.held.update(ids)
-        header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds)
+        code_set = data.draw(st.sampled_from(self.CODE_SETS))
+        header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds, code_set=code_set)
         before = data.draw(st.sampled_from(sorted(self.needs.keys() - set(ids)))) if self.needs else None
         awaited: list[list[TaskId]] = []
         for index in range(count):

@@ -16,7 +16,7 @@ def reason_of(error: Exception) -> str:
         )
     if top:
         return (
-            f"{reason}. Install {top} where it is to be read, or send its code along: "
-            f"cloudpickle.register_pickle_by_value({top}) before the call"
+            f"{reason}. Send {top} if it is your own, Client(..., code=[...]) with its file or directory; if it is a "
+            "package, install it where it is to be read, or Client(..., requirements=[...])"
         )
     return reason

@@ -39,6 +39,14 @@ from scaler_protocol.process.worker_arguments import (
     optional_address,
 )
 from scaler_protocol.records import dataclass
+from scaler_worker.code_sets.options import (
+    ALL,
+    DEFAULT_CODE_BYTES,
+    DEFAULT_ENVIRONMENT_BYTES,
+    MODULES,
+    NONE,
+    PlaceOptions,
+)
 
 PROGRAM = "scaler_cluster"
 
@@ -64,6 +72,7 @@ class ClusterConfig:
     gpus: str = ""  #: which GPUs the workers share out; empty: nothing is said of them
     storage_address: str = ""  #: empty: the one the scheduler names
     preload: str = ""
+    places: PlaceOptions = field(default_factory=PlaceOptions)  #: for the modules and packages of clients
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
     io_threads: int = 1
     event_loop: str = "builtin"
@@ -107,6 +116,13 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         storage_address=optional_address(parsed.object_storage_address),
         preload=parsed.preload or "",
         functions=parsed.functions,
+        places=PlaceOptions(
+            parsed.client_code,
+            parsed.code_directory or "",
+            parsed.code_limit,
+            parsed.environment_limit,
+            parsed.environment_timeout_seconds,
+        ),
         io_threads=parsed.io_threads,
         event_loop=parsed.event_loop,
         logging=logging_options(parsed),
@@ -134,6 +150,7 @@ def add_worker_options(parser: ArgumentParser, workers: argparse._ArgumentGroup)
     """All that says what workers are like, but not how many there are; worker managers have the same."""
     _add_workers(workers)
     _add_tasks(parser.add_argument_group("tasks"))
+    _add_code(parser.add_argument_group("code of clients"))
     _add_memory(parser.add_argument_group("memory"))
     add_connection(parser.add_argument_group("connection"), "--io-threads", "-it", "--worker-io-threads")
     add_key_arguments(parser)
@@ -192,6 +209,32 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         help="call this once in every new processor, before its first task",
     )  # fmt: skip
     add_functions(group)
+
+
+def _add_code(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--client-code", choices=(ALL, MODULES, NONE), default=ALL,
+        help="what tasks may bring: their own modules and packages, only modules, or neither: "
+        "Client(code=..., requirements=...) (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--code-directory", metavar="PATH",
+        help="where the workers of a host keep the modules and packages of clients (default: scaler-code-UID in the "
+        "directory for temporary files)",
+    )  # fmt: skip
+    group.add_argument(
+        "--code-limit", type=byte_count, default=DEFAULT_CODE_BYTES, metavar="BYTES",
+        help="the most bytes of clients' modules on this host; what has not been used for longest is removed "
+        "(default: 2GiB)",
+    )  # fmt: skip
+    group.add_argument(
+        "--environment-limit", type=byte_count, default=DEFAULT_ENVIRONMENT_BYTES, metavar="BYTES",
+        help="the same for packages that clients require (default: 20GiB)",
+    )  # fmt: skip
+    group.add_argument(
+        "--environment-timeout-seconds", type=positive_seconds, default=900.0, metavar="SECONDS",
+        help="how long the installation of a client's packages may take (default: 900)",
+    )  # fmt: skip
 
 
 def _add_memory(group: argparse._ArgumentGroup) -> None:

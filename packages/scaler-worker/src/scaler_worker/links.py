@@ -117,7 +117,7 @@ class ProcessorLink:
             return self._last_header_context
         key = (
             header.client, header.call_format, header.keywords, header.serializer, header.depth, header.priority,
-            header.flags, header.result_salt, header.owner_grant,
+            header.flags, header.result_salt, header.owner_grant, header.code_set,
         )  # fmt: skip
         known = self._contexts.get(key)
         if known is None:

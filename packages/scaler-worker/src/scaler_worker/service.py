@@ -38,6 +38,7 @@ from scaler_worker import __version__, channel
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
+from scaler_worker.code_sets.options import NONE
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events, recycling
 from scaler_worker.core.presenting import FEATURE
@@ -141,7 +142,7 @@ class Agent:
             version_max=PROTOCOL_VERSION_MAX,
             role=ROLE_WORKER,
             peer_id=new_peer_id(),
-            features=("chains", "samples", FEATURE),
+            features=self._features(),
             timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
             software=this_software("scaler-worker", __version__),
             worker=WorkerOffer(
@@ -161,6 +162,10 @@ class Agent:
             allowed_messages=FROM_SCHEDULER[ROLE_WORKER],
         )
         return DealerEndpoint(self._config.address, dialer, self._config.shown)
+
+    def _features(self) -> tuple[str, ...]:
+        features = ("chains", "samples", FEATURE)
+        return features if self._config.places.takes == NONE else (*features, "code-sets")
 
     # ------------------------------------------------------------ rounds
 
@@ -466,6 +471,7 @@ def run_agent(config: ClusterConfig, name: str) -> int:
         config.functions,
         config.shown,
         is_limited=config.memory_bytes > 0,
+        places=config.places,
     )
     zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
     if config.event_loop != "builtin":

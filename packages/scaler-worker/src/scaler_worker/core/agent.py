@@ -34,7 +34,17 @@ from scaler_protocol.messages import (
     TaskLog,
 )
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_worker.core import deadlines, events, handing, nesting, presenting, recycling, stopping, suspension
+from scaler_worker.core import (
+    deadlines,
+    events,
+    grouping,
+    handing,
+    nesting,
+    presenting,
+    recycling,
+    stopping,
+    suspension,
+)
 from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, Log, Resume, Send, TellStatus
 from scaler_worker.core.deaths import describe_exit, processor_died
 from scaler_worker.core.processors import IllegalStepError, Processor, State, Step
@@ -146,6 +156,8 @@ class AgentCore:
             return
         if dispatch.header.code_tag and tables.code_guard.refuses(tasks, tables.results):
             return
+        if dispatch.header.code_set:
+            grouping.note_code_set(tables)
         for task in tasks:
             tables.tasks[task.id] = task
         tables.ahead.forget_ended(tables.tasks)

@@ -7,14 +7,13 @@ never keeps them from running (WRK-6), and no more tasks than places compute at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from scaler_protocol.codes import KIND_INLINE, STATUS_REFUSED, TOO_DEEP
-from scaler_protocol.holding.durations import Durations
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
-from scaler_worker.core import nesting, recycling
+from scaler_worker.core import grouping, nesting, recycling
 from scaler_worker.core.actions import NO_NUMBERS, HandOver, Resume, StartProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.stopping import begin_first
@@ -70,6 +69,8 @@ def hand_out_at_once(tables: Tables, now: float) -> None:
         if processor.state is _BLOCKED:
             least_depth = nesting.least_depth(tables, now)
     _fill_places(tables, least_depth, now)
+    if tables.is_grouped:
+        _start_processors(tables, now)
 
 
 def _grant_resumes(tables: Tables, now: float) -> None:
@@ -92,11 +93,18 @@ def _fill_places(tables: Tables, least_depth: int, now: float) -> None:
             return
         if processor.state is not _IDLE or processor.is_reclaiming or processor.is_worn:
             continue
+        if tables.is_grouped and not _takes_first(tables, processor):
+            continue
         if now > processor.low_until:
             processor.is_unread = True
             continue
         _hand_slice(tables, processor, -(-len(tables.queue) // free), least_depth, now)
         free -= 1
+
+
+def _takes_first(tables: Tables, processor: Processor) -> bool:
+    task = tables.queue.first()
+    return task is not None and grouping.takes(tables, processor, task)
 
 
 def _top_up(tables: Tables, least_depth: int, now: float) -> None:
@@ -116,6 +124,8 @@ def _hand_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
     if not tasks:
         return
     processor.step(Step.HAND_OVER, now)
+    if tables.is_grouped:
+        processor.group = grouping.group_of(tasks[0].header)
     for task in tasks:
         processor.last_number += 1
         task.number = processor.last_number
@@ -139,7 +149,7 @@ def _take_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
     if len(tables.queue) == 1 and not processor.slice and not tables.ahead.waiting and not least_depth:
         return [_take_only(tables, processor)]
     most = recycling.room(tables, processor) if tables.settings.tasks_per_processor else SLICE_TASKS
-    budget = _Budget(tables.durations, processor, min(limit, most, SLICE_TASKS), least_depth)
+    budget = _Budget(tables, processor, min(limit, most, SLICE_TASKS), least_depth)
     taken = tables.queue.take(budget.accepts)
     if tables.ahead.waiting:
         budget.raise_count(min(most, SLICE_TASKS) - len(taken))
@@ -170,7 +180,7 @@ def _take_followers(tables: Tables, processor: Processor, taken: list[Task], bud
 class _Budget:
     """What may still go into a slice. `accepts` is called for every task, so it keeps what batches have in common."""
 
-    def __init__(self, durations: Durations, processor: Processor, limit: int, least_depth: int) -> None:
+    def __init__(self, tables: Tables, processor: Processor, limit: int, least_depth: int) -> None:
         #: the work in the slice so far, and how much of it there may be when another such task is to be added
         self.seconds = processor.outstanding_seconds
         self._most_seconds = 0.0
@@ -178,7 +188,9 @@ class _Budget:
         self._count = limit
         self._is_empty = not processor.slice
         self._least_depth = least_depth
-        self._estimate_of = durations.estimate
+        self._estimate_of = tables.durations.estimate
+        self._is_grouped = tables.is_grouped
+        self._group = processor.group
         self._header: TaskHeader | None = None
         self._function: ObjectId | None = None
         self._estimate: float | None = None
@@ -189,7 +201,7 @@ class _Budget:
 
     def accepts(self, task: Task) -> bool:
         if task.function is not self._function or task.header is not self._header:
-            if task.header.depth < self._least_depth:
+            if task.header.depth < self._least_depth or (self._is_grouped and not self._is_of_group(task.header)):
                 return False
             self._function, self._header = task.function, task.header
             self._estimate = None if task.header.timeout_seconds > 0 else self._estimate_of(task.function)
@@ -209,13 +221,22 @@ class _Budget:
         self._bytes -= len(parts) if type(parts) is bytes else task.part_bytes
         return True
 
+    def _is_of_group(self, header: TaskHeader) -> bool:
+        """A slice has tasks of one group: that of its processor, or of the first that goes into it."""
+        group = grouping.group_of(header)
+        if self._group is None:
+            self._group = group
+        return self._group == group
+
 
 def _fall_back(tables: Tables, now: float) -> None:
     """Run a deeper task although no place is free: the running one may well be waiting for it without saying so."""
     due_at = fallback_at(tables)
     if due_at is None or now < due_at:
         return
-    idle = next(_available(tables), None)
+    task = tables.queue.first()
+    assert task is not None
+    idle = grouping.first_for(tables, task)
     if idle is None:
         _refuse_first(tables)
         return
@@ -228,9 +249,9 @@ def fallback_at(tables: Tables) -> float | None:
     task = tables.queue.first()
     if task is None or not _is_held_up(tables, task):
         return None
-    if next(_available(tables), None) is not None:
+    if grouping.first_for(tables, task) is not None:
         return task.queued_at + FALLBACK_SECONDS if tables.free_places() <= 0 else None
-    if len(tables.processors) < tables.settings.max_processors:
+    if len(tables.processors) < tables.settings.max_processors or grouping.has_others(tables, task):
         return None  # one is being started for it
     if not nesting.is_deepest(tables, task.header.depth):
         return None  # processors come free as those that are as deep go on; what they wait for is deeper
@@ -240,14 +261,10 @@ def fallback_at(tables: Tables) -> float | None:
 
 def held_back_until(tables: Tables) -> float | None:
     """When the first queued task may begin in the free place that is kept for a deeper one. (WRK-28)"""
-    if not tables.queue or tables.free_places() <= 0 or next(_available(tables), None) is None:
+    task = tables.queue.first()
+    if task is None or tables.free_places() <= 0 or grouping.first_for(tables, task) is None:
         return None
     return nesting.begins_at(tables)
-
-
-def _available(tables: Tables) -> Iterator[Processor]:
-    processors = tables.processors.values()
-    return (p for p in processors if p.state is State.IDLE and not p.is_reclaiming and not p.is_worn)
 
 
 def _is_held_up(tables: Tables, task: Task) -> bool:
@@ -290,7 +307,9 @@ def _start_processors(tables: Tables, now: float) -> None:
     wanted = wanted_processors(tables)
     if not wanted:
         return
-    available = tables.count(State.IDLE, State.STARTING)
+    available = grouping.ready_count(tables)
+    if wanted > available:
+        grouping.make_room(tables, now)
     room = tables.settings.max_processors - len(tables.processors)
     for _ in range(min(wanted - available, room)):
         tables.last_processor += 1
@@ -323,7 +342,7 @@ def surplus_processors(tables: Tables) -> list[Processor]:
     """Those idle beyond the places and some spare ones: the longest idle first."""
     if len(tables.processors) <= tables.settings.places + SPARE_PROCESSORS:
         return []
-    idle = sorted(_available(tables), key=lambda processor: processor.since)
+    idle = sorted(grouping.available(tables), key=lambda processor: processor.since)
     return idle[: max(len(idle) - tables.settings.places - SPARE_PROCESSORS, 0)]
 
 

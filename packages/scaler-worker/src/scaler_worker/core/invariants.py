@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.holding.credit import nested_reserve
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
-from scaler_worker.core import deadlines, handing, nesting
+from scaler_worker.core import deadlines, grouping, handing, nesting
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import Tables
@@ -19,6 +19,9 @@ def check(core: AgentCore) -> None:
     _check_tasks(tables)
     for processor in tables.processors.values():
         _check_processor(processor)
+        if tables.is_grouped and processor.last_number:
+            groups = {grouping.group_of(task.header) for task in processor.slice}
+            assert groups <= {processor.group}, "a processor has tasks of one group (WRK-50)"
     assert len(tables.processors) <= tables.settings.max_processors
     assert not (tables.is_draining and len(tables.queue)), "a draining worker has handed back its queue"
     _check_liveness(tables)

@@ -95,7 +95,7 @@ def _note_bound(processor: Processor, soft: int) -> None:
     processor.low_until = processor.memory_at + (soft - processor.memory_bytes) / FILL_BYTES_PER_SECOND
 
 
-# ---------------------------------------------------------------- who gets tasks
+# ---------------------------------------------------------------- which processors get tasks
 
 
 def room(tables: Tables, processor: Processor) -> int:

@@ -99,6 +99,7 @@ class Tables:
     limited_count: int = 0  #: tasks that were ended because of their memory (WRK-46)
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
+    is_grouped: bool = False  #: some task has had a code set, so processors belong to groups (grouping.py)
     recycles: bool = field(init=False)  #: a processor may become worn
 
     def __post_init__(self) -> None:

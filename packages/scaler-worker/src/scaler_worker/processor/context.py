@@ -49,6 +49,11 @@ class ProcessorTask:
         return context.family if context is not None else b""
 
     @property
+    def code_set(self) -> ObjectId:
+        context = self._task[2]
+        return context.code_set if context is not None else ObjectId(b"")
+
+    @property
     def depth(self) -> int:
         context = self._task[2]
         return context.depth if context is not None else 0

@@ -25,7 +25,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from scaler_protocol import task_context, waits
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
@@ -40,17 +40,23 @@ from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.code import LARGEST_BYTES
+from scaler_worker.code_sets.options import PlaceOptions
 from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.interrupts import can_interrupt, signal_again
 from scaler_worker.zygote import SIGNAL_NUMBER
 
+if TYPE_CHECKING:
+    from scaler_worker.code_sets.entering import CodeSets
+
 dumps_plain = pickle.dumps
 perf_counter_ns = time.perf_counter_ns
 
-IDLE_COLLECT_SECONDS = 0.5
-"""A processor that has been idle for so long collects its garbage: then no task waits for it."""
+IDLE_COLLECT_SECONDS = (0.5, 10.0, 60.0)
+"""After so long without a task a processor collects its garbage, because then no task waits for it. Not only once: the
+first time other threads, such as those of the last task, may still refer to what is garbage a moment later. A client
+that was left in it would keep its connection."""
 
 END_SECONDS = 1.5
 """What the values of `scaler.worker_state` get for their end: less than a worker that ends waits for us."""
@@ -74,6 +80,7 @@ class ProcessorLoop:
         housekeeping: Housekeeping,
         named: NamedFunctions | None = None,
         shown: Pass | None = None,
+        places: PlaceOptions | None = None,
     ) -> None:
         self._end = end
         self._descriptor = end.fileno()
@@ -87,6 +94,8 @@ class ProcessorLoop:
         self._inline_bytes = Limits().inline_bytes
         self._objects = Objects(named, self._send_fetched, shown)
         self._housekeeping = housekeeping
+        self._places = places
+        self._code_sets: CodeSets | None = None  #: made for the first task that has one
         self._family = self._objects.family
         self._functions = self._objects.shelf.loaded
         self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running), shown)
@@ -154,7 +163,7 @@ class ProcessorLoop:
     def _tidy_up(self) -> None:
         """Between two tasks. A busy processor does it seldom; an idle one at once, because then no task waits."""
         now = time.monotonic()
-        if self._is_readable(0 if self._housekeeping.is_due(now) else IDLE_COLLECT_SECONDS):
+        if self._is_readable(0 if self._housekeeping.is_due(now) else IDLE_COLLECT_SECONDS[0]):
             if self._housekeeping.is_due(now):
                 self._objects.forget_unused(now)
                 self._objects.kept.age()
@@ -162,9 +171,20 @@ class ProcessorLoop:
             return
         self._objects.kept.clear()
         self._housekeeping.collect(time.monotonic())
-        while not self._is_readable(self._objects.seconds_to_forget(time.monotonic())):
-            self._objects.forget_unused(time.monotonic())
-            self._housekeeping.collect(time.monotonic())
+        again_at = [now + seconds for seconds in IDLE_COLLECT_SECONDS[1:]]
+        while not self._is_readable(self._seconds_to_tidy(again_at)):
+            now = time.monotonic()
+            if again_at and again_at[0] <= now:
+                del again_at[0]
+            self._objects.forget_unused(now)
+            self._housekeeping.collect(now)
+
+    def _seconds_to_tidy(self, again_at: list[float]) -> float | None:
+        """Until an idle processor has something to forget or to collect."""
+        now = time.monotonic()
+        forget = self._objects.seconds_to_forget(now)
+        waits = [max(0.0, at - now) for at in again_at]
+        return min(waits if forget is None else [*waits, forget], default=None)
 
     def _is_readable(self, seconds: float | None) -> bool:
         return bool(select.select([self._end], [], [], seconds)[0])
@@ -270,8 +290,17 @@ class ProcessorLoop:
     def _load_function(self, function_id: ObjectId, context: Context) -> Callable[..., Any]:
         """It is not loaded, or was loaded for another family. (WRK-43)"""
         self._objects.use_family(context.family)
+        if context.code_set:  # the same for all tasks of this processor (WRK-50)
+            self._enter_code_set(context)
         self._family, self._functions = context.family, self._objects.shelf.loaded
         return self._objects.load_function(function_id, context.owner)
+
+    def _enter_code_set(self, context: Context) -> None:
+        if self._code_sets is None:
+            from scaler_worker.code_sets.entering import CodeSets  # most processors need none of it
+
+            self._code_sets = CodeSets(self._places or PlaceOptions())
+        self._code_sets.enter(context.code_set, context.owner, self._objects.fetch)
 
     def _with_results(self, numbers: list[int], pieces: list[tuple[int, Any]]) -> Pieces | None:
         """The parts of a task that takes what was returned here. None: something it awaits did not succeed, so it is

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import field
 from types import FrameType
 
 from scaler_protocol.keys import Pass
@@ -18,6 +19,7 @@ from scaler_protocol.process import LoggingOptions, execute_preload, setup_loggi
 from scaler_protocol.records import dataclass
 from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
+from scaler_worker.code_sets.options import PlaceOptions
 from scaler_worker.memory import become_first_to_go
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.loop import ProcessorLoop
@@ -32,6 +34,7 @@ class ProcessorOptions:
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
     shown: Pass | None = None
     is_limited: bool = False  #: in its memory
+    places: PlaceOptions = field(default_factory=PlaceOptions)  #: for the code of clients
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
@@ -49,7 +52,8 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     gc.collect()
     gc.freeze()
     housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
-    ProcessorLoop(end, page, slot, housekeeping, NamedFunctions(options.functions), options.shown).run()
+    named = NamedFunctions(options.functions)
+    ProcessorLoop(end, page, slot, housekeeping, named, options.shown, options.places).run()
 
 
 def _outlive_sigterm() -> None:

@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Outcomes, Submission, outcome_of
 from scaler.client.future import ScalerFuture
 from scaler.client.io.background import Background
@@ -186,7 +185,7 @@ class Deferred:
             if not self._is_settled:
                 self._is_settled = True
                 submission = stored._replace(objects=self._objects + stored.objects)
-                self._calls.connection.post(Submitted(submission))
+                self._calls.connection.post(submission)
                 return
         self._calls.connection.garbage.add(stored.objects)  # canceled while they were stored
 

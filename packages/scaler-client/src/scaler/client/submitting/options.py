@@ -6,14 +6,15 @@ import math
 import numbers
 import time
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from scaler_protocol.ids import LAST_ATTEMPT
 from scaler_protocol.messages import Capability
-from scaler_protocol.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class CallOptions:
+class CallOptions(NamedTuple):
+    """A tuple, because it is hashed for each call."""
+
     capabilities: tuple[Capability, ...] = ()
     priority: int = 0
     retries: int = 0

@@ -1,0 +1,221 @@
+"""Directories on this host that are made once, by whichever process needs them first, and used by many.
+
+Theory of operation. A *place* is a directory `KEY` with two lock files beside it. A process that uses the place, or is
+about to, holds `KEY.lock`, shared, for its life: what is in use is never removed. If the place is not there, or is not
+whole, the process that has `KEY.maker` for itself alone makes a directory under another name and renames it. So a place
+is whole, or not there, however its maker ends. Locks are flocks, which the kernel drops with their process.
+
+All of it lies in a directory of ours that no other account can enter. What has not been used for longest is removed
+when all places together are larger than the bound; what was left by makers that have been killed, when the next is
+made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+LOCK_PAUSE_SECONDS = 0.02
+"""A waiting process looks again so often: a flock that waits could not be interrupted on every system."""
+
+_LOCK = ".lock"
+_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_MAKER = ".maker"
+_MAKING = ".making-"
+_DAMAGED = ".damaged"
+_SIZE = ".size"
+
+
+class PlaceError(Exception):
+    """The place cannot be had: the text says why."""
+
+
+class Places:
+    def __init__(self, directory: Path, most_bytes: int) -> None:
+        self._directory = directory
+        self._most_bytes = most_bytes
+        #: of what this process uses, until it ends
+        self._held: list[int] = []
+
+    def use(
+        self, key: str, make: Callable[[Path], None], is_whole: Callable[[Path], bool], wait_seconds: float
+    ) -> Path:
+        """The directory of this key, which `make` fills if it is not there, or is not whole. Raises OSError,
+        PlaceError, and what `make` raises."""
+        make_private(self._directory)
+        give_up_at = time.monotonic() + wait_seconds
+        place = self._directory / key
+        held = self._locked(key + _LOCK, fcntl.LOCK_SH, give_up_at)
+        try:
+            if not is_whole(place):
+                maker = self._locked(key + _MAKER, fcntl.LOCK_EX, give_up_at)
+                try:
+                    if not is_whole(place):  # another process may have made it meanwhile
+                        self._make(place, make)
+                finally:
+                    os.close(maker)
+            os.utime(held)
+        except BaseException:
+            os.close(held)
+            raise
+        self._held.append(held)
+        return place
+
+    def release(self) -> None:
+        """All that this process uses."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def _locked(self, name: str, how: int, give_up_at: float) -> int:
+        path = self._directory / name
+        while True:
+            lock = os.open(path, _OPEN_LOCK, 0o600)
+            try:
+                while not _try_lock(lock, how):
+                    if time.monotonic() >= give_up_at:
+                        raise PlaceError("another process has been making it for too long")
+                    time.sleep(LOCK_PAUSE_SECONDS)
+                if _is_same_file(lock, path):
+                    return lock
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)  # it was removed while we waited for it
+
+    def _make(self, place: Path, make: Callable[[Path], None]) -> None:
+        """With the lock of its maker."""
+        self._remove_leftovers(place.name)
+        making = Path(tempfile.mkdtemp(prefix=place.name + _MAKING, dir=self._directory))
+        try:
+            make(making)
+            size = size_of(making)
+            if size > self._most_bytes:
+                raise PlaceError(f"it has {size:,} bytes, and this worker keeps at most {self._most_bytes:,} of such")
+            self._remove_unused(self._most_bytes - size)
+            damaged = making.with_name(making.name + _DAMAGED)
+            if place.exists():
+                os.rename(place, damaged)
+            os.rename(making, place)
+            _remove(damaged)
+        except BaseException:
+            _remove(making)
+            raise
+        place.with_name(place.name + _SIZE).write_text(str(size))
+
+    def _remove_leftovers(self, own_key: str) -> None:
+        """Of makers that were killed. Only the maker of a place writes what it is made in, and it has a lock."""
+        for path in self._entries():
+            key, _, rest = path.name.partition(_MAKING)
+            if not rest:
+                continue
+            if key == own_key:
+                _remove(path)
+                continue
+            lock = os.open(self._directory / (key + _MAKER), _OPEN_LOCK, 0o600)
+            try:
+                if _try_lock(lock, fcntl.LOCK_EX):
+                    _remove(path)
+            finally:
+                os.close(lock)
+
+    def _remove_unused(self, most_bytes: int) -> None:
+        """Until what is left has no more than so many bytes, or is in use."""
+        places = []
+        for path in self._entries():
+            if path.name.endswith(_LOCK):
+                place = path.with_suffix("")
+                places.append((_used_at(path), _size_noted(place), place))
+        left = sum(size for _, size, _ in places)
+        for _, size, place in sorted(places):
+            if left <= most_bytes:
+                return
+            if self._remove_if_unused(place):
+                left -= size
+
+    def _remove_if_unused(self, place: Path) -> bool:
+        path = place.with_name(place.name + _LOCK)
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            if not _try_lock(lock, fcntl.LOCK_EX) or not _is_same_file(lock, path):
+                return False
+            _remove(place)
+            for suffix in (_SIZE, _MAKER, _LOCK):
+                place.with_name(place.name + suffix).unlink(missing_ok=True)
+            return True
+        finally:
+            os.close(lock)
+
+    def _entries(self) -> Iterator[Path]:
+        return iter(sorted(self._directory.iterdir()))
+
+
+def root_of(directory: str) -> Path:
+    return Path(directory or os.path.join(tempfile.gettempdir(), f"scaler-code-{os.getuid()}"))
+
+
+def make_private(directory: Path) -> None:
+    """OSError unless it is a directory of ours that no other account can enter: code is imported from it."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(
+            f"{directory} is not a directory that only this account can enter: name another, or remove it"
+        )
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of the files in it, as they are on the disk."""
+    size = 0
+    for path, _, names in os.walk(directory):
+        for name in names:
+            size += os.lstat(os.path.join(path, name)).st_size
+    return size
+
+
+def _try_lock(lock: int, how: int) -> bool:
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), found)
+
+
+def _used_at(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _size_noted(place: Path) -> int:
+    try:
+        return int(place.with_name(place.name + _SIZE).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _remove(directory: Path) -> None:
+    """Its directories are read-only."""
+    for path, _, _ in os.walk(directory):
+        try:
+            os.chmod(path, 0o700)
+        except OSError:
+            pass
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,333 @@
+"""Directories of code sets on a host: whole or not there, unpacked once, found damaged, bounded. (WRK-51, WRK-52)"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler_protocol.code_set import CodeSet, pack
+from scaler_protocol.codes import CODE_SET_REFUSED, ENVIRONMENT_FAILED, FUNCTION_UNREADABLE, STORAGE_UNREACHABLE
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId, content_id
+from scaler_protocol.running import errors
+from scaler_protocol.running.errors import TaskFailed
+from scaler_worker.code_sets import entering, places
+from scaler_worker.code_sets.entering import CodeSets
+from scaler_worker.code_sets.options import MODULES, PlaceOptions
+from scaler_worker.code_sets.places import PlaceError, Places
+
+SET = pack(CodeSet({"mine.py": b"x = 1\n", "part/__init__.py": b"", "part/data.txt": b"d"}))
+WAIT = 20.0
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Entering changes the process for good: the one of these tests goes on."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    monkeypatch.setattr(errors, "hidden_prefixes", ())
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "")
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def entered(directory: Path, content: bytes = SET, owner: Owner = NO_OWNER, **options: Any) -> Path:
+    """Where a new processor finds what it imports."""
+    sets = CodeSets(PlaceOptions(directory=str(directory / "root"), **options))
+    sets.enter(content_id(content), owner, lambda *_: content)
+    return Path(sys.path[0])
+
+
+def refused(code: int, directory: Path, content: bytes = SET, **options: Any) -> str:
+    before = list(sys.path)
+    with pytest.raises(TaskFailed) as failed:
+        entered(directory, content, **options)
+    assert failed.value.code == code and failed.value.is_refusal
+    assert sys.path == before, "what is refused changes nothing"
+    return str(failed.value)
+
+
+def test_modules_are_imported_from_it(tmp_path: Path) -> None:
+    root = entered(tmp_path)
+    import mine  # type: ignore[import-not-found]
+
+    assert mine.x == 1 and Path(mine.__file__) == root / "mine.py"
+    assert (root / "part" / "data.txt").read_bytes() == b"d"
+    assert not (root / "__pycache__").exists(), "bytecode would be found as a change"
+
+
+def test_it_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = entered(tmp_path)
+    monkeypatch.setattr(entering, "_write", lambda *_: pytest.fail("it is there"))
+    assert entered(tmp_path) == first
+
+
+def test_another_family_unpacks_its_own(tmp_path: Path) -> None:
+    """To know an id is no right to what is unpacked under it."""
+    one = Owner(PeerId(b"a" * 16), b"A" * 32)
+    assert entered(tmp_path, owner=one) != entered(tmp_path)
+
+    def denied(*_: object) -> bytes:
+        raise TaskFailed(STORAGE_UNREACHABLE, "not allowed")
+
+    sets = CodeSets(PlaceOptions(directory=str(tmp_path / "root")))
+    with pytest.raises(TaskFailed, match="not allowed"):
+        sets.enter(content_id(SET), one, denied)
+
+
+def _write_into(root: Path) -> None:
+    os.chmod(root, 0o700)
+    (root / "other.py").write_text("x = 3\n")
+
+
+def _change(root: Path) -> None:
+    os.chmod(root / "mine.py", 0o600)
+    (root / "mine.py").write_text("x = 2\n")
+
+
+def _remove(root: Path) -> None:
+    os.chmod(root, 0o700)
+    (root / "mine.py").unlink()
+
+
+def _link(root: Path) -> None:
+    _remove(root)
+    (root / "mine.py").symlink_to("/etc/passwd")
+
+
+def _cache(root: Path) -> None:
+    os.chmod(root, 0o700)
+    (root / "__pycache__").mkdir()
+    (root / "__pycache__" / "mine.cpython-311.pyc").write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [_write_into, _change, _remove, _link, _cache])
+def test_what_was_changed_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    root = entered(tmp_path)
+    damage(root)
+    assert entered(tmp_path) == root
+    assert (root / "mine.py").read_bytes() == b"x = 1\n"
+    assert sorted(path.name for path in root.iterdir()) == ["mine.py", "part"]
+
+
+def test_other_bytes_than_the_id_says_are_not_used(tmp_path: Path) -> None:
+    sets = CodeSets(PlaceOptions(directory=str(tmp_path / "root")))
+    with pytest.raises(TaskFailed) as failed:
+        sets.enter(ObjectId(bytes(16)), NO_OWNER, lambda *_: SET)
+    assert failed.value.code == FUNCTION_UNREADABLE
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("name", ["random.py", "scaler/__init__.py", "zmq.py"])
+def test_a_module_that_every_process_has_is_refused(tmp_path: Path, name: str) -> None:
+    import random  # noqa: F401 - so that it is loaded
+
+    assert name.partition("/")[0].partition(".")[0] in refused(CODE_SET_REFUSED, tmp_path, pack(CodeSet({name: b""})))
+
+
+def test_a_module_that_preload_has_imported_is_imported_anew(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("x = 'of the worker'\n")
+    sys.path.insert(0, str(tmp_path))
+    import mine
+
+    assert mine.x == "of the worker"
+    entered(tmp_path)
+    assert importlib.import_module("mine").x == 1
+
+
+def test_a_full_disk_is_the_trouble_of_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker gets the task, and nothing of it stays here."""
+
+    def full(directory: Path, content: CodeSet) -> None:
+        (directory / "half").write_bytes(b"x")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(entering, "_write", full)
+    assert "No space left" in refused(STORAGE_UNREACHABLE, tmp_path)
+    assert not [path for path in (tmp_path / "root" / "code").iterdir() if path.is_dir()]
+    monkeypatch.undo()
+    assert entered(tmp_path).is_dir()
+
+
+def test_a_directory_that_others_may_enter_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    os.chmod(tmp_path / "root", 0o755)
+    assert "only this account" in refused(STORAGE_UNREACHABLE, tmp_path)
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def _make_slowly(directory: Path, count_file: Path, started: Any, go_on: Any) -> None:
+    def make(place: Path) -> None:
+        with count_file.open("a") as file:
+            file.write("x")
+        started.set()
+        go_on.wait(WAIT)
+        (place / "done").touch()
+
+    Places(directory, 1 << 20).use("key", make, lambda place: (place / "done").exists(), WAIT)
+
+
+def _processes(count: int, *arguments: Any) -> list[Any]:
+    context = multiprocessing.get_context("fork")
+    made = [context.Process(target=_make_slowly, args=arguments) for _ in range(count)]
+    for process in made:
+        process.start()
+    return made
+
+
+def test_several_processes_make_it_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    started, go_on = context.Event(), context.Event()
+    processes = _processes(4, tmp_path / "places", tmp_path / "count", started, go_on)
+    assert started.wait(WAIT)
+    go_on.set()
+    for process in processes:
+        process.join(WAIT)
+        assert process.exitcode == 0
+    assert (tmp_path / "count").read_text() == "x"
+
+
+def test_a_maker_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    started, go_on = context.Event(), context.Event()
+    (killed,) = _processes(1, tmp_path / "places", tmp_path / "count", started, go_on)
+    assert started.wait(WAIT)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.join(WAIT)
+    assert [path for path in (tmp_path / "places").iterdir() if ".making-" in path.name], "it was in the middle"
+    go_on = context.Event()  # the process that was killed was waiting for the other one
+    go_on.set()
+    (second,) = _processes(1, tmp_path / "places", tmp_path / "count", started, go_on)
+    second.join(WAIT)
+    assert second.exitcode == 0 and (tmp_path / "count").read_text() == "xx"
+    assert not [path for path in (tmp_path / "places").iterdir() if ".making-" in path.name]
+
+
+def test_a_wait_for_another_maker_is_bounded(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    started, go_on = context.Event(), context.Event()
+    (process,) = _processes(1, tmp_path / "places", tmp_path / "count", started, go_on)
+    assert started.wait(WAIT)
+    with pytest.raises(PlaceError, match="too long"):
+        Places(tmp_path / "places", 1 << 20).use("key", lambda place: None, lambda place: False, 0.05)
+    go_on.set()
+    process.join(WAIT)
+    assert process.exitcode == 0
+
+
+# ---------------------------------------------------------------- the bound
+
+
+def _filled(kept: Places, key: str, size: int = 400) -> Path:
+    def make(place: Path) -> None:
+        (place / "content").write_bytes(bytes(size))
+
+    return kept.use(key, make, lambda place: place.is_dir(), WAIT)
+
+
+def test_what_was_not_used_for_longest_is_removed(tmp_path: Path) -> None:
+    for age, key in enumerate(("c", "b", "a")):
+        kept = Places(tmp_path / "places", 1300)
+        place = _filled(kept, key)
+        kept.release()
+        os.utime(place.with_name(f"{key}.lock"), (1000 - age, 1000 - age))
+    _filled(Places(tmp_path / "places", 1300), "d")
+    assert sorted(path.name for path in (tmp_path / "places").iterdir() if path.is_dir()) == ["b", "c", "d"]
+
+
+def test_what_is_in_use_is_not_removed(tmp_path: Path) -> None:
+    first, second = Places(tmp_path / "places", 1000), Places(tmp_path / "places", 1000)
+    held = _filled(first, "held")
+    _filled(second, "x")
+    second.release()
+    _filled(second, "y")
+    assert held.is_dir() and not held.with_name("x").exists()
+    first.release()
+
+
+def test_what_is_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(PlaceError, match="at most 300"):
+        _filled(Places(tmp_path / "places", 300), "key")
+    assert not [path for path in (tmp_path / "places").iterdir() if path.is_dir()]
+    assert "at most 3 of such" in refused(CODE_SET_REFUSED, tmp_path, code_bytes=3)
+
+
+def test_links_to_elsewhere_are_not_followed_when_it_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").touch()
+    kept = Places(tmp_path / "places", 500)
+    (_filled(kept, "old") / "link").symlink_to(tmp_path / "elsewhere")
+    kept.release()
+    _filled(kept, "new")
+    assert not (tmp_path / "places" / "old").exists()
+    assert (tmp_path / "elsewhere" / "file").exists()
+    assert places.size_of(tmp_path / "places" / "new") == 400
+
+
+# ---------------------------------------------------------------- packages
+
+
+_HAS_INSTALLER = bool(shutil.which("uv")) or importlib.util.find_spec("pip") is not None
+needs_installer = pytest.mark.skipif(not _HAS_INSTALLER, reason="neither uv nor pip is installed here")
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> str:
+    """Requirement lines that find one small package on this machine, and nothing elsewhere."""
+    directory = tmp_path / "wheels"
+    directory.mkdir()
+    make_wheel(directory, "tiny_of_ours", "1.0", "value = 7\n")
+    return f"--no-index\n--find-links {directory}\n"
+
+
+def make_wheel(directory: Path, name: str, version: str, text: str) -> None:
+    import zipfile
+
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", text)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+@needs_installer
+def test_packages_are_installed_once(tmp_path: Path, wheels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    required = pack(CodeSet({}, f"{wheels}tiny_of_ours==1.0\n"))
+    first = entered(tmp_path, required)
+    import tiny_of_ours  # type: ignore[import-not-found]
+
+    assert tiny_of_ours.value == 7
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("it is installed"))
+    assert entered(tmp_path, required) == first
+
+
+@needs_installer
+def test_why_an_installation_failed_is_told(tmp_path: Path, wheels: str) -> None:
+    told = refused(ENVIRONMENT_FAILED, tmp_path, pack(CodeSet({}, f"{wheels}tiny_of_ours==2.0\n")))
+    assert "tiny" in told.partition("\n")[2], "the last lines of the installer"
+    assert not [path for path in (tmp_path / "root" / "environments").iterdir() if path.is_dir()]
+
+
+@needs_installer
+def test_an_installation_is_bounded_in_time_and_bytes(tmp_path: Path, wheels: str) -> None:
+    required = pack(CodeSet({}, f"{wheels}tiny_of_ours==1.0\n"))
+    assert "longer than 0.01 s" in refused(ENVIRONMENT_FAILED, tmp_path, required, environment_seconds=0.01)
+    assert "at most 10 of such" in refused(ENVIRONMENT_FAILED, tmp_path, required, environment_bytes=10)
+
+
+def test_an_operator_may_refuse_packages(tmp_path: Path) -> None:
+    assert "--client-code" in refused(ENVIRONMENT_FAILED, tmp_path, pack(CodeSet({}, "x\n")), takes=MODULES)
