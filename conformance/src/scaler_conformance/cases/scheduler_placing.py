@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_conformance.case import cases_for
+from scaler_conformance.play.ids import new_id
 from scaler_conformance.play.roles import WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES
@@ -219,6 +220,28 @@ def code_does_not_change_workers_for_another_language(scene: Scene) -> None:
     scene.equal(len(second.dispatched()), 2, "the count of tasks at the next worker that reads them", "SCH-25")
 
 
+@case("SCH-39")
+def a_task_with_a_code_set_goes_only_where_code_sets_are_taken(scene: Scene) -> None:
+    """Only where the scheduler has the feature: it is for clients to find that out. (CLI-24)"""
+    client = scene.client(features=["code-sets"])
+    scene.needs(
+        "code-sets" in client.welcome["features"], "the feature `code-sets` is optional, and it does not name it"
+    )
+    plain = scene.worker(credit=10, features=["chains", "samples"])
+    client.submit(2, codeSet=new_id())
+    (other,) = client.submit(1)
+    scene.settle(client, plain)
+    scene.equal({task.id for task in plain.dispatched()}, {other.id}, "the tasks of a worker that takes no code sets")
+    client.expect_nothing("a task whose code set no worker takes waits", "SCH-25")
+    able = scene.worker(credit=1, features=["code-sets"])
+    able.fence()
+    (first,) = able.expect_dispatch(1, "SCH-25", "it takes code sets")
+    scene.equal(len(first.header["codeSet"]), 16, "the count of bytes of the codeSet in its header")
+    able.give_back(first)
+    scene.settle(client, plain)
+    plain.expect_nothing("it takes no code sets, also not of a task that has come back")
+
+
 @case("SCH-12")
 def a_counted_capability_is_not_given_out_twice(scene: Scene) -> None:
     worker, client = scene.worker(credit=10, capabilities={"gpu": 4}), scene.client()
@@ -332,3 +355,23 @@ def a_worker_that_may_hold_an_attempt_gets_no_other(scene: Scene) -> None:
     (again,) = worker.expect_dispatch(1, "SCH-7")
     scene.equal(again.id, task.id, "the task", "SCH-7")
     scene.equal(again.attempt, held.attempt + 1, "the attempt after a lost one", "SCH-5")
+
+
+@case("SCH-91")
+def a_program_that_comes_waits_for_one_task(scene: Scene) -> None:
+    """Whatever the tasks of the others need, and however many there are."""
+    worker, many = scene.worker(credit=1, capabilities={"gpu": -1}), scene.client()
+    many.submit(20)
+    scene.settle(many, worker)
+    (held,) = worker.expect_dispatch(1, "CRD-1")
+    for capabilities in ([], [{"name": "gpu", "amount": -1}]):
+        other = scene.client()
+        (task,) = other.submit(1, capabilities=capabilities)
+        scene.settle(other, worker)
+        worker.finish(held)
+        worker.fence()
+        (held,) = worker.expect_dispatch(1, "SCH-25")
+        scene.check(held.id == task.id, "another task of the program that has just run one was dispatched", "SCH-91")
+        worker.finish(held)
+        worker.fence()
+        (held,) = worker.expect_dispatch(1, "SCH-25")

@@ -34,6 +34,10 @@ class Chunk:
         "__dict__", "batch", "client", "dropped", "has_dependencies", "header", "ids", "is_plain", "unfinished",
     )  # fmt: skip
 
+    #: of a graph: tasks that ended, and not well. In the instance once there are any
+    failed_count = 0
+    canceled_count = 0
+
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
         self.header = header

@@ -8,7 +8,7 @@ from scaler_scheduler.core import ahead, endings, lending
 from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
 from scaler_scheduler.core.families import LOOKS_A_TURN
 from scaler_scheduler.core.ready import ClassKey, ReadyClass
-from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, Tables
 from scaler_scheduler.core.workers import Worker
 
 LOAD_INDEXES_LIMIT = 256
@@ -41,7 +41,7 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
         worker, room = least_loaded
         room = min(share, room)
         while room > 0:
-            taken = ready.take(room)
+            taken = ready.take(min(room, TASKS_IN_A_MESSAGE))
             if taken is None:
                 break
             if taken[0].header.parent_task:

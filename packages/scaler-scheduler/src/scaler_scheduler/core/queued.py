@@ -45,6 +45,8 @@ def end_queued(tables: Tables, chunk: Chunk, indexes: range | list[int], ids: Se
     for table in (tables.attempts, tables.lost_workers, tables.retried, tables.deaths):
         if table:
             deque(map(table.pop, ids, repeat(None)), 0)
+    if chunk.header.graph_id:
+        tables.history.note_outcomes(chunk, ids, STATUS_CANCELED)
     tables.leave_parent(chunk, ids)
     tables.unfinish(chunk, len(ids))
 

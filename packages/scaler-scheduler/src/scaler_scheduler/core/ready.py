@@ -1,40 +1,46 @@
-"""The queue of tasks that could run now (SCH-9, SCH-10, SCH-11).
+"""The queue of tasks that could run now (SCH-9, SCH-10, SCH-11, SCH-91).
 
-Deeper tasks come first, then higher priority; within one such class the clients take turns, and each client's tasks
-leave in the order of submission. Tasks are queued and taken as runs of indexes into a chunk: a range where they are
-neighbours, a deque where they became ready one after another.
+Deeper tasks come first, then higher priority; of equal urgency comes the program that has had the least time of
+workers, and each client's tasks leave in the order of submission. Tasks are queued and taken as runs of indexes into
+a chunk: a range where they are neighbours, a deque where they became ready one after another.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.turns import PORTION_TASKS, Line, Run, Turn
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
 
 Requirement = tuple[Capability, ...]
 """Everything that a worker must offer: the capabilities of a task, and the code that its processors must read."""
-Run = range | deque[int]
 
 CODE = "\0code:"
 """Code stands among capabilities under a name that begins like this, as no capability of a user does: so everything
 that places tasks by what workers offer places them by their code too. (SCH-39)"""
 ANY_CODE = CODE
 """What a worker offers that does not say which code it reads."""
+FEATURE_CODE_SETS = "code-sets"
+CODE_SETS = "\0" + FEATURE_CODE_SETS
+"""What a worker offers whose session has that feature, and a task asks for that has a code set. (SCH-39)"""
 
 
-def offered(capabilities: Mapping[str, int], code_tags: Iterable[str]) -> dict[str, int]:
+def offered(capabilities: Mapping[str, int], code_tags: Iterable[str], *, takes_code_sets: bool) -> dict[str, int]:
     """All that a worker offers, as `offers` compares it."""
-    return {**capabilities, **dict.fromkeys([CODE + tag for tag in code_tags] or [ANY_CODE], -1)}
+    offer = {**capabilities, **dict.fromkeys([CODE + tag for tag in code_tags] or [ANY_CODE], -1)}
+    if takes_code_sets:
+        offer[CODE_SETS] = -1
+    return offer
 
 
 def offers(offer: Mapping[str, int], requirement: Requirement) -> bool:
@@ -50,13 +56,13 @@ def offers(offer: Mapping[str, int], requirement: Requirement) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _code(tag: str) -> Requirement:
-    return (Capability(CODE + tag),)
+def _asked(name: str) -> Requirement:
+    return (Capability(name),)
 
 
 def named_by_user(requirement: Requirement) -> Requirement:
     """Without the code, which no user asks for by name."""
-    return tuple([item for item in requirement if not item.name.startswith(CODE)])
+    return tuple([item for item in requirement if not item.name.startswith("\0")])
 
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
@@ -86,25 +92,16 @@ class ClassKey(NamedTuple):
         return self[:2]
 
 
-class Turn:
-    """The queued tasks of one client in one class. `count` is exact; runs may still hold indexes that were dropped."""
-
-    __slots__ = ("count", "runs")
-
-    def __init__(self) -> None:
-        self.runs: deque[tuple[Chunk, Run]] = deque()
-        self.count = 0
-
-
 class ReadyClass:
     """`count` tells how many can be taken; those of clients that are held, and those set aside, cannot."""
 
-    __slots__ = ("_aside", "_aside_count", "_held", "_turns", "count", "key")
+    __slots__ = ("_aside", "_aside_count", "_held", "_line", "_turns", "count", "key")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.count = 0
-        self._turns: OrderedDict[Client, Turn] = OrderedDict()
+        self._line = Line()
+        self._turns = self._line.turns
         self._held: dict[Client, Turn] = {}
         #: tasks that will be canceled and are not to begin before (CAN-13)
         self._aside: dict[Chunk, dict[int, None]] = {}
@@ -120,6 +117,8 @@ class ReadyClass:
         turn = turns.get(client)
         if turn is None:
             turn = turns[client] = Turn()
+            if client.share.shares.is_contended and not client.is_held:
+                self._line.joined(client, turn)
         turn.count += count
         if not client.is_held:
             self.count += count
@@ -137,12 +136,13 @@ class ReadyClass:
 
     def take(self, limit: int) -> tuple[Chunk, Indexes] | None:
         """At most `limit` tasks of one chunk, of the client whose turn it is."""
-        while self._turns:
-            client, turn = next(iter(self._turns.items()))
-            taken = _take(turn.runs, limit)
-            if turn.runs:
-                self._turns.move_to_end(client)
-            else:
+        while waiting := len(self._turns):
+            client = next(iter(self._turns)) if waiting == 1 else self._line.next()
+            if client.share.shares.is_contended:
+                client.share.has_turn()
+            turn = self._turns[client]
+            taken = _take(turn.runs, limit if waiting == 1 else min(limit, max(PORTION_TASKS, limit // waiting)))
+            if not turn.runs:
                 del self._turns[client]
             if taken is not None:
                 self.count -= len(taken[1])
@@ -198,6 +198,11 @@ class ReadyClass:
         return count
 
     @property
+    def standing(self) -> float:
+        """Of the client that has the next turn: there must be one."""
+        return self._line.next().share.standing
+
+    @property
     def set_aside_chunks(self) -> Iterable[Chunk]:
         return self._aside.keys()
 
@@ -231,6 +236,7 @@ class ReadyClass:
         turn = self._held.pop(client, None)
         if turn is not None and turn.runs:
             self._turns[client] = turn
+            self._line.joined(client, turn)
             self.count += turn.count
 
     def forget(self, client: Client) -> None:
@@ -339,7 +345,9 @@ class ReadyQueue:
     def key(self, header: TaskHeader) -> ClassKey:
         requirement = header.capabilities
         if header.code_tag:
-            requirement = requirement + _code(header.code_tag)
+            requirement = requirement + _asked(CODE + header.code_tag)
+        if header.code_set:
+            requirement = requirement + _asked(CODE_SETS)
         return ClassKey(-header.depth, -header.priority, requirement)
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
@@ -399,10 +407,15 @@ class ReadyQueue:
         if len(self._order) > CLASSES_LIMIT:
             self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
             self._order = sorted(self.classes, key=lambda one: one.urgency)
-        for key in tuple(self._order):
-            ready = self.classes[key]
+        if len(self._order) == 1:
+            ready = self.classes[self._order[0]]
             if ready.count:
                 yield ready
+            return
+        waiting = [ready for key in self._order if (ready := self.classes[key]).count]
+        for _, equals in groupby(waiting, key=lambda ready: ready.key.urgency):
+            group = list(equals)
+            yield from sorted(group, key=lambda ready: ready.standing) if len(group) > 1 else group
 
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for ready in self.classes.values():

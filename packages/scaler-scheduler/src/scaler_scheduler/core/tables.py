@@ -11,7 +11,7 @@ the worker has ended it.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import count, repeat
@@ -25,26 +25,32 @@ from scaler_protocol.records import dataclass
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes
+from scaler_scheduler.core.cluster_events import ClusterEvents
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.gone_owners import GoneOwners
+from scaler_scheduler.core.history import History
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.ready import ClassKey, ReadyQueue
 from scaler_scheduler.core.results import Row, pack
 from scaler_scheduler.core.scaling.policies import Scaling
+from scaler_scheduler.core.shares import Share, Shares
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndex, Worker
 
 #: What the column of attempts has room for (SCH-5).
 LAST_ATTEMPT = 65_535
 
-#: So many in one Release, Cancel or Recall: an envelope of the default size has room for some more (LIM-1).
+#: So many in one Release: an envelope of the default size has room for some more (LIM-1).
 IDS_IN_A_MESSAGE = 65_536
+#: So many in one Dispatch, Cancel or Recall, however long the queue of a worker is: what a worker does with one message
+#: takes it some milliseconds then, and its processors wait no longer than that. (LIM-23)
+TASKS_IN_A_MESSAGE = 4_096
 
 #: What an answer weighs that no worker has worked for, and each of its rows.
 ANSWER_BYTES = 512
@@ -67,9 +73,11 @@ class Policy:
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
+    shows_texts: bool = False  #: monitors see tracebacks of tasks (MON-33)
     #: between two namings of the clients that live (OWN-20): no shorter than the lease of clients
     owner_grace_seconds: float = 60.0
     scaling: Scaling = field(default_factory=Scaling)
+    user_weights: Mapping[str, float] = field(default_factory=dict)  #: of users whose share is not 1 (SCH-92)
 
 
 class Client:
@@ -93,20 +101,32 @@ class Client:
         "payload_limit",
         "peer_id",
         "rows_limit",
+        "share",
         "software",
         "unfinished_count",
         "window",
     )
 
-    def __init__(self, peer_id: PeerId, number: int, software: Software, limits: Limits) -> None:
+    def __init__(
+        self,
+        peer_id: PeerId,
+        number: int,
+        software: Software,
+        limits: Limits,
+        share: Share,
+        identity: Identity | None = None,
+        grant: bytes = b"",
+    ) -> None:
         self.peer_id = peer_id
+        #: what its program has had of the workers (SCH-91)
+        self.share = share
+        #: whose session it is; None: the cluster has no keys
+        self.identity = identity
         #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
-        self.grant = b""
+        self.grant = grant
         #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
         self.number = number
         self.software = software
-        #: whose session it is; None: the cluster has no keys
-        self.identity: Identity | None = None
         #: results in one message to it, bytes of one payload frame, and bytes of one error (LIM-3, PAY-2)
         self.rows_limit = most_results(limits)
         self.payload_limit = limits.payload_frame_bytes
@@ -163,18 +183,18 @@ class Tables:
     def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int], display_key: bytes = b"") -> None:
         self.policy = policy
         self._unacknowledged = unacknowledged
-        #: what monitors are shown in place of peers' ids
-        self.display = DisplayIds(display_key)
+        self.display = DisplayIds(display_key)  #: what monitors are shown in place of peers' ids
+        self.history = History(self.display, shows_texts=policy.shows_texts)
+        self.events = ClusterEvents(lambda: self.history.now)
         self.clients: dict[PeerId, Client] = {}
-        #: how many sessions clients have opened
-        self.client_sessions = 0
+        self.client_sessions = 0  #: how many sessions clients have opened
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
         self.ready = ReadyQueue()
+        self.shares = Shares(policy.user_weights)
         self.backlog = Backlog(self.ready, self._unread)
         self.dependencies = Dependencies()
-        #: current attempt, for tasks past their first (SCH-5)
-        self.attempts: dict[TaskId, int] = {}
+        self.attempts: dict[TaskId, int] = {}  #: current attempt, for tasks past their first (SCH-5)
         #: names of the workers that were lost with a task
         self.lost_workers: dict[TaskId, list[str]] = {}
         #: runs that used up a retry: they failed, or were lost with a processor too many (SCH-15)
@@ -251,9 +271,11 @@ class Tables:
 
     def give(self, worker: Worker, chunk: Chunk, ids: Sequence[TaskId], source: State = State.QUEUED) -> None:
         """QUEUED, or ahead of their time WAITING, -> DISPATCHED for these tasks of one chunk."""
+        if not worker.held:
+            worker.worked_until = self.shares.now
         worker.held.update(dict.fromkeys(ids, chunk))
         self.where.update(dict.fromkeys(ids, worker))
-        worker.commit(chunk.header.capabilities, len(ids))
+        worker.commit(chunk, len(ids))
         self.move(source, Move.DISPATCH, len(ids))
         dependents = self.dependencies.dependents
         if dependents and not dependents.keys().isdisjoint(ids):
@@ -272,7 +294,7 @@ class Tables:
         worker.tails.pop(task_id, None)
         worker.lenders.pop(task_id, None)
         worker.borrowers.pop(task_id, None)
-        worker.commit(chunk.header.capabilities, -1)
+        worker.commit(chunk, -1)
         return chunk
 
     def forget(self, task_id: TaskId, chunk: Chunk) -> None:
@@ -302,6 +324,8 @@ class Tables:
         chunk.client.unfinished_count -= tasks
         if not chunk.unfinished:
             chunk.client.chunks.pop(chunk, None)
+            if self.history.ended_graphs is not None and chunk.header.graph_id:
+                self.history.ended_graphs.append(chunk)
 
     # ------------------------------------------------------------ outgoing
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from itertools import count
 
 from scaler_protocol.ids import PeerId, TaskId
-from scaler_protocol.messages import Capability, Hello, Limits, WorkerStatus
+from scaler_protocol.messages import Hello, Welcome, WorkerStatus
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.ready import Requirement, offered, offers
+from scaler_scheduler.core.ready import CODE_SETS, FEATURE_CODE_SETS, Requirement, offered, offers
+from scaler_scheduler.core.shares import Shares
 
 
 class Worker:
@@ -50,9 +50,10 @@ class Worker:
         "takes_followers",
         "unit_id",
         "user",
+        "worked_until",
     )  # fmt: skip
 
-    def __init__(self, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> None:
+    def __init__(self, peer_id: PeerId, hello: Hello, welcome: Welcome, now: float) -> None:
         offer = hello.worker
         self.peer_id = peer_id
         self.name = offer.name
@@ -63,7 +64,8 @@ class Worker:
         #: code that its processors read; empty: it has not said, and is given any (SCH-39)
         self.code_tags = offer.code_tags
         #: all that tasks may ask for
-        self.offer = offered(self.capabilities, offer.code_tags)
+        takes_code_sets = FEATURE_CODE_SETS in welcome.features
+        self.offer = offered(self.capabilities, offer.code_tags, takes_code_sets=takes_code_sets)
         #: what is left of counted capabilities while tasks that need them are held
         self.free_amounts: dict[str, int] = {name: amount for name, amount in self.capabilities.items() if amount >= 0}
         #: held tasks that are blocked and lend the counted amounts they take; and those that borrow -> from which task
@@ -84,13 +86,14 @@ class Worker:
         self.tails: dict[TaskId, None] = {}
         self.takes_followers = False
         self.completed_count = 0
+        #: when it was last idle, or has last ended something
+        self.worked_until = now
         self.status = WorkerStatus()
         self.status_at = now
         self.heard_at = now
-        #: bytes of one payload frame that it takes
-        self.payload_limit = limits.payload_frame_bytes
-        self.batch_limit = limits.batch_tasks
-        self.envelope_limit = limits.envelope_bytes
+        self.payload_limit = welcome.limits.payload_frame_bytes  #: of one payload frame that it takes
+        self.batch_limit = welcome.limits.batch_tasks
+        self.envelope_limit = welcome.limits.envelope_bytes
         self.indexes: list[LoadIndex] = []
         #: who started it, and as part of what (MGR-8)
         self.manager_id = offer.manager_id
@@ -110,6 +113,10 @@ class Worker:
         self.presented_count = 0
         #: Results messages of this session that were worked off, or are being so (SCH-72)
         self.results_count = 0
+
+    @property
+    def takes_code_sets(self) -> bool:
+        return CODE_SETS in self.offer
 
     def leave(self) -> None:
         """It is given nothing any more, nothing follows what it held, and none of that lends or borrows."""
@@ -132,6 +139,12 @@ class Worker:
         for tasks with more parts than others."""
         return max(1, min(self.batch_limit, self.envelope_limit // 2 // chunk.envelope_bytes_per_task))
 
+    def worked(self, shares: Shares) -> float:
+        """How long it took for what has just ended, as far as that is counted."""
+        seconds = shares.now - max(self.worked_until, shares.contended_since)
+        self.worked_until = shares.now
+        return seconds
+
     def takes(self, payload_bytes: int, input_columns_bytes: int) -> bool:
         """A Dispatch with so much payload, and so much in its envelope besides the tasks (LIM-3, PAY-4)."""
         return payload_bytes <= self.payload_limit and input_columns_bytes <= self.envelope_limit // 2
@@ -147,9 +160,10 @@ class Worker:
     def can_ever_run(self, requirement: Requirement) -> bool:
         return offers(self.offer, requirement)
 
-    def commit(self, requirement: Iterable[Capability], tasks: int) -> None:
-        """Take (or, with a negative count, give back) the counted amounts of so many tasks."""
-        for item in requirement:
+    def commit(self, chunk: Chunk, tasks: int) -> None:
+        """Take (or, with a negative count, give back) what so many tasks of this chunk use."""
+        chunk.client.share.held += tasks
+        for item in chunk.header.capabilities:
             if item.amount > 0 and item.name in self.free_amounts:
                 self.free_amounts[item.name] -= item.amount * tasks
 
