@@ -13,10 +13,12 @@ from aiohttp import web
 from scaler_protocol.web import Bounds, bounds, listen
 
 WAIT = 15.0
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 HALF = b"GET / HTTP/1.1\r\nHost: lo"
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HELD = b"GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PIECES = b"GET /pieces HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE_BYTES = 8 << 20
 
 
@@ -54,7 +56,7 @@ def play(scene: Callable[[Scene], Awaitable[None]], limit: int = 100, per_addres
         found = Bounds(limit, per_address)
 
         @web.middleware
-        async def bounded(request: web.Request, handler: Callable[..., Awaitable[web.Response]]) -> web.Response:
+        async def bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
             found.begun(request.protocol)
             try:
                 return await handler(request)
@@ -67,6 +69,14 @@ def play(scene: Callable[[Scene], Awaitable[None]], limit: int = 100, per_addres
         async def large(request: web.Request) -> web.Response:
             return web.Response(body=bytes(LARGE_BYTES))
 
+        async def pieces(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            found.holds(request.protocol, LARGE_BYTES)
+            for _ in range(LARGE_BYTES >> 16):
+                await response.write(bytes(1 << 16))
+            return response
+
         async def held(request: web.Request) -> web.Response:
             await played.is_over.wait()
             return web.Response(text="at last")
@@ -75,6 +85,7 @@ def play(scene: Callable[[Scene], Awaitable[None]], limit: int = 100, per_addres
         app.router.add_get("/", small)
         app.router.add_get("/large", large)
         app.router.add_get("/held", held)
+        app.router.add_get("/pieces", pieces)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
         await runner.setup()
         assert runner.server is not None
@@ -226,6 +237,22 @@ def test_answers_that_are_not_read_are_bounded_together(monkeypatch: pytest.Monk
             assert read, "a caller that reads is not closed"
             size += len(read)
         for one in (*deaf, reader):
+            one.close()
+
+    play(scene)
+
+
+def test_a_text_that_is_written_in_pieces_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its handler keeps it while the caller does not read, though only one piece is in the connection's buffers."""
+    monkeypatch.setattr(bounds, "UNREAD_BYTES", 3 * LARGE_BYTES)
+
+    async def scene(scene: Scene) -> None:
+        deaf = []
+        for _ in range(6):
+            deaf.append(await scene.connect(PIECES, receive_bytes=4096))
+            await scene.until(lambda: len(scene.bounds) == len(scene.bounds._stalled) <= 2, "it stalls")
+        assert sum(gate._buffered_bytes for gate in scene.bounds._gates) < 1 << 20
+        for one in deaf:
             one.close()
 
     play(scene)

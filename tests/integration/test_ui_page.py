@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,14 +13,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scaler.monitoring import Condition
-from tests.support.pages import LIVE, SERVER, ServedPage, graph, printed, samples, status, task, worker
+from scaler_protocol.messages import ClusterEvent
+from tests.support.pages import (
+    LIVE,
+    SERVER,
+    ServedPage,
+    failed,
+    failures,
+    graph,
+    printed,
+    samples,
+    status,
+    task,
+    worker,
+)
 from tests.support.processes import WAIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-VIEWS = ("overview", "workers", "stream", "tasks", "graphs", "waiting", "logs")
+VIEWS = ("overview", "workers", "stream", "tasks", "errors", "graphs", "waiting", "events", "logs")
 NASTY = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\"'&amp;"
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium: make tools installs it")
@@ -76,6 +90,7 @@ def tell_cluster(served: ServedPage, workers: int = 3) -> None:
         samples(them, ["price", "fit"], first=90, each=4, ended=40),
         graph(["load", "price", "sum"], [4, 2, 0], [[], [0], [1]]),
         printed("priced 17\n"),
+        failures(failed(700), events=[ClusterEvent(1, 9.0, "worker_joined", "2|node0")]),
     )
 
 
@@ -85,11 +100,13 @@ def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> Non
     words = {
         "overview": "100,000",
         "workers": "2|node0|1002",
-        "stream": "A sample: 12 of 120 tasks that ended (10%)",
+        "stream": "A sample: 12 of 120 tasks that ended in this time (10%)",
         "tasks": "12 of the last 12 tasks; a sample, 12 of 120",
         "graphs": "2 of 3 tasks unfinished",
         "waiting": "no connected worker offers this",
         "logs": "priced 17",
+        "errors": "1 kind of error in 1 task",
+        "events": "2|node0",
     }
     for view in VIEWS:
         open_view(page, view)
@@ -114,6 +131,10 @@ def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
         samples(them, [NASTY]),
         graph([NASTY], [2], [[]]),
         replace(printed(NASTY), worker=NASTY),
+        failures(
+            replace(failed(1, line=NASTY), type_name=NASTY, worker=NASTY, user=NASTY, text=NASTY, accounts=(NASTY,)),
+            events=[ClusterEvent(1, 9.0, NASTY, NASTY, NASTY)],
+        ),
         state=replace(LIVE, condition=Condition.SILENT, text=NASTY),
     )
     seen(page.locator("#notice"), NASTY)
@@ -123,6 +144,11 @@ def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
     open_view(page, "workers")
     page.get_by_role("button", name=NASTY).click()
     seen(page.locator("#worker-name"), NASTY)
+    open_view(page, "errors")
+    page.locator("#error-tasks").get_by_role("button", name="6120636c:1").click()
+    seen(page.locator("#task-error-line"), NASTY)
+    seen(page.locator("#task-traceback"), NASTY)
+    page.get_by_role("button", name="Close").click()
     open_view(page, "stream")
     page.locator("#stream-canvas").press("ArrowRight")
     seen(page.locator("#stream-detail"), NASTY)
@@ -162,8 +188,9 @@ def test_the_task_stream_is_zoomed_moved_and_walked_through(page: Page, served: 
     seen(detail, "of worker 1|node0|1001")
     for _ in range(6):
         page.get_by_role("button", name="Zoom in").click()
+    assert "0 bars here" not in page.locator("#stream-note").inner_text(), "it is zoomed around the chosen bar"
     follow = page.get_by_role("button", name="Follow")
-    assert follow.get_attribute("aria-pressed") == "true"
+    assert follow.get_attribute("aria-pressed") == "false", "what is chosen stays in sight"
     stream.press("-")
     page.get_by_role("button", name="Earlier").click()
     assert follow.get_attribute("aria-pressed") == "false"
@@ -188,7 +215,98 @@ def test_a_task_of_a_graph_is_asked_about(page: Page, served: ServedPage) -> Non
     seen(page.locator("#explain-answer"), "nobody to ask")
     served.tell(replace(graph([], [], []), graphs=(), server_id=SERVER))
     open_view(page, "graphs")
-    seen(page.locator("#graphs"), "no longer runs, all 3 tasks ended")
+    seen(page.locator("#graphs"), "no longer runs, all 3 tasks succeeded")
+
+
+def test_errors_are_grouped_and_lead_to_their_tasks(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    served.tell(
+        failures(*(failed(number, line="too large") for number in range(800, 803)), failed(810, "price", "no quote"))
+    )
+    seen(page.locator("#tab-errors"), "Errors (5)")
+    open_view(page, "errors")
+    rows = page.locator("#error-groups tbody tr")
+    seen(page.locator("#error-count"), "2 kinds of error in 5 tasks")
+    assert rows.count() == 2
+    page.locator("#error-groups").get_by_role("button", name="fit").click()
+    assert page.locator("#error-tasks tbody tr").count() == 4
+    served.tell(failures(failed(803)))
+    seen(page.locator("#error-count"), "in 6 tasks")
+    assert page.locator("#error-tasks tbody tr").count() == 5, "what is chosen stays chosen"
+    page.locator("#error-search").fill("quote")
+    seen(page.locator("#error-count"), "1 kind of error in 1 task")
+
+
+def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    told = failed(501, "price", "no quote", accounts=("attempt 1 on w9: exited with code 9",), memory_bytes=3 << 20)
+    served.tell(failures(replace(told, text="Traceback: line 7", parent_task=task(4))))
+    open_view(page, "errors")
+    page.locator("#error-tasks").get_by_role("button", name="6120636c:501").click()
+    box = page.get_by_role("dialog")
+    for words in (
+        task(501).hex(), "ValueError: no quote", "Traceback: line 7", "500 ms", "3.0 MiB more than before", "ana",
+        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4", "nobody to ask",
+    ):  # fmt: skip
+        seen(box, words)
+    box.get_by_role("button", name="sum, 6120636c:502").click()
+    seen(box, "Task 6120636c:502")
+    assert not page.locator("#task-error").is_visible()
+    page.keyboard.press("Escape")
+    assert not box.is_visible()
+    open_view(page, "tasks")
+    page.locator("#task-table").get_by_role("button", name="6120636c:96").click()
+    seen(box, "failed")
+    page.keyboard.press("Escape")
+    open_view(page, "graphs")
+    page.locator("#graphs .node.waiting").click()
+    page.get_by_role("button", name="All about this task").click()
+    seen(box, "waiting")
+    page.keyboard.press("Escape")
+    open_view(page, "stream")
+    page.locator("#stream-canvas").press("ArrowRight")
+    page.locator("#stream-canvas").press("Enter")
+    seen(box, "Processor")
+
+
+def test_a_graph_that_failed_is_red_where_it_failed(page: Page, served: ServedPage) -> None:
+    names, needs = ["load", "boom", "sum", "save"], [[], [0], [1], [2]]
+    served.tell(status([worker(1)]), graph(names, [4, 4, 4, 4], needs, [0, 1, 6, 2]))
+    open_view(page, "graphs")
+    seen(page.locator("#graphs h2"), "failed at boom: 1 failed, 1 never ran, 1 canceled, 1 succeeded")
+    for state in ("ended", "failed", "skipped", "canceled"):
+        assert page.locator(f"#graphs .node.{state}").count() == 1, state
+    colours = page.evaluate(
+        "['ended', 'failed', 'skipped'].map((s) => getComputedStyle(document.querySelector(`.node.${s} rect`)).fill)"
+    )
+    assert len(set(colours)) == 3
+    served.tell(replace(graph([], [], []), graphs=(), server_id=SERVER))
+    seen(page.locator("#graphs h2"), "failed at boom: 1 failed")
+    assert page.locator("#graphs .node.failed").count() == 1, "it stays red when it is gone"
+
+
+def test_events_are_told_with_names(page: Page, served: ServedPage) -> None:
+    served.tell(
+        replace(status([worker(1)]), events=(ClusterEvent(7, 3.0, "worker_lost", "alpha", "connection closed", 73),))
+    )
+    open_view(page, "events")
+    rows = page.locator("#event-table tbody tr")
+    seen(rows.first, "worker lost")
+    seen(rows.first, "alpha")
+    seen(rows.first, "73")
+    served.tell(
+        replace(
+            status([worker(1)], sequence=2),
+            events=(
+                ClusterEvent(7, 4.0, "worker_lost", "alpha", "connection closed", 73),
+                ClusterEvent(8, 0.0, "worker_joined", "beta"),
+            ),
+        )
+    )
+    seen(rows.first, "beta")
+    assert rows.count() == 2, "each once"
+    page.locator("#event-search").fill("lost")
+    seen(rows.first, "alpha")
 
 
 def test_the_task_log_is_searched(page: Page, served: ServedPage) -> None:
@@ -196,7 +314,72 @@ def test_the_task_log_is_searched(page: Page, served: ServedPage) -> None:
     open_view(page, "tasks")
     page.get_by_role("searchbox").fill("failed")
     seen(page.locator("#task-count"), "1 of the last 12 tasks")
-    seen(page.locator("#task-table"), task(96).hex())
+    seen(page.locator("#task-table"), "6120636c:96")
+
+
+def test_the_task_log_stands_still_while_it_is_paused(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    open_view(page, "tasks")
+    counted, rows = page.locator("#task-count"), page.locator("#task-table tbody tr")
+    seen(counted, "12 of the last 12")
+    pause = page.get_by_role("button", name="Pause")
+    pause.click()
+    first = rows.first.inner_text()
+    served.tell(samples([worker(7)], ["late"], first=700, each=5))
+    open_view(page, "stream")
+    seen(page.locator("#stream-note"), "17 of 125 tasks that ended in this time")
+    open_view(page, "tasks")
+    seen(counted, "12 of the last 12")
+    assert rows.first.inner_text() == first and pause.get_attribute("aria-pressed") == "true"
+    pause.click()
+    seen(counted, "17 of the last 17")
+    seen(rows.first, "late")
+    page.get_by_role("button", name="Ran").click()
+    seen(page.locator("#task-table th[aria-sort=descending]"), "Ran")
+
+
+def test_what_was_before_the_page_was_opened_is_there_once(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    seen(page.locator("#condition"), "live")
+    for number in range(3):
+        served.tell(samples([worker(1)], each=2, first=10 * number), printed(f"line {number}\n", number))
+        page.reload()
+        open_view(page, "tasks")
+        seen(page.locator("#task-count"), f"of the last {14 + 2 * number} tasks")
+        open_view(page, "logs")
+        seen(page.get_by_role("log"), f"line {number}")
+        assert page.locator("#log-lines div").count() == number + 2
+
+
+def test_an_idle_cluster_has_its_last_task_shown(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    served.tell(status([worker(1)], sequence=2), at=time.time() + 500)
+    open_view(page, "stream")
+    seen(page.locator("#stream-note"), "0 bars here")
+    page.get_by_role("button", name="Last task").click()
+    seen(page.locator("#stream-note"), "12 bars here")
+    follow = page.get_by_role("button", name="Follow")
+    assert follow.get_attribute("aria-pressed") == "false"
+    chosen = page.locator("#stream-detail").inner_text()
+    for _ in range(3):
+        page.locator("#stream-canvas").press("+")
+    seen(page.locator("#stream-detail"), chosen)
+    assert "0 bars here" not in page.locator("#stream-note").inner_text(), "it is zoomed around what is chosen"
+
+
+def test_before_anything_is_known_nothing_is_asserted(page: Page, served: ServedPage) -> None:
+    seen(page.locator("#start-command"), f"scaler_scheduler {LIVE.address}")
+    assert not page.locator("#facts").is_visible() and not page.locator("#scheduler").is_visible()
+    tell_cluster(served)
+    seen(page.locator("#facts"), "100,000")
+    assert not page.locator("#nothing-yet").is_visible()
+
+
+def test_the_end_of_a_recording_is_no_alarm(page: Page, served: ServedPage) -> None:
+    tell_cluster(served)
+    served.tell(state=replace(LIVE, condition=Condition.ENDED, text="this is the end of the recording"))
+    seen(page.locator("#condition"), "recording ended")
+    assert not page.title().startswith("(!)") and not page.locator("#notice").is_visible()
 
 
 def test_what_is_printed_is_added_and_stays_where_it_is(page: Page, served: ServedPage) -> None:

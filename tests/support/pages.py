@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from aiohttp import web
 
@@ -20,6 +21,7 @@ from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     Capability,
     ClientEntry,
+    ClusterEvent,
     ClusterStatus,
     Count,
     FunctionName,
@@ -31,6 +33,7 @@ from scaler_protocol.messages import (
     SampleBlock,
     Software,
     StorageStatus,
+    TaskFailure,
     TaskLog,
     TaskSamples,
     WaitingClass,
@@ -158,7 +161,30 @@ def samples(
     return TaskSamples(server_id=SERVER, blocks=tuple(blocks), function_names=tuple(map(function, names)))
 
 
-def graph(names: Sequence[str], states: Sequence[int], needs: Sequence[Sequence[int]]) -> GraphShapes:
+def failed(
+    number: int, name: str = "fit", line: str = "too large", *, at_seconds: float = 1.0, **other: Any
+) -> TaskFailure:
+    """A task that failed so many seconds ago."""
+    return TaskFailure(
+        task(number), function(name).function_id, PeerId(b"a client........"), "ana", "1|node0|1001", 1, 1, 500,
+        "builtins.ValueError", line, age_seconds=at_seconds, duration_seconds=0.5, cpu_seconds=0.25,
+        **other,
+    )  # fmt: skip
+
+
+def failures(
+    *them: TaskFailure, count: int = 0, is_history: bool = False, events: Sequence[ClusterEvent] = ()
+) -> TaskSamples:
+    names = tuple(map(function, ("fit", "price")))
+    return TaskSamples(
+        server_id=SERVER, failures=them, failed_count=count or len(them), function_names=names,
+        is_history=is_history, events=tuple(events),
+    )  # fmt: skip
+
+
+def graph(
+    names: Sequence[str], states: Sequence[int], needs: Sequence[Sequence[int]], outcomes: Sequence[int] = ()
+) -> GraphShapes:
     functions = {name: function(name) for name in names}
     shape = GraphShape(
         GraphId(b"a graph........."),
@@ -171,6 +197,9 @@ def graph(names: Sequence[str], states: Sequence[int], needs: Sequence[Sequence[
         dependency_counts=join_u16([len(own) for own in needs]),
         dependencies=join_u16([one for own in needs for one in own]),
         function_names=tuple(functions.values()),
+        outcomes=bytes(outcomes),
+        failed_count=sum(one not in (0, 2) for one in outcomes),
+        canceled_count=sum(one == 2 for one in outcomes),
     )
     return GraphShapes(server_id=SERVER, graphs=(shape,))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import replace
@@ -84,9 +85,29 @@ def test_a_server_that_refuses_is_named_and_not_dialed_without_end() -> None:
     assert endpoint.received_counts["Hello"] <= most
 
 
+def test_the_seconds_of_a_silence_go_on(publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.monitoring.subscription.OVERDUE_SECONDS", 0.1)
+    with Subscription(publisher.address) as subscription:
+        publisher.answer = lambda question: replace(STATUS, sequence=0)
+        subscription.first(WAIT)
+        subscription._interval_seconds = 0.01  # as if many had come
+        texts: set[str] = set()
+        end_at = time.monotonic() + WAIT
+        while len(texts) < 2:
+            assert time.monotonic() < end_at, texts
+            subscription.poll(0.1)
+            texts |= {subscription.state.text} - {""}
+        first, second = sorted(texts)
+        assert re.search(r"silent since \d\d:\d\d:\d\d \(0 s\)", first) and first.replace("(0 s", "(1 s") == second
+        publisher.publish(STATUS)
+        while not subscription.state.is_live:
+            assert subscription.poll(WAIT), "it is heard again"
+        assert subscription.state.text == ""
+
+
 def test_when_nothing_answers_it_says_so() -> None:
     with Subscription("tcp://127.0.0.1:9") as subscription:
-        with pytest.raises(MonitorError, match=r"nothing answers at tcp://127.0.0.1:9.*is the scheduler running"):
+        with pytest.raises(MonitorError, match=r"nothing has answered at tcp://127.0.0.1:9.*is the scheduler running"):
             subscription.first(0.2)
         assert subscription.state.condition is Condition.CONNECTING
 

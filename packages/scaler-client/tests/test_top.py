@@ -137,7 +137,9 @@ def test_the_sections_and_the_line_of_a_worker() -> None:
         assert part in text
     assert "price" in text and FUNCTION.hex() not in text and "(other)" in text and "41|desk 12" in text
     assert "Total 1 worker(s)" in text
-    assert all(f"{column.title}[{column.key}]" in text for column in COLUMNS if column.key)
+    keys = [f"{column.title}[{column.key}]" for column in COLUMNS if column.key]
+    assert "Shortcuts" not in text and not any(key in text for key in keys), "a report has no keys to press"
+    assert all(key in shown(live(worker()), height=24) for key in keys)
 
 
 def test_letters_of_itl() -> None:

@@ -56,10 +56,10 @@ def test_json(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([NOBODY, "--once", "-t", "0.2"], "nothing answers at"),
+        ([NOBODY, "--once", "-t", "0.2"], "nothing has answered at"),
         (
             ["ipc:///tmp/127.0.0.1_9_monitor", "--json", "-t", "0.2"],
-            "nothing answers at ipc:///tmp/127.0.0.1_9_monitor",
+            "nothing has answered at ipc:///tmp/127.0.0.1_9_monitor",
         ),
         ([NOBODY], "use --once, --json or --record"),
         (["8516", "--once"], "8516"),
@@ -154,7 +154,7 @@ def test_what_is_no_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_nobody_explains(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.main([NOBODY, TASK.hex(), "-t", "0.2"]) == 1
-    assert "nothing answers at" in capsys.readouterr().err
+    assert "nothing has answered at" in capsys.readouterr().err
     assert explain.main([monitor, TASK.hex(), "-t", "0.5"]) == 1
     assert "has not answered within 0.5 s" in capsys.readouterr().err
 

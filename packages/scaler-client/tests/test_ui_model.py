@@ -10,13 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.pages import LIVE, SERVER, graph, heard, printed, samples, status, task, worker
+from tests.support.pages import LIVE, SERVER, failed, failures, graph, heard, printed, samples, status, task, worker
 
 from scaler.monitoring import ClusterState, Condition
-from scaler.ui.feed import Feed
-from scaler.ui.model import GRAPHS_KEPT, LOGS_KEPT, Model, capabilities_text
+from scaler.ui.events import FAILURES_KEPT
+from scaler.ui.feed import Feed, packed
+from scaler.ui.model import GRAPHS_KEPT, LOGS_KEPT, RUNS_KEPT, Model, capabilities_text
+from scaler.ui.task_names import found_task
 from scaler_protocol.ids import GraphId, PeerId, new_peer_id
-from scaler_protocol.messages import Capability, ClientEntry, GraphShapes, Message
+from scaler_protocol.messages import Capability, ClientEntry, ClusterEvent, GraphShapes, Message
 
 AT = 1_700_000_000.0
 Told = list[tuple[str, dict[str, Any]]]
@@ -38,7 +40,7 @@ def test_a_status_is_told_with_its_point_of_the_charts() -> None:
     assert point["workers"] == 2 and point["at"] == AT and point["tasks"] == shown["tasks"]
     assert point["worker_rss"] == sum(one["rss"] + one["agent_rss"] for one in shown["workers"])
     assert shown["managers"][0]["name"] == "slurm" and shown["functions"] == [["price", 7]]
-    assert model.beginning()["history"] == [point] and json.dumps(model.beginning())
+    assert model.past()["history"] == [point] and json.dumps(model.beginning())
 
 
 def test_users_are_told_with_what_is_theirs() -> None:
@@ -68,9 +70,9 @@ def test_samples_are_counted_honestly() -> None:
     model = Model("here")
     workers = [worker(1), worker(2)]
     told = dict(take(model, samples(workers, ["price", "fit"], each=3, ended=30)))["tasks"]
-    assert told["ended"] == 60 and len(told["runs"]) == 6
+    assert told["share"][1:] == (6, 60) and len(told["runs"]) == 6
     assert (model.sampled_count, model.ended_count) == (6, 60)
-    run = model.runs[0]
+    run = next(model.kept_runs())
     assert run.task_id == task(0).hex() and run.function == "price" and run.worker == workers[0].name
     assert run.begun_at == AT - 1.0 and run.seconds == 0.3 and run.status == "success"
     assert kinds(take(model, samples([]))) == [], "nothing has ended, so nothing is told"
@@ -83,7 +85,28 @@ def test_a_row_that_is_cut_off_and_a_status_of_later_days() -> None:
     later = block.samples[:52] + (9).to_bytes(4, "little")
     model = Model("here")
     take(model, replace(message, blocks=(replace(block, samples=broken), replace(block, samples=later))))
-    assert [run.status for run in model.runs] == ["success", "9"]
+    assert [run.status for run in model.kept_runs()] == ["success", "9"]
+
+
+def test_the_first_event_is_small_however_much_was_before() -> None:
+    model = Model("here")
+    workers = [worker(number) for number in range(20)]
+    take(model, status(workers))
+    small = len(packed("beginning", model.beginning()))
+    for number in range(100):
+        take(model, samples(workers, each=20, first=number), printed("x" * 4000))
+    assert len(model.runs) == RUNS_KEPT and len(packed("beginning", model.beginning())) == small
+
+
+def test_a_task_is_found_by_each_of_its_names() -> None:
+    model = Model("here")
+    ran, known = samples([worker(1)], each=2, first=7), task(8)
+    take(model, ran, graph(["a"], [2], [[]]))
+    assert found_task(model, known.hex()) == found_task(model, "6120636c:8") == found_task(model, "6120636C:8") == known
+    assert found_task(model, "6120636c:500") == task(500), "of a graph"
+    assert found_task(model, task(9).hex()) == task(9), "that was not heard of: the scheduler may know it"
+    for wrong in ("6120636c:9", "6120636c", ":", "", "zz" * 16, "task 8"):
+        assert found_task(model, wrong) is None
 
 
 def test_the_condition_is_told_when_it_changes() -> None:
@@ -117,6 +140,51 @@ def test_what_became_of_a_graph_of_a_scheduler_that_is_gone_nobody_knows() -> No
     assert not shown["runs"] and shown["unfinished"] == 1 and shown["nodes"][0][2] == "dispatched"
 
 
+def test_failures_are_told_once_and_found_by_their_names() -> None:
+    model = Model("here")
+    told = dict(take(model, failures(failed(1), failed(2, "price", "no quote"))))["failures"]["failures"]
+    assert [(one["function"], one["type"], one["line"], one["at"]) for one in told] == [
+        ("fit", "ValueError", "too large", AT - 1.0),
+        ("price", "ValueError", "no quote", AT - 1.0),
+    ]
+    assert "failures" not in dict(take(model, failures(failed(1), failed(2), is_history=True))), "they are known"
+    again = dict(take(model, failures(replace(failed(1), attempt=2), count=300)))["failures"]["failures"]
+    assert [one["attempt"] for one in again] == [2] and model.failures.count == 302
+    assert model.past()["failures"] == [*told, *again] and found_task(model, "6120636c:1") == task(1)
+    for number in range(FAILURES_KEPT + 5):
+        take(model, failures(failed(number)))
+    assert len(model.past()["failures"]) == FAILURES_KEPT
+
+
+def test_what_was_before_fills_an_empty_page_and_no_other() -> None:
+    model = Model("here")
+    before = replace(samples([worker(1)], each=2, ended=50), is_history=True)
+    assert dict(take(model, before))["tasks"]["share"][1:] == (2, 2), "of how many they are a sample is not known"
+    assert "tasks" not in dict(take(model, before)), "after a lost connection it is known already"
+
+
+def test_events_are_told_once_by_number_and_scheduler() -> None:
+    model = Model("here")
+    event, other = ClusterEvent(1, 5.0, "worker_lost", "w", "gone", 3), new_peer_id()
+    first = dict(take(model, replace(status([]), events=(event,))))["events"]["events"]
+    assert first == [{
+        "server": SERVER.hex()[:8], "number": 1, "at": AT - 5.0, "kind": "worker_lost", "subject": "w", "text": "gone",
+        "tasks": 3,
+    }]  # fmt: skip
+    assert "events" not in dict(take(model, replace(status([]), events=(event,))))
+    assert "events" in dict(take(model, replace(status([]), events=(event,), server_id=other)))
+    assert len(model.past()["events"]) == 2
+
+
+def test_a_graph_that_failed_shows_where() -> None:
+    model = Model("here")
+    take(model, graph(["a", "b", "c", "d"], [4, 4, 4, 2], [[], [0], [1], []], [0, 1, 6, 0]))
+    take(model, GraphShapes(server_id=SERVER))
+    (shown,) = model.beginning()["graphs"]
+    assert [node[2] for node in shown["nodes"]] == ["ended", "failed", "skipped", "ended"]
+    assert (shown["failed"], shown["canceled"], shown["runs"]) == (2, 0, False)
+
+
 def test_the_last_graphs_are_kept_and_no_more() -> None:
     model = Model("here")
     shape = graph(["a"], [2], [[]]).graphs[0]
@@ -148,7 +216,7 @@ def test_what_is_printed_is_bounded() -> None:
     model = Model("here")
     for number in range(LOGS_KEPT + 10):
         take(model, printed("x" * 10_000, number, stream=2))
-    logs = model.beginning()["logs"]
+    logs = model.past()["logs"]
     assert len(logs) == LOGS_KEPT and len(logs[0]["text"]) < 5000
     assert logs[-1]["task"] == task(LOGS_KEPT + 9).hex() and logs[-1]["stream"] == "stderr"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from scaler.ui import feed as feeds
 from scaler.ui import server
 from scaler.ui.feed import QUEUED_EVENTS, Feed
 from scaler.ui.model import Model
+from scaler.ui.ring import Ring
 from scaler_protocol.messages import Explain, Explanation, Message
 from scaler_protocol.process import StartupError
 from scaler_protocol.web.guards import HEADERS, Guard
@@ -172,8 +174,13 @@ def test_a_page_begins_with_everything_and_then_hears_what_is_new() -> None:
         await told(feed, status([worker(1)]), samples([worker(1)], each=3), printed("a\nb\n"))
         async with client.get("/events") as answer:
             assert answer.content_type == "text/event-stream"
-            ((kind, begun),) = await events_of(answer, 1)
-            assert kind == "beginning" and len(begun["runs"]) == 3 and begun["logs"][0]["text"] == "a\nb\n"
+            told_first = await events_of(answer, 3)
+            (_, begun), (_, past), (_, kept) = told_first
+            assert [kind for kind, _ in told_first] == ["beginning", "past", "runs"] and past["runs"] == 3
+            assert (
+                begun["status"]["workers"] and past["logs"][0]["text"] == "a\nb\n" and past["shares"][0][1:] == [3, 3]
+            )
+            assert len(kept["runs"]) == 3
             await told(feed, status([], sequence=2), printed("c"))
             assert [kind for kind, _ in await events_of(answer, 2)] == ["status", "logs"]
 
@@ -207,8 +214,8 @@ def test_pages_that_hold_all_places_make_room(monkeypatch: pytest.MonkeyPatch) -
         held = [await client.get("/events") for _ in range(3)]
         newcomer = await client.get("/events")
         assert newcomer.status == 200 and len(feed._pages) == 3
-        await events_of(newcomer, 1)
-        await events_of(held[0], 1)
+        await events_of(newcomer, 2)
+        await events_of(held[0], 2)
         assert await held[0].content.read() == b"", "the oldest has ended, and its browser comes again"
         for answer in (newcomer, *held):
             answer.close()
@@ -243,23 +250,63 @@ def test_a_page_that_does_not_read_misses_some_and_is_told_how_many() -> None:
         feed = Feed(Model("here"))
         page, other = feed.open(), feed.open()
         assert page is not None and other is not None
+        assert b"event: beginning" in await page.next(WAIT) and await other.next(WAIT)
         for number in range(QUEUED_EVENTS + 9):
-            await told(feed, printed("x", number))
-            await other.next(WAIT)
-        for _ in range(QUEUED_EVENTS):
-            await page.next(WAIT)
-        await told(feed, printed("at last"))
-        assert await page.next(WAIT) == b'event: dropped\ndata: {"count":11}\n\n', "ten lines and the condition"
-        assert b"at last" in await page.next(WAIT)
+            await told(feed, printed(f"line {number}", number))
+            assert await other.next(WAIT)
+        assert await page.next(WAIT) == b'event: dropped\ndata: {"count":10}\n\n', "nine lines and the condition"
+        kept = [await page.next(WAIT) for _ in range(QUEUED_EVENTS)]
+        assert b'"line 9"' in kept[0] and f'"line {QUEUED_EVENTS + 8}"'.encode() in kept[-1]
         assert await page.next(0.01) == b""
 
     asyncio.run(run())
 
 
+def test_pages_that_do_not_read_keep_nothing_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pages there are and whenever they were opened: what they are behind with is kept once, for all, and
+    within the bounds of the two rings."""
+    monkeypatch.setattr(feeds, "PAGES_PER_ADDRESS", 100)
+
+    async def run() -> None:
+        feed = Feed(Model("here"))
+        tracemalloc.start()
+        pages = []
+        for number in range(40):
+            await told(feed, samples([worker(1)], first=number * 100, each=100))
+            pages.append(feed.open())
+            assert pages[-1] is not None and len(await pages[-1].next(WAIT)) < 2_000, "a beginning is short"
+        held_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(feed.model.runs) == 4_000 and held_bytes < 2 << 20
+        runs = 0
+        while (text := await pages[-1].next(0.01)).startswith(b"event: runs"):
+            assert len(text) < 2 * feeds.PART_BYTES
+            runs += len(json.loads(text.partition(b"data: ")[2])["runs"])
+        assert runs == 4_000, "the page that was opened last is told all runs"
+
+    asyncio.run(run())
+
+
+def test_a_trace_is_made_while_it_is_read() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        for number in range(3):
+            await told(feed, samples([worker(1)], first=number * 300, each=300))
+        answer = await client.get("/trace.json")
+        found = json.loads(await answer.text())
+        assert sum(one["ph"] == "X" for one in found["traceEvents"]) == 900
+        assert found["otherData"]["sampled"] == "900 of 900 tasks that ended"
+        traces = client.app[server.TRACES]  # type: ignore[index]
+        for _ in range(server.TRACES_LIMIT):
+            await traces.acquire()
+        assert (await client.get("/trace.json")).status == 503
+
+    visited(visit)
+
+
 def test_what_is_heard_comes_from_another_thread() -> None:
     async def visit(client: Client, feed: Feed) -> None:
         async with client.get("/events") as answer:
-            await events_of(answer, 1)
+            await events_of(answer, 2)
             threading.Thread(target=feed.heard, args=heard(printed("x"))).start()
             assert (await events_of(answer, 1))[0][0] == "logs"
 
@@ -316,3 +363,19 @@ def test_a_port_that_is_taken() -> None:
         taken.close()
 
     asyncio.run(run())
+
+
+# ---------------------------------------------------------------- rings
+
+
+def test_a_ring_keeps_the_last_texts_by_number() -> None:
+    ring = Ring(10, 100)
+    for number in range(5):
+        ring.add(b"%d" % number, 4)
+    assert (ring.first, ring.end, len(ring)) == (3, 5, 8)
+    assert ring.read(0, 5, 100) == (5, [b"3", b"4"]) and ring.read(4, 5, 0) == (5, [b"4"])
+    assert ring.read(0, 2, 100) == (3, []), "all of these are gone"
+    ring.add(b"x" * 99, 1)
+    assert (ring.first, ring.end) == (4, 6)
+    ring.add(b"y" * 500, 50)
+    assert ring.read(0, 7, 1) == (7, [b"y" * 500]), "the last is kept, however large it is"

@@ -14,10 +14,10 @@ KINDS = {"status": "clusterStatus", "tasks": "taskSamples", "graphs": "graphShap
 class MonitorPeer(Dialer):
     """Keeps what is published apart from answers, and acknowledges it at once, as MON-21 asks."""
 
-    def watch(self, *topics: str) -> None:
+    def watch(self, *topics: str, wants_history: bool = False) -> None:
         self.published: list[Message] = []
         self.topics = topics
-        self.send("watch", topics=list(topics))
+        self.send("watch", topics=list(topics), wantsHistory=wants_history)
 
     def handle(self, message: Message) -> None:
         super().handle(message)

@@ -78,7 +78,7 @@ class TracedClient(Client):
                 kind=SpanKind.CONSUMER,
                 attributes={
                     "scaler.task.cpu_seconds": profile.cpu_time_s,
-                    "scaler.task.memory_peak_bytes": profile.memory_peak,
+                    "scaler.task.memory_growth_bytes": profile.memory_peak,
                 },
                 start_time=ended_at - int(profile.duration_s * 1e9),
             )

@@ -19,9 +19,9 @@ from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Publisher, StorageFigures
-from scaler_scheduler.watchers import Watchers
+from scaler_scheduler.watchers import TASKS, Watchers
 
-Question = SnapshotRequest | Explain | DumpRequest
+Question = SnapshotRequest | Explain | DumpRequest | Watch
 
 PENDING_LIMIT = 64
 """Of one monitor."""
@@ -177,9 +177,11 @@ class Desk:
         self.settle = self._questions.settle
         self.next_deadline = self._questions.next_deadline
 
-    def asked(self, peer_id: PeerId, seq: int, message: Watch | Question) -> None:
+    def asked(self, peer_id: PeerId, seq: int, message: Question) -> None:
         if isinstance(message, Watch):
             refusal = self._watchers.watch(peer_id, seq, message)
+            if refusal is None and message.wants_history and TASKS in message.topics:
+                refusal = self._questions.ask(peer_id, seq, message)
         else:
             if isinstance(message, SnapshotRequest):
                 self._figures.refresh(time.monotonic())
@@ -204,6 +206,8 @@ class Desk:
         answer: Message
         if isinstance(question, Explain):
             answer = self._core.explanation(question, now)
+        elif isinstance(question, Watch):
+            answer = self._publisher.history(now)
         elif isinstance(question, DumpRequest):
             answer = self._dumps.answer(peer_id, question, now)
         else:

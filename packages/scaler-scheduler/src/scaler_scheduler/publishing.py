@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from scaler_protocol.codec.envelope import Encoded
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, TaskLog
+from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStatus, TaskLog, TaskSamples
 from scaler_protocol.records import dataclass
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
@@ -99,10 +99,15 @@ class Publisher:
         self._status: Encoded | None = None
         self._old_at = 0.0
 
+    @property
+    def disk_trouble(self) -> str:
+        """Of the storage, as it said last."""
+        return self._figures.status.disk_trouble
+
     def tick(self) -> None:
         """Every `status_seconds`; what comes sooner is published when it is due."""
         topics = self._watchers.topics()
-        self._core.watch(tasks=TASKS in topics, logs=LOGS in topics)
+        self._core.watch(tasks=TASKS in topics, logs=LOGS in topics, graphs=GRAPHS in topics)
         self._settle()
         self._logs_left = LOGS_PER_INTERVAL
         now = time.monotonic()
@@ -138,6 +143,12 @@ class Publisher:
         if published is not None:
             self._status = published
             self._old_at = now + (time.thread_time() - begun) / COST_SHARE
+
+    def history(self, now: float) -> TaskSamples:
+        """For one monitor. Its sequence is that of the last publication. (MON-34)"""
+        sequence, uptime_seconds = self._sequences[TASKS], now - self._started_at
+        samples = self._core.history(now)
+        return replace(samples, sequence=sequence, server_id=self._identity.server_id, uptime_seconds=uptime_seconds)
 
     def publish_log(self, message: TaskLog) -> None:
         """A task that prints without end is not shown in full."""

@@ -50,6 +50,7 @@ from scaler_scheduler.config import Config, as_seen_from_afar
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     FEATURE_CHAINS,
+    FEATURE_CODE_SETS,
     FEATURE_KEPT_RESULTS,
     FEATURE_LIVE_OWNERS,
     FEATURE_PRESENT_HELD,
@@ -69,6 +70,7 @@ from scaler_scheduler.core import (
     StorageOpened,
     StorageReplied,
 )
+from scaler_scheduler.core.cluster_events import SCHEDULER_STARTED, STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE
 from scaler_scheduler.core.display import KEY_BYTES
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
@@ -157,6 +159,7 @@ class SchedulerService:
             self._software,
             lambda: self._core.generation,
             self._duty_changed,
+            self._config.advertised_storage_address,
         )
 
     def _listen_for_monitors(self) -> str:
@@ -183,6 +186,7 @@ class SchedulerService:
                 FEATURE_KEPT_RESULTS,
                 FEATURE_PRESENT_HELD,
                 FEATURE_SERVING,
+                FEATURE_CODE_SETS,
             ),
             is_busy_with=self._is_busy_with,
             admission=self._admission,
@@ -252,6 +256,8 @@ class SchedulerService:
             if self._standby.is_waiting and not await self._follows():
                 return
             self._start_storage_if_needed()
+            if not self._config.standby_of:
+                self._core.note(SCHEDULER_STARTED, "", self._router.address, time.monotonic())
             logging.info("Scheduler: connect to object storage server %s", self._config.storage_address)
             logging.info("Scheduler: listen to scheduler monitor address %s", self._monitor_address)
             self._driver.start()
@@ -390,6 +396,9 @@ class SchedulerService:
             if isinstance(event, Received) and isinstance(event.message, ObjectReply):
                 self._core.handle(StorageReplied(event.message.request_id, event.message.code), now)
             elif isinstance(event, Received) and isinstance(event.message, StorageStatus):
+                trouble = event.message.disk_trouble
+                if trouble and trouble != self._publisher.disk_trouble:
+                    self._core.note(STORAGE_TROUBLE, "", trouble, now)
                 self._desk.storage_told(event.message)
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
@@ -398,6 +407,7 @@ class SchedulerService:
                 self._core.handle(StorageOpened(takes_live_owners), now)
                 self._perform(self._core.handle(_SETTLED, now), now)
                 logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
+                self._core.note(STORAGE_CONNECTED, "", self._config.storage_address, now)
             elif isinstance(event, (Lost, Rejected)) and not self._stop.is_set():
                 self._dial_storage_again(event)
 
@@ -406,6 +416,7 @@ class SchedulerService:
         if event.text != self._storage_trouble:
             self._storage_trouble = event.text
             logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)
+            self._core.note(STORAGE_LOST, "", event.text, time.monotonic())
         asyncio.get_running_loop().call_later(STORAGE_RETRY_SECONDS, self._redial_storage)
 
     def _redial_storage(self) -> None:
@@ -428,22 +439,19 @@ class SchedulerService:
         yield from self._core.dump(now)
         yield from self._recent.lines(now)
 
-    def _short_id(self, peer_id: PeerId) -> str:
-        """The beginning of the display id, as monitors show it. (MON-23)"""
-        return self._core.display_id(peer_id).hex()[:8]
-
     def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
         if isinstance(event, Opened):
             who = event.hello.software
             role = _ROLE_NAMES[event.hello.role]
-            name = event.hello.worker.name or event.hello.manager.name or self._short_id(event.peer_id)
+            name = event.hello.worker.name or event.hello.manager.name or self._core.name_of(event.peer_id)
             place = f"{who.language} on {who.host}" if who.host else "of unknown software"
             logging.info("Scheduler: %s %s joined (%s)", role, name, place)
         elif isinstance(event, Lost):
             level = logging.INFO if event.is_orderly else logging.WARNING
             how = "left" if event.is_orderly else "was lost"
-            logging.log(level, "Scheduler: peer %s %s: %s", self._short_id(event.peer_id), how, event.text or "goodbye")
+            name = self._core.name_of(event.peer_id)
+            logging.log(level, "Scheduler: peer %s %s: %s", name, how, event.text or "goodbye")
         elif isinstance(event, Complained):
             logging.warning(
-                "Scheduler: peer %s complains: %s (%s)", self._short_id(event.peer_id), event.text, event.clause
+                "Scheduler: peer %s complains: %s (%s)", self._core.name_of(event.peer_id), event.text, event.clause
             )

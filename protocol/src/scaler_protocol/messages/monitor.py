@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from scaler_protocol.ids import GraphId, ObjectId, PeerId
-from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER
+from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_TASK
 from scaler_protocol.messages.objects import StorageStatus
 from scaler_protocol.messages.session import Capability, Software
 from scaler_protocol.messages.workers import WorkerStatus
@@ -15,6 +15,7 @@ from scaler_protocol.records import dataclass
 @dataclass(frozen=True, slots=True)
 class Watch:
     topics: tuple[str, ...] = ()
+    wants_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,16 @@ class ManagerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    number: int = 0
+    age_seconds: float = 0.0
+    kind: str = ""
+    subject: str = ""
+    text: str = ""
+    task_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     request_id: int = 0
     sequence: int = 0
@@ -141,6 +152,8 @@ class ClusterStatus:
     recovery_seconds: float = 0.0
     expected_count: int = 0
     presented_count: int = 0
+    events: tuple[ClusterEvent, ...] = ()
+    event_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +166,39 @@ class SampleBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskFailure:
+    task_id: TaskId = NO_TASK
+    function_id: ObjectId = NO_OBJECT
+    client_id: PeerId = NO_PEER
+    user: str = ""
+    worker: str = ""
+    status: int = 0
+    attempt: int = 0
+    code: int = 0
+    type_name: str = ""
+    first_line: str = ""
+    text: str = ""
+    accounts: tuple[str, ...] = ()
+    age_seconds: float = 0.0
+    duration_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    argument_bytes: int = 0
+    graph_id: GraphId = NO_GRAPH
+    parent_task: TaskId = NO_TASK
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSamples:
     sequence: int = 0
     server_id: PeerId = NO_PEER
     uptime_seconds: float = 0.0
     blocks: tuple[SampleBlock, ...] = ()
     function_names: tuple[FunctionName, ...] = ()
+    failures: tuple[TaskFailure, ...] = ()
+    failed_count: int = 0
+    is_history: bool = False
+    events: tuple[ClusterEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +213,9 @@ class GraphShape:
     dependency_counts: bytes = b""
     dependencies: bytes = b""
     function_names: tuple[FunctionName, ...] = ()
+    outcomes: bytes = b""
+    failed_count: int = 0
+    canceled_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,12 @@ class Bounds:
         if gate is not None:
             gate.ended()
 
+    def holds(self, handler: Any, size: int) -> None:
+        """The answer that the handler writes is a text of this size, which is kept until all of it is written."""
+        gate = self._by_handler.get(handler)
+        if gate is not None:
+            gate.held_bytes = size
+
     # ------------------------------------------------------------ for the gates
 
     def admit(self, gate: Gate, handler: Any) -> bool:
@@ -98,6 +104,7 @@ class Gate(asyncio.Protocol):
     def __init__(self, bounds: Bounds, handler: Any) -> None:
         self.address = ""
         self.is_waiting = True  #: for a whole request
+        self.held_bytes = 0  #: of a text that the handler keeps while it writes it in pieces
         self._bounds = bounds
         self._handler = handler
         self._is_admitted = False
@@ -136,14 +143,18 @@ class Gate(asyncio.Protocol):
 
     @property
     def unread_bytes(self) -> int:
+        return self.held_bytes + self._buffered_bytes
+
+    @property
+    def _buffered_bytes(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def _begin_stall(self) -> None:
-        self._unread_bytes = self.unread_bytes
+        self._unread_bytes = self._buffered_bytes
         self._stall = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._on_stall)
 
     def _on_stall(self) -> None:
-        if self._unread_bytes - self.unread_bytes < BUFFERED_BYTES:
+        if self._unread_bytes - self._buffered_bytes < BUFFERED_BYTES:
             self.abort()
         else:
             self._begin_stall()

@@ -16,6 +16,9 @@ struct Watch @0xd9c1f0a47be35268 {
   # this session, or its end. (MON-18)
   topics @0 :List(Text);
   # "status", "tasks", "graphs", "logs"; others mean nothing (MON-6). None: publish nothing any more.
+
+  wantsHistory @1 :Bool = false;
+  # With "tasks": send me first what you have kept of tasks and events of before. (MON-34)
 }
 
 struct SnapshotRequest @0xb72c2d2be6e0eb4f {
@@ -65,6 +68,22 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   recoverySeconds @31 :Float32;     # until then at most, while it is recovering
   expectedCount @32 :UInt32;        # workers that the scheduler before had; zero: unknown
   presentedCount @33 :UInt32;       # workers that have presented what they hold from there
+
+  events @34 :List(ClusterEvent);   # the last of them, the oldest first (MON-36)
+  eventCount @35 :UInt64;           # events since the start; more than are listed, soon
+}
+
+struct ClusterEvent @0xe6f4a1b07c39d258 {
+  # What happened to the cluster as a whole, for people. (MON-36)
+  number @0 :UInt64;         # rises by one with each event of this scheduler, from 1
+  ageSeconds @1 :Float64;    # since it happened, when the message was made
+  kind @2 :Text;
+  # worker_joined, worker_left, worker_lost, worker_draining, manager_joined, manager_left, manager_trouble,
+  # scheduler_started, scheduler_took_over, storage_connected, storage_lost, storage_trouble, client_lost, limit_reached;
+  # others may be added (MON-6)
+  subject @3 :Text;          # the name of the worker or manager, or the display id of a client; foreign text (MON-7)
+  text @4 :Text;             # one line: why, and what followed; foreign text (MON-7)
+  taskCount @5 :UInt64;      # tasks that run again because of it
 }
 
 struct FunctionName @0xe80ed69ae613dc12 {
@@ -107,7 +126,35 @@ struct TaskSamples @0xaf4d6bc822af2e1e {
   serverId @1 :Data;
   uptimeSeconds @2 :Float64;
   blocks @3 :List(SampleBlock);
-  functionNames @4 :List(FunctionName);  # of the functions in `blocks`, where they are known
+  functionNames @4 :List(FunctionName);  # of the functions in `blocks` and `failures`, where they are known
+
+  failures @5 :List(TaskFailure);  # tasks that ended since the last one, and not well (MON-32)
+  failedCount @6 :UInt64;          # how many they were; more than `failures` has when they were very many
+  isHistory @7 :Bool = false;      # what was kept of before, for this monitor alone (MON-34)
+  events @8 :List(ClusterEvent);   # with isHistory: all that are kept, the oldest first
+}
+
+struct TaskFailure @0xb3c85e1f0d6a9274 {
+  # A task that ended neither well nor because it was canceled, nor because another one failed. (MON-32, MON-33)
+  taskId @0 :Data;
+  functionId @1 :Data;
+  clientId @2 :Data;              # display id (MON-23)
+  user @3 :Text;                  # as in ClientEntry
+  worker @4 :Text;                # the name of the one that ran it last; empty: none did
+  status @5 :UInt16;              # as in ResultBatch
+  attempt @6 :UInt16;             # which run of it this was, from 1
+  code @7 :UInt16;                # of its TaskError, as are the next three
+  typeName @8 :Text;              # at most 200 characters
+  firstLine @9 :Text;             # of the message: at most 300 characters, without line breaks
+  text @10 :Text;                 # the traceback, where the scheduler's operator lets watchers see it; else empty
+  accounts @11 :List(Text);       # what became of earlier attempts: worker and reason
+  ageSeconds @12 :Float64;        # since it ended, when the message was made
+  durationSeconds @13 :Float64;   # it ran for so long; these three are zero where nothing was measured
+  cpuSeconds @14 :Float64;
+  memoryBytes @15 :UInt64;        # its peak above the start
+  argumentBytes @16 :UInt64;      # of its inline arguments
+  graphId @17 :Data;              # 16 bytes, or empty
+  parentTask @18 :Data;           # 16 bytes, or empty
 }
 
 struct SampleBlock @0xfd53ef3a6255b525 {
@@ -137,6 +184,11 @@ struct GraphShape @0xb1b0ee72f500e5f0 {
   dependencyCounts @7 :Data;    # u16·n; of tasks that are listed
   dependencies @8 :Data;        # u16·Σ: their indexes in `ids`
   functionNames @9 :List(FunctionName);
+
+  outcomes @10 :Data;
+  # u8·n: how each of the tasks that have ended did, by its status in ResultBatch; 0 for others. Empty: all 0. (MON-35)
+  failedCount @11 :UInt64;    # of all tasks of the graph: ended, and neither well nor canceled
+  canceledCount @12 :UInt64;
 }
 
 struct DumpRequest @0xe82a45a95c937813 {

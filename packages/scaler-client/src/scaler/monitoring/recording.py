@@ -204,8 +204,9 @@ class Playback:
     def _end(self) -> None:
         if not self.is_over:
             self.is_over = True
-            text = self._recording.trouble or "this is the end of the recording"
-            self.state = replace(self.state, condition=Condition.SILENT, text=text)
+            trouble = self._recording.trouble
+            condition = Condition.SILENT if trouble else Condition.ENDED
+            self.state = replace(self.state, condition=condition, text=trouble or "this is the end of the recording")
 
     def ask(self, message: Message) -> None:
         """Nobody is there to answer."""

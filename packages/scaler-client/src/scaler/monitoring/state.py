@@ -13,6 +13,7 @@ class Condition(Enum):
     CONNECTING = "connecting"  #: nothing was heard yet
     LIVE = "live"
     SILENT = "silent"  #: it was heard, and is not any more
+    ENDED = "ended"  #: it was a recording, and that is over
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class Subscription:
         self._begun_at = time.monotonic()
         self._interval_seconds = 1.0  # between two publications, as it was last seen
         self._published_at = 0.0
+        #: when the scheduler was last heard, while it is overdue; empty: it is live, or has said goodbye
+        self._silent_since = ""
         self._sequence = 0
         self._request_id = 0
         #: why the session was refused or has ended; empty while there is nothing to tell the user
@@ -137,8 +139,8 @@ class Subscription:
 
     def nothing_answers(self, seconds: float) -> str:
         return (
-            f"nothing answers at {self.state.address} since {seconds:.0f} s: is the scheduler running, and is this its "
-            "address or its monitor address, as it logs them when it starts?"
+            f"nothing has answered at {self.state.address} for {seconds:.0f} s: is the scheduler running, and is this "
+            "its address or its monitor address, as it logs them when it starts?"
         )
 
     # ------------------------------------------------------------ hearing
@@ -186,7 +188,7 @@ class Subscription:
         self._refusal = why_no_scheduler(welcome, self.state.address)
         self._is_final = False
         if not self._refusal:
-            session.send(Watch(self._topics))  # the first of the session: _WATCH_SEQ
+            session.send(Watch(self._topics, wants_history="tasks" in self._topics))  # the first: _WATCH_SEQ
             self._ask_snapshot()
 
     def _lost(self, event: Lost | Rejected, now: float) -> None:
@@ -198,6 +200,7 @@ class Subscription:
             self._dial_at = now + (REFUSED_SECONDS if self._is_final else REDIAL_SECONDS)
         elif event.is_orderly and self.state.status is not None:
             text = f"the scheduler at {self.state.address} has ended: {event.text or 'it said goodbye'}"
+            self._silent_since = ""
             self.state = replace(self.state, condition=Condition.SILENT, text=text)
 
     def _take(self, heard: Heard) -> None:
@@ -218,6 +221,7 @@ class Subscription:
         elif before is not None and not is_other and status.sequence < before.sequence:
             return  # the stream was faster than the answer
         self._sequence = status.sequence
+        self._silent_since = ""
         self.state = replace(
             self.state,
             condition=Condition.LIVE,
@@ -236,10 +240,14 @@ class Subscription:
             return
         silent_seconds = now - state.heard_at
         if state.is_live and silent_seconds > max(OVERDUE_SECONDS, OVERDUE_INTERVALS * self._interval_seconds):
-            text = self.refusal or (
-                f"the scheduler at {state.address} has not been heard for {silent_seconds:.0f} s: what is shown is as "
-                "it was then"
-            )
+            self._silent_since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent_seconds))
+        elif state.is_live or not self._silent_since:
+            return
+        text = self.refusal or (
+            f"the scheduler at {state.address} has been silent since {self._silent_since} ({silent_seconds:.0f} s): "
+            "what is shown is as it was then"
+        )
+        if text != state.text:
             self.state = replace(state, condition=Condition.SILENT, text=text)
 
     # ------------------------------------------------------------ session

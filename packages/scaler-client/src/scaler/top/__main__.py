@@ -83,15 +83,15 @@ def _record(options: argparse.Namespace) -> int:
         if is_shown:
             _show(subscription)
         else:
-            print(f"recording to {options.record}; Ctrl-C ends it", flush=True)
-            _listen(subscription, recorder)
+            _listen(subscription, recorder, options.record)
     return 0
 
 
-def _listen(subscription: Subscription, recorder: Recorder) -> None:
+def _listen(subscription: Subscription, recorder: Recorder, name: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore Ctrl-C otherwise
         signal.signal(number, signal.default_int_handler)
     try:
+        print(f"recording to {name}; Ctrl-C ends it", flush=True)  # from now on it is how a recording is ended
         while not recorder.trouble:
             subscription.poll(LISTEN_SECONDS)
     except KeyboardInterrupt:

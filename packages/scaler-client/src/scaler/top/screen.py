@@ -48,7 +48,7 @@ def draw(board: Board, view: View, width: int, height: int | None = None) -> Scr
     table_width = sum(widths) + len(widths) - 1
     pane = _stacked(board.panes)
     has_room = table_width + len(DIVIDER) + _block_width(pane) <= width
-    middle = _middle(board, width, with_others=height is not None)
+    middle = _middle(board, width, has_keys=height is not None)
     upper_height = None if height is None else max(height // 2, height - len(middle) - len(board.rows) - 1)
     upper = [] if view.is_upper_hidden else _upper(board, width, upper_height, with_panes=not has_room)
     top = upper + middle
@@ -64,16 +64,16 @@ def draw(board: Board, view: View, width: int, height: int | None = None) -> Scr
     return Screen(top + table, page, last)
 
 
-def _middle(board: Board, width: int, *, with_others: bool) -> list[Line]:
-    lines = _lines("legend", _wrapped(legend(with_others=with_others), width))
+def _middle(board: Board, width: int, *, has_keys: bool) -> list[Line]:
+    """A report has no keys to press."""
+    lines = _lines("legend", _wrapped(legend(), width)) if has_keys else []
     if board.trouble:
         lines += _lines("trouble", _wrapped(board.trouble.split(), width))
     return [*lines, [("", "")], [("total", cut(board.total, max(1, width - _RANGE_COLUMNS)))]]
 
 
-def legend(*, with_others: bool) -> list[str]:
-    keys = [f"{column.title}[{column.key}]" for column in COLUMNS if column.key]
-    return ["Shortcuts:", *keys, *(OTHER_KEYS.split() if with_others else ())]
+def legend() -> list[str]:
+    return ["Shortcuts:", *(f"{column.title}[{column.key}]" for column in COLUMNS if column.key), *OTHER_KEYS.split()]
 
 
 # ------------------------------------------------------------------ the upper part

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -14,7 +13,7 @@ from typing import TextIO
 from scaler.client import __version__
 from scaler.monitoring import Recording, RecordingError
 from scaler.ui.samples import TaskRun, ended_count, runs
-from scaler.ui.trace import trace_events
+from scaler.ui.trace import trace_text
 from scaler_protocol.messages import TaskSamples
 from scaler_protocol.process import ArgumentParser, run_command
 from scaler_protocol.process.private_files import open_private
@@ -72,13 +71,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def write(file: TextIO, found: Runs) -> None:
     """As it comes: a trace may be much larger than memory."""
-    file.write('{"displayTimeUnit": "ms", "traceEvents": [')
-    comma = "\n"
-    for event in trace_events(found):
-        file.write(comma + json.dumps(event))
-        comma = ",\n"
-    sampled = f"{found.sampled_count} of {found.ended_count} tasks that ended"
-    file.write('\n], "otherData": {"sampled": ' + json.dumps(sampled) + "}}\n")
+    for text in trace_text(found, lambda: f"{found.sampled_count} of {found.ended_count} tasks that ended"):
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ import json
 import logging
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from scaler.client.futures.explaining import sentence
 from scaler.monitoring import ClusterState, Heard
 from scaler.monitoring.watcher import Watcher
 from scaler.ui.model import Model
+from scaler.ui.ring import Ring
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
@@ -21,7 +23,10 @@ from scaler_protocol.messages import Explain, Explanation
 logger = logging.getLogger("scaler.ui")
 
 QUEUED_EVENTS = 64
+QUEUED_BYTES = 8 * 1024 * 1024
 """A page that reads slower than this misses some, and is told how many."""
+PART_BYTES = 64 * 1024
+"""Of the runs that a page is told when it begins, in one event."""
 ANSWER_SECONDS = 5.0
 PAGES_LIMIT = 100
 PAGES_PER_ADDRESS = 50
@@ -31,13 +36,15 @@ QUESTIONS_LIMIT = 100
 
 
 class Page:
-    """One browser tab that listens."""
+    """One browser tab that listens. What it has to be told yet is a place in what the feed keeps for all pages."""
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, beginning: bytes, runs: Ring, events: Ring, address: str = "") -> None:
         self.address = address
         self.opened_at = time.monotonic()
-        self._events: asyncio.Queue[bytes] = asyncio.Queue(QUEUED_EVENTS)
-        self._dropped = 0
+        self._beginning = beginning
+        self._runs, self._run, self._runs_end = runs, runs.first, runs.end
+        self._events, self._event = events, events.end
+        self._has_news = asyncio.Event()
         self._listening = asyncio.current_task()
 
     def dismiss(self) -> None:
@@ -45,21 +52,35 @@ class Page:
         if self._listening is not None:
             self._listening.cancel()
 
-    def tell(self, event: bytes) -> None:
-        try:
-            if self._dropped:
-                self._events.put_nowait(packed("dropped", {"count": self._dropped}))
-                self._dropped = 0
-            self._events.put_nowait(event)
-        except asyncio.QueueFull:
-            self._dropped += 1
+    def wake(self) -> None:
+        self._has_news.set()
 
     async def next(self, seconds: float) -> bytes:
         """Empty when nothing came for so long."""
-        try:
-            return await asyncio.wait_for(self._events.get(), seconds)
-        except asyncio.TimeoutError:
-            return b""
+        text = self._kept()
+        if not text:
+            self._has_news.clear()
+            try:
+                await asyncio.wait_for(self._has_news.wait(), seconds)
+            except asyncio.TimeoutError:
+                return b""
+            text = self._kept()
+        return text
+
+    def _kept(self) -> bytes:
+        """First the beginning, then the runs of that moment, then what has happened since."""
+        if self._beginning:
+            text, self._beginning = self._beginning, b""
+            return text
+        if self._run < self._runs_end:
+            self._run, texts = self._runs.read(self._run, self._runs_end, PART_BYTES)
+            if texts:
+                return b'event: runs\ndata: {"runs":[%s]}\n\n' % b",".join(text[1:-1] for text in texts)
+        if self._event < self._events.first:
+            missed, self._event = self._events.first - self._event, self._events.first
+            return packed("dropped", {"count": missed})
+        self._event, texts = self._events.read(self._event, self._events.end, 1)
+        return texts[0] if texts else b""
 
 
 class Feed:
@@ -69,8 +90,9 @@ class Feed:
         self.model = model
         self.watcher: Watcher | None = None
         self._loop = asyncio.get_running_loop()
-        #: what a page begins with, as long as nothing has changed: very many may begin at once
-        self._beginning = b""
+        #: by name, as long as nothing new was heard: very many callers may ask at once
+        self._texts: dict[str, bytes] = {}
+        self._events = Ring(QUEUED_EVENTS, QUEUED_BYTES)
         #: in the order in which they were opened
         self._pages: dict[Page, None] = {}
         self._numbers = itertools.count(1)
@@ -92,24 +114,30 @@ class Feed:
                 answer = self._asked.pop(one.message.request_id, None)
                 if answer is not None and not answer.done():
                     answer.set_result(one.message)
-        self._beginning = b""
+        self._texts.clear()
         for kind, content in self.model.take(state, heard, at):
             if kind == "condition":
                 self._log(state)
             if self._pages:
-                event = packed(kind, content)
+                self._events.add(packed(kind, content))
                 for page in self._pages:
-                    page.tell(event)
+                    page.wake()
 
     def _log(self, state: ClusterState) -> None:
         """What pages say of the connection, also for those who have none open; once, though its seconds go on."""
-        said = re.sub(r"\d+ s\b", "", state.text)
+        said = re.sub(r"\d+ s\b|\d\d:\d\d:\d\d", "", state.text)
         if said != self._said:
             self._said = said
             if state.text:
                 logger.warning("scaler_ui: %s", readable(state.text))
             else:
                 logger.info("scaler_ui: connected to the scheduler at %s", self.model.label)
+
+    def text(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """Made once for all callers that ask for it before something new is heard."""
+        if name not in self._texts:
+            self._texts[name] = make()
+        return self._texts[name]
 
     def open(self, address: str = "") -> Page | None:
         """Where there are too many, a page that is open for a while makes room, so that pages which never read cannot
@@ -118,11 +146,13 @@ class Feed:
         is_room = len(of_address) < PAGES_PER_ADDRESS or self._dismiss_one(of_address)
         if not is_room or (len(self._pages) >= PAGES_LIMIT and not self._dismiss_one(list(self._pages))):
             return None
-        page = Page(address)
-        self._beginning = self._beginning or packed("beginning", self.model.beginning())
-        page.tell(self._beginning)
+        page = Page(self.text("beginning", self._beginning), self.model.runs, self._events, address)
         self._pages[page] = None
         return page
+
+    def _beginning(self) -> bytes:
+        """Two events: what a page shows at once, and what was before."""
+        return packed("beginning", self.model.beginning()) + packed("past", self.model.past())
 
     def close(self, page: Page) -> None:
         self._pages.pop(page, None)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scaler.monitoring import ClusterState, Heard, UserFigures, users_of
 from scaler.monitoring.succession import succession_text
+from scaler.ui.events import Events, Failures
+from scaler.ui.ring import Ring
 from scaler.ui.samples import TaskRun, ended_count, runs
+from scaler_protocol.codes import STATUS_CANCELED, STATUS_REFUSED
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.messages import (
     NO_PEER,
@@ -29,6 +33,7 @@ Json = dict[str, Any]
 
 HISTORY_POINTS = 900  #: publications: a quarter of an hour, for charts
 RUNS_KEPT = 40_000  #: a scheduler tells of 2,000 a second at most
+RUNS_KEPT_BYTES = 16 * 1024 * 1024
 LOGS_KEPT = 500
 GRAPHS_KEPT = 4  #: of those that no longer run
 GRAPH_STATES = ("waiting", "queued", "dispatched", "canceling", "ended")
@@ -41,12 +46,17 @@ class Model:
         self.label = label
         self.state: ClusterState = ClusterState(label)
         self.status: Json = {}
-        self.runs: deque[TaskRun] = deque(maxlen=RUNS_KEPT)
+        #: the last task runs: one JSON list for those that were heard together
+        self.runs = Ring(RUNS_KEPT, RUNS_KEPT_BYTES)
         self.sampled_count = 0
         self.ended_count = 0
+        self.failures = Failures()
+        self.events = Events()
+        #: for each TaskSamples: when it came, how many tasks it shows, and of how many that ended
+        self._shares: deque[tuple[float, int, int]] = deque(maxlen=HISTORY_POINTS)
         self._history: deque[Json] = deque(maxlen=HISTORY_POINTS)
         self._logs: deque[Json] = deque(maxlen=LOGS_KEPT)
-        self._graphs: list[Json] = []
+        self.graphs: list[Json] = []
         self._graphs_server = NO_PEER
         self._told_condition: Json = {}
 
@@ -60,12 +70,16 @@ class Model:
             if isinstance(message, ClusterStatus):
                 if message is state.status or not self.status:
                     told.append(("status", self._take_status(message, at)))
+                told += _unless_empty("events", self.events.take(message.server_id, message.events, at))
             elif isinstance(message, TaskSamples):
-                if message.blocks:
+                failures = self.failures.take(message.failures, message.function_names, message.failed_count, at)
+                told += _unless_empty("failures", failures)
+                told += _unless_empty("events", self.events.take(message.server_id, message.events, at))
+                if message.blocks and not (message.is_history and self.sampled_count):
                     told.append(("tasks", self._take_samples(message, at)))
             elif isinstance(message, GraphShapes):
                 if self._take_graphs(message):
-                    told.append(("graphs", {"graphs": self._graphs}))
+                    told.append(("graphs", {"graphs": self.graphs}))
             elif isinstance(message, TaskLog):
                 lines.append(_line(message, at))
         if lines:  # as one, however many there are: a page that reads in time must not lose any
@@ -87,18 +101,23 @@ class Model:
             "restarts": state.restart_count,
         }
 
+    def kept_runs(self) -> Iterator[TaskRun]:
+        """Those of now. Runs that are forgotten while a reader takes its time are left out."""
+        number, end = self.runs.first, self.runs.end
+        while number < end:
+            number, texts = self.runs.read(number, end, 1)
+            for text in texts:
+                for run in json.loads(text):
+                    yield TaskRun(*run)
+
     def beginning(self) -> Json:
-        """All that a page which is opened now has to know."""
-        return {
-            **self.condition(),
-            "status": self.status,
-            "history": list(self._history),
-            "runs": [list(run) for run in self.runs],
-            "sampled": self.sampled_count,
-            "ended": self.ended_count,
-            "logs": list(self._logs),
-            "graphs": self._graphs,
-        }
+        """What a page which is opened now shows at once. It is told next what was before, and the runs in parts."""
+        return {**self.condition(), "status": self.status, "graphs": self.graphs}
+
+    def past(self) -> Json:
+        """`runs`: how many follow."""
+        past: Json = {"history": list(self._history), "shares": list(self._shares), "logs": list(self._logs)}
+        return {**past, "runs": len(self.runs), "failures": self.failures.all(), "events": self.events.all()}
 
     def _take_status(self, status: ClusterStatus, at: float) -> Json:
         self.status = cluster(status, at)
@@ -107,11 +126,14 @@ class Model:
 
     def _take_samples(self, message: TaskSamples, at: float) -> Json:
         new = list(runs(message, at))
-        ended = ended_count(message)
-        self.runs.extend(new)
+        # What was before is told of in part, and nobody knows how large a part: it is no share of anything.
+        ended = len(new) if message.is_history else ended_count(message)
+        if new:
+            self.runs.add(json.dumps(new, separators=(",", ":")).encode(), len(new))
         self.sampled_count += len(new)
         self.ended_count += ended
-        return {"runs": [list(run) for run in new], "ended": ended}
+        self._shares.append((at, len(new), ended))
+        return {"runs": [list(run) for run in new], "share": self._shares[-1]}
 
     def _take_graphs(self, message: GraphShapes) -> bool:
         """Whether there is anything new. Those that run come first, then the last that did, the latest first."""
@@ -120,11 +142,15 @@ class Model:
         running = {shape.graph_id.hex(): _graph(shape, users.get(shape.client_id, "")) for shape in message.graphs}
         # A scheduler that is another one cannot know what became of the tasks of the one before.
         have_ended = message.server_id == self._graphs_server
-        gone = [_gone(one, have_ended=have_ended) for one in self._graphs if one["id"] not in running]
-        before = self._graphs
-        self._graphs = [*running.values(), *gone[:GRAPHS_KEPT]]
+        gone = [_gone(one, have_ended=have_ended) for one in self.graphs if one["id"] not in running]
+        before = self.graphs
+        self.graphs = [*running.values(), *gone[:GRAPHS_KEPT]]
         self._graphs_server = message.server_id
-        return self._graphs != before
+        return self.graphs != before
+
+
+def _unless_empty(kind: str, found: list[Json]) -> list[tuple[str, Json]]:
+    return [(kind, {kind: found})] if found else []
 
 
 def _line(message: TaskLog, at: float) -> Json:
@@ -293,27 +319,44 @@ def _graph(shape: GraphShape, user: str) -> Json:
     names = {one.function_id: one.name for one in shape.function_names}
     ids, functions = split_ids(shape.ids), split_ids(shape.functions)
     counts, targets = split_u16(shape.dependency_counts), split_u16(shape.dependencies)
-    whole = len(ids) == len(functions) == len(counts) == len(shape.states) and sum(counts) == len(targets)
+    outcomes = shape.outcomes or bytes(len(ids))
+    whole = len(ids) == len(functions) == len(counts) == len(shape.states) == len(outcomes)
+    whole = whole and sum(counts) == len(targets)
     nodes: list[list[Any]] = []
     start = 0
-    for task_id, function, count, state in zip(ids, functions, counts, shape.states, strict=True) if whole else ():
+    columns = zip(ids, functions, counts, shape.states, outcomes, strict=True) if whole else ()
+    for task_id, function, count, state, outcome in columns:
         needs = [one for one in targets[start : start + count] if one < len(ids)]
         start += count
         name = names.get(function) or function.hex()[:8]  # type: ignore[call-overload]
-        nodes.append([task_id.hex(), name, GRAPH_STATES[state] if state < len(GRAPH_STATES) else "ended", needs])
+        nodes.append([task_id.hex(), name, _state_of(state, outcome), needs])
     return {
         "id": shape.graph_id.hex(),
         "client": shape.client_id.hex()[:8],
         "user": user,
         "tasks": shape.task_count,
         "unfinished": shape.unfinished_count,
-        "runs": True,
+        "failed": shape.failed_count,
+        "canceled": shape.canceled_count,
+        "runs": shape.unfinished_count > 0 or not shape.task_count,
         "nodes": nodes,
     }
+
+
+def _state_of(state: int, outcome: int) -> str:
+    """`outcome`: a status, if it has ended. One that never ran, because another failed, is grey as a canceled one."""
+    name = GRAPH_STATES[state] if state < len(GRAPH_STATES) else "ended"
+    if name != "ended" or not outcome:
+        return name
+    return {STATUS_CANCELED: "canceled", STATUS_REFUSED: "skipped"}.get(outcome, "failed")
 
 
 def _gone(graph: Json, *, have_ended: bool) -> Json:
     if not graph["runs"]:
         return graph
-    nodes = [[task, name, "ended" if have_ended else state, needs] for task, name, state, needs in graph["nodes"]]
+    unfinished = GRAPH_STATES[:-1]
+    nodes = [
+        [task, name, "ended" if have_ended and state in unfinished else state, needs]
+        for task, name, state, needs in graph["nodes"]
+    ]
     return {**graph, "runs": False, "unfinished": 0 if have_ended else graph["unfinished"], "nodes": nodes}

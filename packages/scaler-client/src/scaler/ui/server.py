@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from urllib.parse import quote
 
 from aiohttp import web
 
 from scaler.ui import metrics
 from scaler.ui.feed import Feed
-from scaler.ui.trace import chrome_trace
-from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler.ui.task_names import found_task
+from scaler.ui.trace import trace_text
+from scaler_protocol.ids import TaskId
 from scaler_protocol.process import StartupError
 from scaler_protocol.web import Bounds, listen
 from scaler_protocol.web.guards import HEADERS, Guard, cookie_name
 
 STATIC = os.path.join(os.path.dirname(__file__), "static")
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+JSON_TYPE = "application/json; charset=utf-8"
 KEEP_ALIVE_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
+PIECE_BYTES = 64 * 1024
+TRACE_EVENTS = 200
+"""Of a trace, that are made in one go."""
+TRACES_LIMIT = 4
+"""So many callers may read a trace at once."""
 
 FEED = web.AppKey("feed", Feed)
 GUARD = web.AppKey("guard", Guard)
 BOUNDS = web.AppKey("bounds", Bounds)
+TRACES = web.AppKey("traces", asyncio.Semaphore)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -35,7 +45,7 @@ logger = logging.getLogger("scaler.ui")
 
 def application(feed: Feed, guard: Guard) -> web.Application:
     app = web.Application(middlewares=[_bounded, _guarded], client_max_size=1024)
-    app[FEED], app[GUARD], app[BOUNDS] = feed, guard, Bounds()
+    app[FEED], app[GUARD], app[BOUNDS], app[TRACES] = feed, guard, Bounds(), asyncio.Semaphore(TRACES_LIMIT)
     app.router.add_get("/", _page)
     app.router.add_get("/static/{name}", _static)
     app.router.add_get("/events", _events, allow_head=False)  # it never ends
@@ -128,36 +138,59 @@ async def _events(request: web.Request) -> web.StreamResponse:
     try:
         await response.prepare(request)
         while True:
-            await response.write(await page.next(KEEP_ALIVE_SECONDS) or b": still here\n\n")
+            await _write(request, response, await page.next(KEEP_ALIVE_SECONDS) or b": still here\n\n")
     except (ConnectionError, asyncio.CancelledError):
         return response  # it was closed
     finally:
         feed.close(page)
 
 
+async def _write(request: web.Request, response: web.StreamResponse, text: bytes) -> None:
+    """In pieces, so that a connection that is not read has one of them in its buffers. It holds the whole text."""
+    bounds = request.app[BOUNDS]
+    bounds.holds(request.protocol, len(text))
+    for at in range(0, len(text), PIECE_BYTES):
+        await response.write(text[at : at + PIECE_BYTES])
+    bounds.holds(request.protocol, 0)
+
+
 async def _explain(request: web.Request) -> web.StreamResponse:
-    try:
-        task_id = bytes.fromhex(request.query.get("task", ""))
-    except ValueError:
-        task_id = b"?"
-    if len(task_id) not in (0, ID_BYTES):
-        raise web.HTTPBadRequest(text="a task id has 32 hexadecimal digits\n")
-    return web.json_response(await request.app[FEED].explain(TaskId(task_id)))
+    text, feed = request.query.get("task", "").strip(), request.app[FEED]
+    task_id = found_task(feed.model, text) if text else TaskId(b"")
+    if task_id is None:
+        raise web.HTTPBadRequest(
+            text="no task of this name is shown here: give its 32 hexadecimal digits, or a short form like 6b3a1c0f:9\n"
+        )
+    return web.json_response(await feed.explain(task_id))
 
 
 async def _state(request: web.Request) -> web.StreamResponse:
-    model = request.app[FEED].model
-    return web.json_response({**model.condition(), "status": model.status})
+    feed = request.app[FEED]
+    made = feed.text("state", lambda: json.dumps({**feed.model.condition(), "status": feed.model.status}).encode())
+    return web.Response(body=made, headers={"Content-Type": JSON_TYPE})
 
 
 async def _trace(request: web.Request) -> web.StreamResponse:
-    model = request.app[FEED].model
-    content = chrome_trace(model.runs, model.sampled_count, model.ended_count)
-    return web.json_response(content, headers={"Content-Disposition": 'attachment; filename="scaler-trace.json"'})
+    """Made while it is read: as a whole it has some times the size of the runs that it shows."""
+    model, traces = request.app[FEED].model, request.app[TRACES]
+    if traces.locked():
+        return web.Response(status=503, text="too many traces are being read: try again in a moment\n")
+    headers = {"Content-Disposition": 'attachment; filename="scaler-trace.json"', "Content-Type": JSON_TYPE}
+    response = web.StreamResponse(headers={**HEADERS, **headers})
+    sampled = f"{model.sampled_count} of {model.ended_count} tasks that ended"
+    async with traces:
+        await response.prepare(request)
+        pieces = trace_text(model.kept_runs(), lambda: sampled)
+        while piece := "".join(islice(pieces, TRACE_EVENTS)):
+            await response.write(piece.encode())
+            await asyncio.sleep(0)  # a caller that reads fast leaves time for others all the same
+        await response.write_eof()
+    return response
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
-    body = metrics.text_of(request.app[FEED].model.state)
+    feed = request.app[FEED]
+    body = feed.text("metrics", lambda: metrics.text_of(feed.model.state))
     return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
 
 

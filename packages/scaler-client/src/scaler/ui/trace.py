@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from scaler.ui.samples import TaskRun
@@ -10,12 +11,14 @@ from scaler.ui.samples import TaskRun
 Json = dict[str, Any]
 
 
-def chrome_trace(runs: Iterable[TaskRun], sampled_count: int, ended_count: int) -> Json:
-    return {
-        "traceEvents": list(trace_events(runs)),
-        "displayTimeUnit": "ms",
-        "otherData": {"sampled": f"{sampled_count} of {ended_count} tasks that ended"},
-    }
+def trace_text(runs: Iterable[TaskRun], sampled: Callable[[], str]) -> Iterator[str]:
+    """In pieces, because a trace may be much larger than memory. `sampled` is called when all runs are told."""
+    yield '{"displayTimeUnit": "ms", "traceEvents": ['
+    comma = "\n"
+    for event in trace_events(runs):
+        yield comma + json.dumps(event)
+        comma = ",\n"
+    yield '\n], "otherData": {"sampled": ' + json.dumps(sampled()) + "}}\n"
 
 
 def trace_events(runs: Iterable[TaskRun]) -> Iterator[Json]:

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from scaler_protocol.codes import KIND_OBJECT, STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
-from scaler_protocol.columns import split_ids
+from scaler_protocol.columns import PROFILE_BYTES, split_ids
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core import adopted, cut_off, endings, retrying, successes
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE
 from scaler_scheduler.core.results import Row, parts, picked, rows
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
@@ -24,6 +25,8 @@ from scaler_scheduler.core.workers import Worker
 
 _MOVES = {STATUS_SUCCESS: Move.SUCCEED, STATUS_CANCELED: Move.CONFIRM, STATUS_REFUSED: Move.REFUSE}
 
+
+NO_OWNERS: Mapping[Chunk | None, int] = {}
 
 #: So many successes that nothing else has to do with are taken by the column at once.
 PLAIN_ROWS = 4_096
@@ -45,13 +48,13 @@ def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
     owners = Counter(map(worker.held.get, ids)) if count > 1 else {worker.held.get(ids[0]): 1}
     client = _client_of_successes(tables, message, ids, owners)
     if client is not None and _are_plain(tables, ids, owners):
-        _end_in_bulk(tables, worker, ids, owners)
+        _end_in_bulk(tables, worker, ids, owners, message.profiles)
         tables.tell(client.peer_id, _without_credit(message))
     elif count > _most_rows(tables, client):
         return _in_slices(tables, worker, message)
     else:
         _end(tables, worker, message, ids, owners, client)
-    _has_ended(tables, worker)
+    _has_ended(tables, worker, owners)
     return None
 
 
@@ -68,9 +71,9 @@ def _in_slices(tables: Tables, worker: Worker, message: Results) -> Job:
         owners = Counter(map(worker.held.get, ids))
         client = _client_of_successes(tables, part, ids, owners)
         if client is not None and _are_plain(tables, ids, owners):
-            _end_in_bulk(tables, worker, ids, owners)
+            _end_in_bulk(tables, worker, ids, owners, part.profiles)
             tables.tell(client.peer_id, _without_credit(part))
-            _has_ended(tables, worker)
+            _has_ended(tables, worker, owners)
             yield 1 + len(ids) // 4
         else:
             yield from _in_small_slices(tables, worker, part, _most_rows(tables, client))
@@ -83,7 +86,7 @@ def _in_small_slices(tables: Tables, worker: Worker, message: Results, most: int
         client = _client_of_successes(tables, part, ids, owners)
         held = len(ids) - owners.get(None, 0)
         _end(tables, worker, part, ids, owners, client)
-        _has_ended(tables, worker)
+        _has_ended(tables, worker, owners)
         yield 3 * len(ids) + held * (STEPS_PER_ROW if client is None else STEPS_PER_SUCCESS)
 
 
@@ -101,7 +104,7 @@ def _end(
             _end_one(tables, worker, row)
         return
     chunks = [worker.held[task_id] for task_id in ids]
-    _end_in_bulk(tables, worker, ids, owners)
+    _end_in_bulk(tables, worker, ids, owners, message.profiles)
     wanted = successes.pass_on(tables, message, ids, chunks)
     if len(wanted) == len(ids):
         tables.tell(client.peer_id, _without_credit(message))
@@ -139,7 +142,13 @@ def _begin_anew(tables: Tables, chunk: Chunk, row: Row) -> None:
     endings.cancel_children(tables, row.task_id)
 
 
-def _has_ended(tables: Tables, worker: Worker) -> None:
+def _has_ended(tables: Tables, worker: Worker, owners: Mapping[Chunk | None, int] = NO_OWNERS) -> None:
+    """What the worker took for these is charged to the programs of which they are. (SCH-91)"""
+    if owners and tables.shares.is_contended:
+        seconds = worker.worked(tables.shares) / sum(owners.values())
+        for chunk, tasks in owners.items():
+            if chunk is not None:
+                chunk.client.share.charge(tasks, seconds * tasks)
     if not worker.held:
         tables.has_idled = True
     worker.load_changed(has_just_worked=True)
@@ -184,7 +193,9 @@ def _are_plain(tables: Tables, ids: Sequence[TaskId], owners: Mapping[Chunk | No
     return all(chunk is not None and chunk.is_plain for chunk in owners) and users.keys().isdisjoint(ids)
 
 
-def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> None:
+def _end_in_bulk(
+    tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int], profiles: bytes
+) -> None:
     deque(map(worker.held.__delitem__, ids), 0)
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:
@@ -199,8 +210,15 @@ def _end_in_bulk(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: 
     tables.move(State.DISPATCHED, Move.SUCCEED, len(ids))
     for chunk, tasks in owners.items():
         assert chunk is not None, "who ends in bulk is held by this worker"
-        worker.commit(chunk.header.capabilities, -tasks)
+        worker.commit(chunk, -tasks)
         tables.unfinish(chunk, tasks)
+    first = next(iter(owners))
+    assert first is not None
+    indexes = first.batch.function_indexes
+    function = first.function_id(first.index_of[ids[0]]) if indexes else first.batch.functions
+    shown = ids[: 1 if indexes or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
+    measured = profiles[: PROFILE_BYTES * len(shown)]
+    tables.history.successes.append((worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured))
 
 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
@@ -235,7 +253,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     else:
         if row.status == STATUS_PROCESSOR_DIED:
             row = retrying.with_earlier_deaths(tables, worker, chunk, row)
-        endings.end_started(tables, chunk, row, _move_of(row))
+        endings.end_started(tables, chunk, row, _move_of(row), worker.name)
 
 
 def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:

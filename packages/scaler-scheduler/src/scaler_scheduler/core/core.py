@@ -57,6 +57,7 @@ from scaler_scheduler.core import (
     admission,
     balancing,
     cancellation,
+    cluster_events,
     completion,
     confirming,
     cut_off,
@@ -141,6 +142,11 @@ class StorageReplied(NamedTuple):
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
 
 
+def _place_of(hello: Hello) -> str:
+    software = hello.software
+    return f"{software.language or 'a process'} on {software.host}" if software.host else ""
+
+
 def _weight(message: Message) -> int:
     """Bytes, about."""
     values = (getattr(message, field.name) for field in fields(message))
@@ -162,6 +168,7 @@ class SchedulerCore:
         client was sent, and the last that it has acknowledged. `family_of`: of an owner and its grant, None if that
         is not its grant."""
         self.tables = Tables(policy, unacknowledged, display_key)
+        self._shares = self.tables.shares
         self.tables.presentation.family_of = family_of
         self._balancer = balancing.Balancer(self.tables)
         self._scaler = Scaler(self.tables)
@@ -202,6 +209,7 @@ class SchedulerCore:
         }
 
     def handle(self, event: Event, now: float) -> list[Action]:
+        self._shares.now = self.tables.history.now = now
         self._handlers[type(event)](event, now)
         return self.tables.drain() if type(event) is Settled else []
 
@@ -212,8 +220,10 @@ class SchedulerCore:
         tables = self.tables
         if tables.backlog.jobs or tables.families.looks_left <= 0:
             return 0.0
-        earliest = min(self._balancer.look_at, self._scaler.look_at, self._namer.look_at)
-        earliest = min(earliest, self._confirmer.look_at, self._recovery.look_at)
+        earliest = min(self._balancer.look_at, self._namer.look_at, self._confirmer.look_at, self._recovery.look_at)
+        # Until the end of a recovery, which is a deadline too, managers are not looked at.
+        if self._scaler.look_at < earliest and not tables.presentation.is_recovering:
+            earliest = self._scaler.look_at
         if tables.cut_off or tables.dependencies.kept:
             for at in (cut_off.next_deadline(tables), self._keeper.next_deadline()):
                 earliest = earliest if at is None else min(earliest, at)
@@ -243,6 +253,8 @@ class SchedulerCore:
     def serve(self, generation: int, now: float) -> None:
         """From now on: until then another scheduler has. (SCH-81)"""
         self.tables.raise_generation(min(generation, recovering.GENERATION_MAX))
+        self.tables.history.now = now
+        self.tables.events.note(cluster_events.SCHEDULER_TOOK_OVER, "", f"generation {self.tables.generation}")
         self._recovery.begin(now)
 
     def suspect(self, worker_id: PeerId, is_suspected: bool) -> None:
@@ -262,6 +274,17 @@ class SchedulerCore:
             return True
         return None if self._recovery.may_be_presented(hello) else False
 
+    def note(self, kind: str, subject: str, text: str, now: float) -> None:
+        """An event that happens outside of the core. (MON-36)"""
+        self.tables.history.now = now
+        self.tables.events.note(kind, subject, text)
+
+    def name_of(self, peer_id: PeerId) -> str:
+        """For people: of a worker or manager its name, of others the beginning of their display id."""
+        worker, manager = self.tables.workers.get(peer_id), self._scaler.managers.get(peer_id)
+        name = worker.name if worker is not None else manager.name if manager is not None else ""
+        return name or self.display_id(peer_id).hex()[:8]
+
     def snapshot(self, now: float) -> ClusterStatus:
         status = monitor.snapshot(self.tables, self._scaler.managers.values(), now)
         return self._recovery.told(status, now)
@@ -274,14 +297,21 @@ class SchedulerCore:
         """Where a task is, of whichever client, for a monitor. (MON-15)"""
         return explanation(self.tables, self._scaler, None, question, now)
 
-    def watch(self, *, tasks: bool, logs: bool) -> None:
-        """Whether anybody watches tasks, or what they print; said again now and then. Settle afterwards."""
+    def watch(self, *, tasks: bool, logs: bool, graphs: bool = False) -> None:
+        """Whether any session watches tasks, what they print, or graphs; said again now and then. Settle afterwards."""
+        self.tables.history.tick()
         self._sampler.want(tasks)
         self._is_log_watched = logs
+        if graphs != (self.tables.history.ended_graphs is not None):
+            self.tables.history.take_ended_graphs(is_watched=graphs)
 
     def task_samples(self, now: float) -> TaskSamples:
         """Those that have come since the last time."""
         return self._sampler.publication(now)
+
+    def history(self, now: float) -> TaskSamples:
+        """What is kept of tasks that have ended. (MON-34)"""
+        return self._sampler.history(now)
 
     def graph_shapes(self) -> GraphShapes:
         return shapes.shapes(self.tables)
@@ -298,21 +328,20 @@ class SchedulerCore:
 
     def _opened(self, event: Opened, now: float) -> None:
         if event.hello.role == ROLE_CLIENT:
-            client = membership.client_joined(self.tables, event.peer_id, event.hello, event.welcome.limits)
-            client.identity = event.identity
-            client.grant = event.welcome.owner_grant
+            client = membership.client_joined(self.tables, event)
             if FEATURE_RESULT_WINDOW in event.welcome.features:
                 client.window = Window(window_of(event.hello.result_window_bytes))
             client.is_told_of_kept = FEATURE_KEPT_RESULTS in event.welcome.features
             self._recovery.client_came(client, event, now)
         elif event.hello.role == ROLE_WORKER:
             hello = pools.of_user(event.hello, event.identity)
-            worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome.limits, now)
+            worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome, now)
             worker.user = pools.user_of(event.identity)
             worker.is_of_operator = event.identity is None or event.identity.is_operator
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self.tables.has_idled = True
+            self.tables.events.note(cluster_events.WORKER_JOINED, worker.name, _place_of(event.hello))
             self._recovery.worker_came(worker, event, now)
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
@@ -322,9 +351,14 @@ class SchedulerCore:
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
         if client is not None:
+            if not event.is_orderly and event.code != SESSION_REPLACED:
+                name = self.display_id(event.peer_id).hex()[:8]
+                self.tables.events.note(cluster_events.CLIENT_LOST, name, event.text, client.unfinished_count)
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
+            kind = cluster_events.WORKER_LEFT if event.is_orderly else cluster_events.WORKER_LOST
+            self.tables.events.note(kind, worker.name, event.text, len(worker.held))
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):
@@ -439,7 +473,7 @@ class SchedulerCore:
         if tables.delivery.slow:
             tables.deliver_waiting()
         tables.backlog.go_on()
-        if self._recovery.is_at_work:
+        if self._recovery.is_at_work or now >= self._recovery.due_at:
             self._recovery.settle(now)
         is_wanted = self._scaler.look_at < math.inf or self._scaler.managers
         if is_wanted and not tables.presentation.is_recovering:  # else the workers that are missing may be on their way

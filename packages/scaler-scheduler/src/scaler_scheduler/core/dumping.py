@@ -101,6 +101,7 @@ def _worker(tables: Tables, worker: Worker, now: float) -> Json:
         "software": asdict(worker.software),
         "capabilities": worker.capabilities,
         "code_tags": list(worker.code_tags),
+        "takes_code_sets": worker.takes_code_sets,
         "free_amounts": worker.free_amounts,
         "credit": worker.limit,
         "nested_reserve": worker.nested_reserve,

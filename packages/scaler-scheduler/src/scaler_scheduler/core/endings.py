@@ -19,21 +19,23 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept, Ready
 from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
-from scaler_scheduler.core.tables import IDS_IN_A_MESSAGE, Client, Place, Tables
+from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, Client, Place, Tables
 from scaler_scheduler.core.workers import Worker
 
 #: How long a running task may take to stop when no client is there to say (CAN-4).
 DEFAULT_GRACE_SECONDS = Cancel().grace_seconds
 
 
-def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move) -> None:
-    """A DISPATCHED or CANCELING task, which no worker has any longer, ends as `row` says."""
+def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move, worker: str = "") -> None:
+    """A DISPATCHED or CANCELING task, which no worker has any longer, ends as `row` says. If it was canceled, or a task
+    above it has ended so, children that are on their way are canceled too. (CAN-13) `worker`: the one that ran it."""
     task_id = row.task_id
     replies = tables.canceling.pop(task_id, None)
     tables.move(State.DISPATCHED if replies is None else State.CANCELING, move)
-    if replies is not None:
+    parent_task = chunk.header.parent_task
+    if replies is not None or (parent_task and tables.families.has_ended(parent_task)):
         tables.families.note_end(task_id)
-    _end(tables, chunk, row)
+    _end(tables, chunk, row, worker)
     outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
     for _ in range(0 if chunk.client.is_gone else replies or 0):
         tables.answer(chunk.client, CancelReply(ids=task_id, outcomes=bytes([outcome])))
@@ -52,9 +54,10 @@ def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     else:
         tables.ready.drop(chunk, chunk.index_of[task_id])
         tables.move(State.QUEUED, Move.CANCEL)
-    if task_id in tables.attempts:
+    attempt = tables.attempts.get(task_id, 1)
+    if attempt > 1:
         tables.families.note_end(task_id)
-    _end(tables, chunk, canceled_row(task_id, tables.attempt(task_id)))
+    _end(tables, chunk, canceled_row(task_id, attempt))
 
 
 def requeue(
@@ -80,16 +83,29 @@ def requeue(
         fail_dependents_of(tables, failed[0])
 
 
-def _end(tables: Tables, chunk: Chunk, row: Row) -> None:
-    is_wanted = chunk.is_wanted(chunk.index_of[row.task_id])
-    if is_wanted or row.status != STATUS_SUCCESS:
-        tables.deliver(chunk.client, row)
+def _end(tables: Tables, chunk: Chunk, row: Row, worker: str = "") -> None:
     if row.status == STATUS_SUCCESS:
+        is_wanted = chunk.is_wanted(chunk.index_of[row.task_id])
+        if is_wanted:
+            tables.deliver(chunk.client, row)
         _succeed(tables, chunk, row, is_wanted)
     else:
+        tables.deliver(chunk.client, row)
+        if row.status != STATUS_CANCELED:
+            _note_failure(tables, chunk, row, worker)
+        elif chunk.header.graph_id:  # as `note_outcomes`, which would be one more call for each
+            tables.history.outcomes[row.task_id] = STATUS_CANCELED
+            chunk.canceled_count += 1
         _fail_dependents(tables, chunk, row)
     tables.forget(row.task_id, chunk)
     cancel_children(tables, row.task_id)
+
+
+def _note_failure(tables: Tables, chunk: Chunk, row: Row, worker: str) -> None:
+    if chunk.header.graph_id:
+        tables.history.note_outcomes(chunk, (row.task_id,), row.status)
+    lost, deaths = tables.lost_workers.get(row.task_id, ()), tables.deaths.get(row.task_id)
+    tables.history.failed(chunk, row, worker, lost, deaths)
 
 
 def _succeed(tables: Tables, chunk: Chunk, row: Row, is_wanted: bool) -> None:
@@ -139,6 +155,8 @@ def _failing(tables: Tables, client: Client, row: Row) -> Job:
             steps += chunk.dependency_count(chunk.index_of[task_id])
             row = row._replace(task_id=task_id, attempt=tables.attempt(task_id))
             _keep_failure(tables, chunk, row)
+            if chunk.header.graph_id:
+                tables.history.note_outcomes(chunk, (task_id,), row.status)
             tables.move(State.WAITING, move)
             tables.deliver(chunk.client, row)
             tables.forget(task_id, chunk)
@@ -259,6 +277,6 @@ def tell_workers(tables: Tables, running: dict[Worker, list[TaskId]], grace_seco
     for worker, ids in running.items():
         if tables.workers.get(worker.peer_id) is not worker:
             continue  # it was lost since, and its tasks have ended with it
-        for start in range(0, len(ids), IDS_IN_A_MESSAGE):
-            part = join_ids(ids[start : start + IDS_IN_A_MESSAGE])
+        for start in range(0, len(ids), TASKS_IN_A_MESSAGE):
+            part = join_ids(ids[start : start + TASKS_IN_A_MESSAGE])
             tables.tell(worker.peer_id, Cancel(ids=part, grace_seconds=grace_seconds))

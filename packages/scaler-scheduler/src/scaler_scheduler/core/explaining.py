@@ -50,6 +50,7 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
         attempt=tables.attempt(task_id),
         capabilities=chunk.header.capabilities,
         code_tag=chunk.header.code_tag,
+        has_code_set=bool(chunk.header.code_set),
         code_tags=_code_tags(tables) if chunk.header.code_tag else (),
         unread_bytes=0 if chunk.client.window is None else chunk.client.window.waiting_bytes,
         user=chunk.client.user,

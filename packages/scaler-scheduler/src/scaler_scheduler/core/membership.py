@@ -5,28 +5,45 @@ from __future__ import annotations
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
-from scaler_protocol.messages import Hello, Limits, Returned, TaskError
+from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, family_in
+from scaler_protocol.messages import Hello, Returned, TaskError, Welcome
+from scaler_protocol.session import Opened
 from scaler_scheduler.core import adopted, endings, forgetting, recovering
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.results import Row, canceled_row
+from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.states import Move
 from scaler_scheduler.core.tables import LAST_ATTEMPT, Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 
-def client_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits) -> Client:
+def client_joined(tables: Tables, event: Opened) -> Client:
     tables.client_sessions += 1
-    client = tables.clients[peer_id] = Client(peer_id, tables.client_sessions, hello.software, limits)
+    peer_id, hello, grant = event.peer_id, event.hello, event.welcome.owner_grant
+    share = _share_of(tables, event)
+    limits = event.welcome.limits
+    client = Client(peer_id, tables.client_sessions, hello.software, limits, share, event.identity, grant)
+    tables.clients[peer_id] = client
     client.generation = tables.generation
     return client
+
+
+def _share_of(tables: Tables, event: Opened) -> Share:
+    """A client in a task has that of its program: the grant tells which, or the task where there are no keys."""
+    hello = event.hello
+    family = family_in(event.welcome.owner_grant, event.peer_id) or event.peer_id
+    if hello.parent_task in tables.where:
+        family = tables.chunk_of(TaskId(hello.parent_task)).client.share.family
+    return tables.shares.join(family, user_of(event.identity), hello.share_weight)
 
 
 def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
     """By Bye or by silence: its tasks end, its objects go (SCH-22, OWN-9). A replaced session's pass to the next."""
     client.is_gone = True
+    tables.shares.leave(client.share)
     del tables.clients[client.peer_id]
     tables.forget_peer(client.peer_id)
     tables.delivery.forget(client)
@@ -42,8 +59,8 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
         tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))
 
 
-def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, limits: Limits, now: float) -> Worker:
-    worker = tables.workers[peer_id] = Worker(peer_id, hello, limits, now)
+def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, welcome: Welcome, now: float) -> Worker:
+    worker = tables.workers[peer_id] = Worker(peer_id, hello, welcome, now)
     for index in tables.load_indexes.values():
         index.join(worker)
     return worker

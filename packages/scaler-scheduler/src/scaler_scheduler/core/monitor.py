@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     WaitingClass,
     WorkerEntry,
 )
+from scaler_scheduler.core.cluster_events import EVENTS_SHOWN
 from scaler_scheduler.core.ready import ClassKey, named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
@@ -42,6 +43,8 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> Cluster
         managers=tuple(_manager(tables, manager) for manager in managers),
         recalled_count=tables.recalled_count,
         returned_count=tables.returned_count,
+        events=tables.events.last(now, EVENTS_SHOWN),
+        event_count=tables.events.count,
     )
 
 

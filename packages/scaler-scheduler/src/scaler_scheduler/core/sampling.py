@@ -53,16 +53,32 @@ class Sampler:
         return replace(status, ended_count=0, samples=b"")
 
     def publication(self, now: float) -> TaskSamples:
-        blocks, self._blocks = self._blocks, []
-        functions = {
-            rows[at + ID_BYTES : at + 2 * ID_BYTES] for *_, rows in blocks for at in range(0, len(rows), SAMPLE_BYTES)
-        }
-        return TaskSamples(
-            blocks=tuple(
-                SampleBlock(peer_id, name, max(0.0, now - at), count, rows) for at, peer_id, name, count, rows in blocks
-            ),
-            function_names=self._tables.function_names.of_all(sorted(functions)),
+        taken, self._blocks = self._blocks, []
+        blocks = tuple(
+            SampleBlock(peer_id, name, max(0.0, now - at), count, rows) for at, peer_id, name, count, rows in taken
         )
+        failures, failed_count = self._tables.history.new_failures(now)
+        return self._with_names(TaskSamples(blocks=blocks, failures=failures, failed_count=failed_count))
+
+    def history(self, now: float) -> TaskSamples:
+        """What is kept of before, for a monitor that has just come. (MON-34)"""
+        history = self._tables.history
+        failures = history.all_failures(now)
+        kept = TaskSamples(
+            blocks=history.blocks(now),
+            failures=failures,
+            failed_count=len(failures),
+            is_history=True,
+            events=self._tables.events.last(now),
+        )
+        return self._with_names(kept)
+
+    def _with_names(self, samples: TaskSamples) -> TaskSamples:
+        functions: set[bytes] = {one.function_id for one in samples.failures}
+        for block in samples.blocks:
+            rows = block.samples
+            functions.update(rows[at + ID_BYTES : at + 2 * ID_BYTES] for at in range(0, len(rows), SAMPLE_BYTES))
+        return replace(samples, function_names=self._tables.function_names.of_all(sorted(functions)))
 
 
 def _differs(told: int, limit: int) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, repeat
 
 from scaler_protocol.columns import join_u16
 from scaler_protocol.ids import GraphId, TaskId
@@ -23,15 +23,21 @@ WAITING, QUEUED, DISPATCHED, CANCELING, ENDED = range(5)
 
 def shapes(tables: Tables) -> GraphShapes:
     found: dict[tuple[Client, GraphId], list[Chunk]] = {}
+    # A graph that has just ended is shown once more, as it ended.
+    for chunk in chain(tables.history.take_ended_graphs(is_watched=True), _chunks(tables)):
+        graph = (chunk.client, chunk.header.graph_id)
+        if chunk.header.graph_id and (graph in found or len(found) < GRAPHS_LIMIT):
+            found.setdefault(graph, []).append(chunk)
+    share = TASKS_LIMIT // max(1, len(found))
+    return GraphShapes(graphs=tuple(_shape(tables, *graph, chunks, share) for graph, chunks in found.items()))
+
+
+def _chunks(tables: Tables) -> Iterator[Chunk]:
     left = CHUNKS_LIMIT
     for client in tables.clients.values():
         for chunk in islice(client.chunks, left):
             left -= 1
-            graph = (client, chunk.header.graph_id)
-            if chunk.header.graph_id and (graph in found or len(found) < GRAPHS_LIMIT):
-                found.setdefault(graph, []).append(chunk)
-    share = TASKS_LIMIT // max(1, len(found))
-    return GraphShapes(graphs=tuple(_shape(tables, *graph, chunks, share) for graph, chunks in found.items()))
+            yield chunk
 
 
 def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk], limit: int) -> GraphShape:
@@ -39,17 +45,22 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
     place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
     needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
     functions = [chunk.function_id(index) for chunk, index in nodes]
+    states = bytes(_state(tables, task_id) for task_id in place)
+    outcomes = bytes(map(tables.history.outcomes.get, place, repeat(0)))
     return GraphShape(
         graph_id=graph_id,
         client_id=tables.display.of(client.peer_id),
         task_count=sum(len(chunk.ids) for chunk in chunks),
         unfinished_count=sum(chunk.unfinished for chunk in chunks),
         ids=b"".join(place),
-        states=bytes(_state(tables, task_id) for task_id in place),
+        states=states,
         functions=b"".join(functions),
         dependency_counts=join_u16([len(own) for own in needs]),
         dependencies=join_u16([one for own in needs for one in own]),
         function_names=tables.function_names.of_all(dict.fromkeys(functions)),
+        outcomes=outcomes if any(outcomes) else b"",
+        failed_count=sum(chunk.failed_count for chunk in chunks),
+        canceled_count=sum(chunk.canceled_count for chunk in chunks),
     )
 
 

@@ -1,48 +1,73 @@
 // The page: listens to the server's events, keeps what they tell, and shows the view that is open.
+import { Errors } from "./errors.js";
 import { Graphs } from "./graphs.js";
 import { Stream } from "./stream.js";
+import { TaskPage } from "./task.js";
 import { Views } from "./views.js";
 
 const RUNS_KEPT = 100000, POINTS_KEPT = 900, LOGS_KEPT = 500;
 const at = (id) => document.getElementById(id);
 
 const page = {
-  status: {}, history: [], logs: [], condition: {}, dropped: 0,
-  stream: { runs: [], sampled: 0, ended: 0, at: Date.now() / 1000 },
+  status: {}, history: [], logs: [], failures: [], events: [], condition: {}, dropped: 0,
+  stream: { runs: [], shares: [], at: Date.now() / 1000, isLoading: true },
 };
 const explain = (task) => { open("waiting"); at("explain-task").value = task; ask(); };
-const stream = new Stream(page.stream);
-const graphs = new Graphs(at("graph-list"), explain);
-const views = new Views(page, explain);
+let drawn = [];  // graphs, as the server tells them
+const task = new TaskPage(page, () => drawn);
+const openTask = (id) => task.open(id);
+const stream = new Stream(page.stream, openTask);
+const graphs = new Graphs(at("graph-list"), explain, openTask);
+const views = new Views(page, openTask);
+const errors = new Errors(page, openTask);
 
 // ---------------------------------------------------------------- what the server says
 
 const takes = {
   beginning(told) {
     page.status = told.status;
-    page.history = told.history;
-    page.logs = told.logs;
-    page.stream.runs = told.runs;
-    Object.assign(page.stream, { sampled: told.sampled, ended: told.ended });
+    Object.assign(page, { history: [], logs: [], failures: [], events: [] });
+    Object.assign(page.stream, { runs: [], shares: [], isLoading: true });
     page.stream.at = told.status.at ?? page.stream.at;
     views.forget();
-    graphs.show(told.graphs);
+    know();
+    takes.graphs(told);
     takes.condition(told);
+  },
+  // What was before the page was opened; the runs of it follow in parts.
+  past(told) {
+    Object.assign(page, { history: told.history, logs: told.logs });
+    Object.assign(page.stream, { shares: told.shares, isLoading: told.runs > 0 });
+    views.forget();
+    errors.take(told.failures);
+    errors.takeEvents(told.events);
   },
   status(told) {
     page.status = told.status;
+    know();
     page.stream.at = told.status.at;
     page.history.push(told.point);
     if (page.history.length > POINTS_KEPT) page.history.shift();
   },
-  tasks(told) {
-    const { stream: kept } = page;
-    for (const run of told.runs) kept.runs.push(run);
-    if (kept.runs.length > RUNS_KEPT) kept.runs.splice(0, kept.runs.length - RUNS_KEPT);
-    kept.sampled += told.runs.length;
-    kept.ended += told.ended;
+  // After the beginning, in parts: the runs that it has counted.
+  runs(told) {
+    const { runs } = page.stream;
+    for (const run of told.runs) runs.push(run);
+    if (runs.length > RUNS_KEPT) runs.splice(0, runs.length - RUNS_KEPT);
+    page.stream.isLoading = false;
   },
-  graphs: (told) => graphs.show(told.graphs),
+  tasks(told) {
+    takes.runs(told);
+    const { shares } = page.stream;
+    shares.push(told.share);
+    if (shares.length > POINTS_KEPT) shares.shift();
+  },
+  failures: (told) => errors.take(told.failures),
+  events: (told) => errors.takeEvents(told.events),
+  graphs(told) {
+    drawn = told.graphs;
+    graphs.show(drawn);
+  },
   logs(told) {
     page.logs = [...page.logs, ...told.lines].slice(-LOGS_KEPT);
     views.printed += told.lines.length;
@@ -50,19 +75,27 @@ const takes = {
   condition(told) {
     page.condition = told;
     at("address").textContent = told.address;
-    document.title = `${told.condition === "live" ? "" : "(!) "}Scaler ${told.address}`;
+    const isWell = ["live", "ended"].includes(told.condition);
+    document.title = `${isWell ? "" : "(!) "}Scaler ${told.address}`;
     const extra = [
       told.restarts ? `restarted ${told.restarts}×` : "", told.missed ? `${told.missed} updates missed` : "",
       page.dropped ? `this page was too slow for ${page.dropped} updates` : "",
     ].filter(Boolean).join(", ");
-    say(told.condition === "live" ? `live${extra ? `: ${extra}` : ""}` : told.condition, told.condition);
-    notice(told.condition === "live" ? "" : told.text || "waiting for the scheduler…");
+    const shown = { live: `live${extra ? `: ${extra}` : ""}`, ended: "recording ended" }[told.condition];
+    say(shown ?? told.condition, told.condition);
+    notice(isWell ? "" : told.text || "waiting for the scheduler…");
+    at("start-command").textContent = `scaler_scheduler ${told.address}`;
   },
   dropped(told) {
     page.dropped += told.count;
     takes.condition(page.condition);
   },
 };
+
+// What only a status can fill is not shown before there is one.
+function know() {
+  document.body.classList.toggle("unknown", !page.status.workers);
+}
 
 function say(text, kind) {
   const place = at("condition");
@@ -101,6 +134,8 @@ function soon() {
   frame = requestAnimationFrame(() => {
     frame = null;
     if (current === "stream") stream.draw();
+    else if (current === "errors") errors.show();
+    else if (current === "events") errors.showEvents();
     else views.show(current);
   });
 }

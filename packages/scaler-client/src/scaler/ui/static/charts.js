@@ -27,8 +27,9 @@ export function swatch(colour) {
 }
 
 export class Chart {
-  constructor(figure, names, show, { stacked = false } = {}) {
-    Object.assign(this, { names, show, stacked, times: [], series: [], pointed: null });
+  // least: the scale goes at least so far, so that noise about zero stays flat
+  constructor(figure, names, show, { stacked = false, least = 1e-9 } = {}) {
+    Object.assign(this, { names, show, stacked, least, times: [], series: [], breaks: [], pointed: null });
     this.canvas = element("canvas", undefined, { role: "img" });
     this.moment = element("span", "", { class: "moment" });
     this.numbers = names.map(() => element("b"));
@@ -56,12 +57,14 @@ export class Chart {
     if (!width || !times.length) return;
     const bottom = HEIGHT - FOOT, right = width - SIDE;
     const bands = this.stacked ? stack(series) : series.map((high) => ({ high, low: null }));
-    const most = Math.max(1e-9, ...bands.map(({ high }) => Math.max(...high)));
+    const most = Math.max(this.least, ...bands.map(({ high }) => Math.max(...high)));
     const begin = times[0], span = times.at(-1) - begin || 1;
     const x = (i) => SIDE + (right - SIDE) * (times.length < 2 ? 1 : (times[i] - begin) / span);
     const y = (value) => bottom - (bottom - TOP) * (value / most);
     this.frame(pen, right, bottom, most);
-    bands.forEach((band, which) => line(pen, band, x, y, PALETTE[which]));
+    bands.forEach((band, which) => {
+      for (const run of runsOf(times.length, this.breaks)) line(pen, band, x, y, PALETTE[which], run);
+    });
     const index = this.pointed === null ? times.length - 1
       : nearest(times, begin + span * (this.pointed - SIDE) / (right - SIDE));
     if (this.pointed !== null) rule(pen, x(index), TOP, bottom);
@@ -74,6 +77,7 @@ export class Chart {
   frame(pen, right, bottom, most) {
     rule(pen, SIDE, bottom, bottom, right);
     rule(pen, SIDE, TOP, TOP, right);
+    rule(pen, SIDE, (TOP + bottom) / 2, (TOP + bottom) / 2, right);
     pen.font = "11px system-ui, sans-serif";
     pen.fillStyle = themed("--soft");
     pen.textAlign = "left";
@@ -81,6 +85,7 @@ export class Chart {
     pen.textAlign = "right";
     pen.fillText(clock(this.times.at(-1)), right, HEIGHT - 3);
     pen.fillText(this.show(most), right, TOP - 5);
+    pen.fillText(this.show(most / 2), right, (TOP + bottom) / 2 - 3);
   }
 }
 
@@ -109,11 +114,21 @@ function stack(series) {
   });
 }
 
-function line(pen, { high, low }, x, y, colour) {
+// [first, last] of the points between two breaks.
+function runsOf(length, breaks) {
+  const runs = [];
+  for (let i = 0; i < length; i++) {
+    if (!runs.length || breaks[i]) runs.push([i, i]);
+    runs.at(-1)[1] = i;
+  }
+  return runs;
+}
+
+function line(pen, { high, low }, x, y, colour, [first, last]) {
   pen.beginPath();
-  high.forEach((value, i) => (i ? pen.lineTo(x(i), y(value)) : pen.moveTo(x(i), y(value))));
+  for (let i = first; i <= last; i++) pen.lineTo(x(i), y(high[i]));
   if (low) {
-    for (let i = low.length - 1; i >= 0; i--) pen.lineTo(x(i), y(low[i]));
+    for (let i = last; i >= first; i--) pen.lineTo(x(i), y(low[i]));
     pen.closePath();
     pen.fillStyle = colour;
     pen.fill();

@@ -6,13 +6,15 @@ const LARGE = { wide: 120, high: 24, gapX: 50, gapY: 10 }, SMALL = { wide: 16, h
 const LABELLED = 120;  // more nodes than that are drawn small and without their names
 const EDGE = 8;
 const [TASK, NAME, STATE, NEEDS] = [0, 1, 2, 3];
+const ENDED = new Set(["ended", "failed", "canceled", "skipped"]);
 
 export class Graphs {
-  constructor(place, explain) {
+  constructor(place, explain, openTask) {
     this.place = place;
     this.explain = explain;
+    this.openTask = openTask;
     this.shown = new Map();  // id -> Picture
-    this.show([]);
+    place.replaceChildren(element("p", "loading…", { class: "note" }));
   }
 
   // Those that run and the last that did, in the order in which they are shown.
@@ -20,7 +22,7 @@ export class Graphs {
     for (const graph of graphs) {
       const known = this.shown.get(graph.id);
       if (known && known.graph.nodes.length === graph.nodes.length) known.update(graph);
-      else this.shown.set(graph.id, new Picture(graph, this.explain, known?.chosen));
+      else this.shown.set(graph.id, new Picture(graph, this.explain, this.openTask, known?.chosen));
     }
     const wanted = graphs.map((graph) => this.shown.get(graph.id));
     this.shown = new Map(wanted.map((one) => [one.graph.id, one]));
@@ -34,7 +36,7 @@ export class Graphs {
 }
 
 class Picture {
-  constructor(graph, explain, chosen = null) {
+  constructor(graph, explain, openTask, chosen = null) {
     this.box = element("article");
     this.title = element("h2");
     this.frame = element("div", undefined, { class: "graph", tabindex: "0", role: "application" });
@@ -42,7 +44,9 @@ class Picture {
     this.words = element("span", "", { role: "status" });
     this.why = element("button", "Why does it wait?", { type: "button" });
     this.why.addEventListener("click", () => explain(this.graph.nodes[this.chosen][TASK]));
-    this.detail.append(this.words, this.why);
+    this.all = element("button", "All about this task", { type: "button" });
+    this.all.addEventListener("click", () => openTask(this.graph.nodes[this.chosen][TASK]));
+    this.detail.append(this.words, this.why, this.all);
     this.frame.addEventListener("keydown", (event) => this.key(event));
     const { svg, groups } = picture(graph, (index) => this.choose(index));
     this.groups = groups;
@@ -60,7 +64,8 @@ class Picture {
     });
     const listed = graph.nodes.length < graph.tasks ? ` The first ${count(graph.nodes.length)} are drawn.` : "";
     const tasks = plural(graph.tasks, "task");
-    const unfinished = graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} ended`;
+    const unfinished = ending(graph)
+      || (graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} succeeded`);
     const runs = graph.runs ? "" : "no longer runs, ";
     const of = graph.user ? `${graph.user}, client ${graph.client}` : `client ${graph.client}`;
     this.title.textContent = `Graph ${graph.id.slice(0, 8)} of ${of}: ${runs}${unfinished}.${listed}`;
@@ -74,7 +79,8 @@ class Picture {
       ? `${node[NAME]}, task ${taskName(node[TASK])}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}`
       : "Point at a task and click, or use the arrow keys here, to see what it is.";
     if (this.words.textContent !== text) this.words.textContent = text;
-    this.why.hidden = !node || !this.graph.runs || node[STATE] === "ended";
+    this.why.hidden = !node || !this.graph.runs || ENDED.has(node[STATE]);
+    this.all.hidden = !node;
   }
 
   choose(index) {
@@ -89,6 +95,18 @@ class Picture {
     event.preventDefault();
     this.choose(this.chosen === null ? 0 : Math.min(this.groups.length - 1, Math.max(0, this.chosen + step)));
   }
+}
+
+// How a graph ended in which something failed or was canceled; empty: nothing was.
+function ending({ nodes, tasks, unfinished, failed, canceled }) {
+  if (!failed && !canceled) return "";
+  const first = nodes.find((node) => node[STATE] === "failed");
+  const skipped = nodes.filter((node) => node[STATE] === "skipped").length;
+  const counts = [
+    [failed - skipped, "failed"], [skipped, "never ran"], [canceled, "canceled"],
+    [tasks - unfinished - failed - canceled, "succeeded"], [unfinished, "unfinished"],
+  ].filter(([number]) => number > 0).map(([number, word]) => `${count(number)} ${word}`);
+  return `${first ? `failed at ${first[NAME]}` : failed ? "failed" : "canceled"}: ${counts.join(", ")}`;
 }
 
 function made(tag, attributes) {

@@ -1,18 +1,25 @@
 // The task stream: a line for each processor, a bar for each task that was sampled, coloured by function.
 import { context, swatch, themed } from "./charts.js";
-import { clock, colour, count, element, plural, seconds } from "./format.js";
+import { clock, colour, count, element, plural, seconds, taskName } from "./format.js";
 import { matches, words } from "./table.js";
 
 const LINES_SHOWN = 300;
 const AXIS = 22, NARROW = 600, TICK = 76;
 const STEPS = [1e-4, 5e-4, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600];
 const SHORTEST = 0.001, LONGEST = 3600;
+const SHARE_SECONDS = 2.5;  // so long after its end, at most, a worker tells of a task
 const [TASK, FUNCTION, WORKER, PROCESS, BEGUN, LASTED, STATUS, LINE] = [0, 1, 2, 3, 4, 5, 6, 7];
 const collator = new Intl.Collator("en", { numeric: true });
 
+// Of all shares: how many tasks are shown, and of how many that ended.
+export function totals(shares) {
+  return shares.reduce(([sampled, ended], one) => [sampled + one[1], ended + one[2]], [0, 0]);
+}
+
 export class Stream {
-  constructor(history) {
-    this.history = history;  // {runs, sampled, ended, at}: of the page
+  constructor(history, openTask) {
+    this.openTask = openTask;
+    this.history = history;  // {runs, shares, at, isLoading}: of the page
     this.span = 30;  // seconds that are shown
     this.until = null;  // null: now, and on with it
     this.chosen = null;
@@ -37,6 +44,8 @@ export class Stream {
     on("stream-out", () => this.zoom(2));
     on("stream-left", () => this.pan(-0.5));
     on("stream-right", () => this.pan(0.5));
+    on("stream-last", () => this.last());
+    on("stream-task", () => this.openTask(this.chosen[TASK]));
     on("stream-live", () => this.follow(this.until !== null));
     this.search.addEventListener("input", () => this.draw());
     this.box.addEventListener("scroll", () => this.soon());  // only what is in sight is drawn
@@ -71,14 +80,31 @@ export class Stream {
     this.draw();
   }
 
-  zoom(factor, share = 1) {
+  // To the end of the task that ended last, which on an idle cluster is out of sight.
+  last() {
+    const run = this.history.runs.at(-1);
+    if (!run) return;
+    this.until = run[BEGUN] + run[LASTED] + 0.02 * this.span;
+    this.live.setAttribute("aria-pressed", "false");
+    this.choose(run);
+  }
+
+  // Around the point that is named, else around the chosen bar, else around the end.
+  zoom(factor, wanted = null) {
     const before = this.span;
+    const share = wanted ?? this.chosenShare() ?? 1;
     this.span = Math.min(LONGEST, Math.max(SHORTEST, this.span * factor));
     if (share < 1 || this.until !== null) {
       this.until = this.end() - (1 - share) * (before - this.span);
       this.live.setAttribute("aria-pressed", "false");
     }
     this.draw();
+  }
+
+  chosenShare() {
+    if (!this.chosen) return null;
+    const share = 1 - (this.end() - this.chosen[BEGUN] - this.chosen[LASTED] / 2) / this.span;
+    return share >= 0 && share <= 1 ? share : null;
   }
 
   pan(share) {
@@ -91,6 +117,7 @@ export class Stream {
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     if (event.key === "+" || event.key === "=") this.zoom(0.5);
     else if (event.key === "-") this.zoom(2);
+    else if (event.key === "Enter" && this.chosen) this.openTask(this.chosen[TASK]);
     else if (event.key in steps && this.bars.length) this.step(...steps[event.key]);
     else return;
     event.preventDefault();
@@ -104,6 +131,7 @@ export class Stream {
     const isThere = (bar) => (along ? bar.y === from.y && distance(bar) >= 0 : (bar.y - from.y) * across > 0);
     const there = this.bars.filter((bar) => bar !== from && isThere(bar));
     const found = there.reduce((best, bar) => (!best || distance(bar) < distance(best) ? bar : best), null);
+    if (this.until === null) this.follow(false);  // what is chosen stays in sight
     this.choose((found ?? from).run);
   }
 
@@ -124,8 +152,9 @@ export class Stream {
 
   choose(run) {
     this.chosen = run;
+    document.getElementById("stream-task").hidden = false;
     this.detail.textContent = `${run[FUNCTION]}, ${run[STATUS]}, ran ${seconds(run[LASTED])} ` +
-      `from ${clock(run[BEGUN])} on processor ${run[PROCESS]} of worker ${run[WORKER]}; task ${run[TASK]}`;
+      `from ${clock(run[BEGUN])} on processor ${run[PROCESS]} of worker ${run[WORKER]}; task ${taskName(run[TASK])}`;
     this.soon();
   }
 
@@ -141,7 +170,8 @@ export class Stream {
     const runs = [];
     for (const run of this.history.runs) {
       if (run[BEGUN] > end || run[BEGUN] + run[LASTED] < begin) continue;
-      if (wanted.length && !matches(wanted, run[FUNCTION], run[WORKER], run[STATUS], run[TASK])) continue;
+      if (wanted.length
+        && !matches(wanted, run[FUNCTION], run[WORKER], run[STATUS], run[TASK], taskName(run[TASK]))) continue;
       const key = run[LINE] ??= `${run[WORKER]}\n${run[PROCESS]}`;
       if (!lines.has(key)) lines.set(key, { worker: run[WORKER], process: run[PROCESS] });
       runs.push([run, key]);
@@ -189,15 +219,15 @@ export class Stream {
     }
     const chosen = this.bars.find((bar) => bar.run === this.chosen);
     if (chosen) outline(pen, chosen);
-    this.say(runs.length, shown, sorted.length, tiny > runs.length / 10);
+    this.say(runs.length, shown, sorted.length, tiny > runs.length / 10, begin, end);
     this.explain(used, runs.some(([run]) => run[STATUS] !== "success"));
   }
 
   // What is older than the oldest that is kept is not empty but unknown.
   shade(pen, begin, end, width, height) {
-    const { runs, sampled } = this.history;
+    const { runs, shares } = this.history;
     const label = this.label;
-    const known = runs.length && sampled > runs.length ? runs[0][BEGUN] : begin;
+    const known = runs.length && totals(shares)[0] > runs.length ? runs[0][BEGUN] : begin;
     if (known <= begin) return;
     pen.fillStyle = themed("--page");
     pen.fillRect(label, AXIS, (Math.min(known, end) - begin) / (end - begin) * (width - label), height);
@@ -230,21 +260,24 @@ export class Stream {
     }
   }
 
-  // Honest about sampling: of how many tasks the bars are how many.
-  say(bars, shown, processors, isTiny) {
-    const { sampled, ended, runs } = this.history;
+  // Honest about sampling: of how many tasks that ended in this time the bars are how many.
+  say(bars, shown, processors, isTiny, begin, end) {
+    const { runs, shares, isLoading } = this.history;
+    const [allSampled, allEnded] = totals(shares);
+    const [sampled, ended] = totals(shares.filter(([at]) => at > begin && at <= end + SHARE_SECONDS));
     const share = ended ? sampled / ended : 1;
-    const text = !ended ? "No task has ended since scaler_ui began to watch; long ones show when they end."
-      : share > 0.999 ? `Every task that has ended: ${plural(bars, "bar")} here.`
-        : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended (${(100 * share).toPrecision(2)}%); ` +
-          `${plural(bars, "bar")} here.`;
-    const oldest = runs.length && sampled > runs.length ? clock(runs[0][BEGUN]) : "";
+    const text = isLoading && !runs.length ? "loading…"
+      : !allEnded ? "No task has ended since scaler_ui began to watch; long ones show when they end."
+        : share > 0.999 ? `Every task that ended in this time: ${plural(bars, "bar")} here.`
+          : `A sample: ${count(sampled)} of ${count(ended)} tasks that ended in this time ` +
+            `(${(100 * share).toPrecision(2)}%); ${plural(bars, "bar")} here.`;
+    const oldest = runs.length && allSampled > runs.length ? clock(runs[0][BEGUN]) : "";
     const kept = oldest ? ` Kept are the last ${count(runs.length)}, since ${oldest}.` : "";
     const cut = processors > shown ? ` ${shown} of ${count(processors)} processors are shown: search for others.` : "";
     const thin = isTiny ? " Bars are a pixel wide at least, and short tasks shorter than they look: zoom in." : "";
     this.note.textContent = text + kept + cut + thin;
-    const all = `${plural(bars, "task")} on ${plural(shown, "processor")} in ${seconds(this.span)}.`;
-    this.canvas.setAttribute("aria-label", `${all} ` +
+    const sight = `${plural(bars, "task")} on ${plural(shown, "processor")} in ${seconds(this.span)}.`;
+    this.canvas.setAttribute("aria-label", `${sight} ` +
       "Arrow keys go through them, plus and minus zoom. The task log shows the same as a table.");
   }
 

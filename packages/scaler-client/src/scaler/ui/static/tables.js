@@ -5,14 +5,22 @@ import { Table } from "./table.js";
 const SILENT_SECONDS = 5;
 export const isSilent = (worker) => worker.silent > SILENT_SECONDS;
 
+export const STATES_EXPLAINED = {
+  success: "It returned a value.", failed: "Its function raised an exception.",
+  canceled: "Its client, or the end of the task that submitted it, canceled it.",
+  worker_lost: "Workers were lost with it too often.", processor_died: "Its process died too often while it ran.",
+  timed_out: "It was stopped because it ran too long, or took too much memory.",
+  refused: "It never ran: its code or arguments could not be read, or a task that it depends on failed.",
+};
+
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
 const user = (key) => ({ key, title: "User", show: (value) => value || "–" });
 const bad = (is) => (is ? "silent" : "");
 
-// chosen() is the worker whose processors are shown, choose(worker) makes it another; explain(task) asks why it waits.
-export function allTables({ chosen, choose, explain }) {
+// chosen() is the worker whose processors are shown, choose(worker) makes it another; openTask(id) shows that task.
+export function allTables({ chosen, choose, openTask }) {
   return {
     functions: new Table(at("functions"), [text("name", "Function"), number("tasks", "Tasks")], {
       caption: "Unfinished tasks by function", empty: "no unfinished task",
@@ -42,7 +50,7 @@ export function allTables({ chosen, choose, explain }) {
     }),
     processors: new Table(at("processor-table"), [
       text("pid", "Process"), text("state", "State"), number("cpu", "CPU", percent), number("rss", "Memory", bytes),
-      { key: "task", title: "Task", show: (value) => value && taskName(value), button: (row) => explain(row.task) },
+      { key: "task", title: "Task", show: (value) => value && taskName(value), button: (row) => openTask(row.task) },
       number("running", "Runs for", (value) => (value > 0 ? seconds(value) : "")),
     ], { caption: "Processors of the chosen worker", empty: "" }),
     managers: new Table(at("manager-table"), [
@@ -56,11 +64,13 @@ export function allTables({ chosen, choose, explain }) {
       number("depth", "Depth"),
     ], { caption: "Classes of queued tasks", empty: "no task is queued", rowClass: (row) => bad(!row.able) }),
     tasks: new Table(at("task-table"), [
-      { key: "begun", title: "Began", show: clock, number: true }, text("name", "Function"), text("status", "Status"),
-      number("lasted", "Ran", seconds), text("worker", "Worker"), text("process", "Processor"), text("task", "Task"),
+      { key: 4, title: "Began", show: clock, number: true }, text(1, "Function"),
+      { key: 6, title: "Status", tip: (status) => STATES_EXPLAINED[status] ?? "" },
+      number(5, "Ran", seconds), text(2, "Worker"), { key: 3, title: "Processor", show: String },
+      { key: 0, title: "Task", show: taskName, button: (row) => openTask(row[0]) },
     ], {
-      caption: "Tasks that ended", empty: "no task has ended since scaler_ui began to watch",
-      sort: { key: "begun", down: true }, rowClass: (row) => bad(row.status !== "success"),
+      caption: "Tasks that ended, the latest first", empty: "loading…",
+      rowClass: (row) => bad(row[6] !== "success"),  // a row is a run, as an event tells it
     }),
   };
 }

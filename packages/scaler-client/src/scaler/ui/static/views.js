@@ -1,6 +1,7 @@
 // The tables and figures, from the last status and what was kept of those before.
 import { Chart } from "./charts.js";
 import { bytes, clock, count, element, percent, plural, seconds, taskName } from "./format.js";
+import { totals } from "./stream.js";
 import { matches, words } from "./table.js";
 import { allTables, isSilent } from "./tables.js";
 
@@ -9,9 +10,10 @@ const STATES = ["waiting", "queued", "dispatched", "canceling"];
 const ENDS = ["success", "failed", "canceled", "worker_lost", "refused"];
 const PROCESSOR_STATES = ["starting", "idle", "running", "blocked", "stopping"];
 const LOGS_SHOWN = 500, RUNS_LISTED = 20000;
+const [TASK, FUNCTION, WORKER, , , , STATUS] = [0, 1, 2, 3, 4, 5, 6];
 
 export class Views {
-  constructor(page, explain) {
+  constructor(page, openTask) {
     this.page = page;
     this.chosen = null;
     this.forget();
@@ -19,10 +21,13 @@ export class Views {
       states: new Chart(at("chart-states"), STATES, count, { stacked: true }),
       rate: new Chart(at("chart-rate"), ["ended per second"], count),
       memory: new Chart(at("chart-memory"), ["workers", "storage", "scheduler"], bytes),
-      cpu: new Chart(at("chart-cpu"), ["workers", "scheduler"], (value) => value.toFixed(2)),
+      cpu: new Chart(at("chart-cpu"), ["workers", "scheduler"], (value) => value.toFixed(2), { least: 0.1 }),
     };
     const choose = (worker) => { this.chosen = worker.id; this.workers(); };
-    this.tables = allTables({ chosen: () => this.chosen, choose, explain });
+    this.tables = allTables({ chosen: () => this.chosen, choose, openTask });
+    this.paused = null;  // what the task log shows while it stands still
+    at("task-pause").addEventListener("click", () => this.pause());
+    at("chart-minutes").addEventListener("change", () => this.show("overview"));
     for (const [search, view] of [["worker-search", "workers"], ["task-search", "tasks"], ["log-search", "logs"]]) {
       at(search).addEventListener("input", () => this.show(view));
     }
@@ -35,7 +40,8 @@ export class Views {
   }
 
   overview() {
-    const { status, history } = this.page;
+    const { status } = this.page;
+    const history = recent(this.page.history, 60 * at("chart-minutes").value);
     const { balancing, scheduler, storage, tasks, workers, sent, received } = status;
     const rate = rates(history);
     const silent = workers.filter(isSilent).length;
@@ -66,6 +72,8 @@ export class Views {
     ]);
     const times = history.map((one) => one.at);
     const lines = (...keys) => keys.map((key) => history.map((one) => one[key]));
+    const breaks = breaksOf(history);
+    for (const chart of Object.values(this.charts)) chart.breaks = breaks;
     this.charts.states.update(times, STATES.map((name) => history.map((one) => one.tasks[name] ?? 0)));
     this.charts.rate.update(times, [rate]);
     this.charts.memory.update(times, lines("worker_rss", "storage_bytes", "scheduler_rss"));
@@ -93,19 +101,29 @@ export class Views {
     this.tables.managers.show(this.page.status.managers);
   }
 
+  // The latest first, as they came: only what a person searches for, or sorts by, is looked at row by row.
   tasks() {
+    const { runs, shares, isLoading } = this.paused ?? this.page.stream;
     const wanted = words(at("task-search"));
-    const found = [];
-    const { sampled, ended, runs } = this.page.stream;
     const looked = Math.min(RUNS_LISTED, runs.length);
-    for (let i = runs.length - 1; i >= runs.length - looked; i--) {
-      const [task, name, worker, process, begun, lasted, status] = runs[i];
-      if (wanted.length && !matches(wanted, task, name, worker, status)) continue;
-      found.push({ task, name, worker, process, begun, lasted, status });
+    let found = latest(runs, looked);
+    if (wanted.length) {
+      found = found.slice(0, looked).filter((run) =>
+        matches(wanted, run[TASK], taskName(run[TASK]), run[FUNCTION], run[WORKER], run[STATUS]));
     }
+    const [sampled, ended] = totals(shares);
     const share = sampled < 0.999 * ended ? `; a sample, ${count(sampled)} of ${count(ended)} that ended` : "";
-    at("task-count").textContent = `${count(found.length)} of the last ${plural(looked, "task")}${share}`;
+    at("task-count").textContent = isLoading && !looked ? "loading…"
+      : `${count(found.length)} of the last ${plural(looked, "task")}${share}`;
+    this.tables.tasks.empty = isLoading ? "loading…" : "no task has ended since scaler_ui began to watch";
     this.tables.tasks.show(found);
+  }
+
+  pause() {
+    const { runs, shares } = this.page.stream;
+    this.paused = this.paused ? null : { runs: runs.slice(-RUNS_LISTED), shares: [...shares], isLoading: false };
+    at("task-pause").setAttribute("aria-pressed", String(Boolean(this.paused)));
+    this.tasks();
   }
 
   waiting() {
@@ -125,7 +143,8 @@ export class Views {
     const found = logs.slice(logs.length - Math.min(logs.length, this.printed - this.listed))
       .filter((one) => matches(wanted, one.text, one.worker, one.task, taskName(one.task)));
     this.listed = this.printed;
-    if (!this.shown) place.replaceChildren(...(found.length ? [] : ["nothing was printed"]));
+    const empty = this.page.stream.isLoading ? "loading…" : "nothing was printed";
+    if (!this.shown) place.replaceChildren(...(found.length ? [] : [empty]));
     this.shown += found.length;
     place.append(...found.map(logLine));
     while (place.children.length > LOGS_SHOWN) place.firstChild.remove();
@@ -143,6 +162,24 @@ function logLine(one) {
   const where = `${clock(one.at)} worker ${one.worker}, task ${taskName(one.task)}  `;
   line.append(element("span", where), one.text.replace(/\n$/, ""));
   return line;
+}
+
+// As an array of the last ones, the newest first, without making it: `slice` copies what is shown.
+function latest(runs, length) {
+  return { length, slice: (from, to) => runs.slice(runs.length - Math.min(to, length), runs.length - from).reverse() };
+}
+
+function recent(history, seconds) {
+  const since = (history.at(-1)?.at ?? 0) - seconds;
+  return history.filter((one) => one.at >= since);
+}
+
+// Where nothing was heard for longer than publications take, or another scheduler begins: no line is drawn across.
+function breaksOf(history) {
+  const steps = history.slice(1).map((one, i) => one.at - history[i].at).sort((a, b) => a - b);
+  const usual = steps.length ? steps[Math.floor(steps.length / 2)] : 1;
+  return history.map((one, i) => i > 0
+    && (one.server !== history[i - 1].server || one.at - history[i - 1].at > Math.max(3, 3 * usual)));
 }
 
 const sum = (counts, names) => names.reduce((all, name) => all + (counts[name] ?? 0), 0);

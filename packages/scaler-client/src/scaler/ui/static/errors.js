@@ -1,0 +1,101 @@
+// What failed, grouped by what it was; and what happened to the cluster.
+import { bytes, clock, count, plural, seconds, taskName } from "./format.js";
+import { Table, matches, words } from "./table.js";
+
+const FAILURES_KEPT = 2000, EVENTS_KEPT = 1000;
+const BAD = new Set(["worker_lost", "storage_lost", "storage_trouble", "manager_trouble", "client_lost", "limit_reached"]);
+const at = (id) => document.getElementById(id);
+const number = (key, title, show = count) => ({ key, title, show, number: true });
+const text = (key, title) => ({ key, title });
+
+export class Errors {
+  constructor(page, openTask) {
+    this.page = page;
+    this.chosen = null;  // the key of a group
+    const choose = (group) => { this.chosen = group.key; this.show(); };
+    this.groups = new Table(at("error-groups"), [
+      number("count", "Count"), { key: "function", title: "Function", button: choose }, text("type", "Error"),
+      text("line", "First line"), number("last", "Last", clock), number("first", "First", clock), text("workers", "Workers"),
+    ], { caption: "Errors by function, type and first line", sort: { key: "last", down: true }, rowClass: (row) =>
+      (row.key === this.chosen ? "chosen" : "") });
+    this.tasks = new Table(at("error-tasks"), [
+      number("at", "Ended", clock), { key: "task", title: "Task", show: taskName, button: (row) => openTask(row.task) },
+      text("function", "Function"), text("status", "Status"), text("type", "Error"), text("line", "First line"),
+      number("lasted", "Ran", seconds), number("attempt", "Attempt"), text("worker", "Worker"), text("client", "Client"),
+    ], { caption: "Tasks that failed, the latest first", empty: "" });
+    this.events = new Table(at("event-table"), [
+      number("at", "Time", clock), { key: "kind", title: "Event", show: (kind) => kind.replaceAll("_", " ") },
+      text("subject", "Name"), text("text", "Text"),
+      number("tasks", "Tasks run again", (value) => (value ? count(value) : "")),
+    ], { caption: "What happened to the cluster, the latest first", rowClass: (row) => (BAD.has(row.kind) ? "silent" : "") });
+    at("error-search").addEventListener("input", () => this.show());
+    at("event-search").addEventListener("input", () => this.showEvents());
+  }
+
+  take(failures) {
+    const kept = this.page.failures;
+    for (const one of failures) kept.push(one);
+    if (kept.length > FAILURES_KEPT) kept.splice(0, kept.length - FAILURES_KEPT);
+    this.label();
+  }
+
+  takeEvents(events) {
+    const kept = this.page.events;
+    for (const one of events) kept.push(one);
+    if (kept.length > EVENTS_KEPT) kept.splice(0, kept.length - EVENTS_KEPT);
+  }
+
+  label() {
+    const { length } = this.page.failures;
+    at("tab-errors").textContent = length ? `Errors (${count(length)})` : "Errors";
+  }
+
+  show() {
+    const wanted = words(at("error-search"));
+    const found = this.page.failures.filter((one) => matches(wanted, one.function, one.type, one.line, one.worker,
+      one.status, one.client, one.user, one.task, taskName(one.task)));
+    const groups = grouped(found);
+    if (!groups.some((one) => one.key === this.chosen)) this.chosen = null;
+    const loading = this.page.stream.isLoading ? "loading…" : "no task has failed, as far as the scheduler remembers";
+    this.groups.empty = loading;
+    this.groups.show(groups);
+    const failed = this.page.status.tasks?.failed ?? 0;
+    const most = found.length >= FAILURES_KEPT ? "the last " : "";
+    at("error-count").textContent = found.length
+      ? `${plural(groups.length, "kind")} of error in ${most}${plural(found.length, "task")}; ` +
+        `${count(failed)} failed since the scheduler's start` : "";
+    const own = this.chosen === null ? found : found.filter((one) => keyOf(one) === this.chosen);
+    at("error-chosen").textContent = this.chosen === null ? "The tasks" : "Tasks of the chosen error";
+    this.tasks.show([...own].reverse());
+  }
+
+  showEvents() {
+    const wanted = words(at("event-search"));
+    const found = this.page.events.filter((one) => matches(wanted, one.kind.replaceAll("_", " "), one.subject, one.text));
+    this.events.empty = this.page.stream.isLoading ? "loading…" : "nothing has happened, as far as the scheduler remembers";
+    this.events.show([...found].reverse());
+  }
+}
+
+const keyOf = (one) => `${one.function}\n${one.type}\n${one.line}`;
+
+function grouped(failures) {
+  const groups = new Map();
+  for (const one of failures) {
+    const key = keyOf(one);
+    const group = groups.get(key)
+      ?? { key, function: one.function, type: one.type || one.status, line: one.line, count: 0, first: one.at, names: new Set() };
+    group.count += 1;
+    group.last = one.at;
+    group.names.add(one.worker);
+    groups.set(key, group);
+  }
+  return [...groups.values()].map((one) => ({ ...one, workers: someOf(one.names) }));
+}
+
+function someOf(names) {
+  const shown = [...names].filter(Boolean);
+  return shown.length > 3 ? `${shown.slice(0, 3).join(", ")} and ${count(shown.length - 3)} more` : shown.join(", ");
+}
+
+export const memoryText = (value) => (value > 0 ? `${bytes(value)} more than before` : "no more than before");

@@ -1,0 +1,49 @@
+"""What has happened to the cluster as a whole, for people (MON-36): the last of it, with names."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+
+from scaler_protocol.messages import ClusterEvent
+
+EVENTS_KEPT = 1_000
+EVENTS_SHOWN = 32
+"""In a ClusterStatus, which is sent once a second."""
+SUBJECT_CHARACTERS, TEXT_CHARACTERS = 100, 300
+
+WORKER_JOINED, WORKER_LEFT, WORKER_LOST = "worker_joined", "worker_left", "worker_lost"
+WORKER_DRAINING = "worker_draining"
+MANAGER_JOINED, MANAGER_LEFT, MANAGER_TROUBLE = "manager_joined", "manager_left", "manager_trouble"
+CLIENT_LOST, LIMIT_REACHED = "client_lost", "limit_reached"
+SCHEDULER_STARTED, SCHEDULER_TOOK_OVER = "scheduler_started", "scheduler_took_over"
+STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE = "storage_connected", "storage_lost", "storage_trouble"
+LIMIT_SECONDS = 60.0
+"""A limit that is reached again and again is told of once in this time."""
+
+
+class ClusterEvents:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.count = 0
+        self._events: deque[tuple[float, ClusterEvent]] = deque(maxlen=EVENTS_KEPT)
+        self._limits: dict[str, float] = {}
+
+    def note(self, kind: str, subject: str = "", text: str = "", task_count: int = 0) -> None:
+        self.count += 1
+        line = " ".join(text.split())[:TEXT_CHARACTERS]
+        event = ClusterEvent(self.count, 0.0, kind, subject[:SUBJECT_CHARACTERS], line, task_count)
+        self._events.append((self._now(), event))
+
+    def note_limit(self, name: str, text: str) -> None:
+        """`name`: one of a few, of ours."""
+        if self._now() >= self._limits.get(name, 0.0):
+            self._limits[name] = self._now() + LIMIT_SECONDS
+            self.note(LIMIT_REACHED, name, text)
+
+    def last(self, now: float, most: int = EVENTS_KEPT) -> tuple[ClusterEvent, ...]:
+        """The oldest first."""
+        shown = islice(self._events, max(0, len(self._events) - most), None)
+        return tuple(replace(event, age_seconds=max(0.0, now - at)) for at, event in shown)

@@ -1,0 +1,209 @@
+"""What has become of tasks, for those who watch, also for a monitor that comes afterwards (MON-32 to MON-35).
+
+Failures are kept one by one, because each may be the one that a person looks for. Of successes the last are kept, some
+of each message of a worker. All of it is bounded, whatever clients, tasks and workers send.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from scaler_protocol.codec import CodecError, decode_task_error
+from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, STATUS_CANCELED, STATUS_REFUSED, STATUS_SUCCESS
+from scaler_protocol.columns import PROFILE_BYTES
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
+from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.deaths import Deaths
+from scaler_scheduler.core.display import DisplayIds
+from scaler_scheduler.core.results import Row
+
+FAILURES_KEPT = 2_000
+FAILURE_BYTES = 4 * 1024 * 1024
+"""Of the texts of all failures that are kept."""
+FAILURES_PER_SECOND = 200
+"""More than this are counted, and not described."""
+BURST = 200
+TYPE_CHARACTERS, LINE_CHARACTERS, TEXT_CHARACTERS = 200, 300, 4_000
+ACCOUNTS, ACCOUNT_CHARACTERS = 16, 200
+OUTCOMES_KEPT = 65_536
+"""Tasks of graphs that did not succeed: of more than that, it is forgotten how the first ended."""
+SUCCESSES_KEPT = 2_000
+"""Messages of workers; of each, so many tasks:"""
+ROWS_OF_A_MESSAGE = 4
+GRAPHS_KEPT = 64
+"""Batches of graphs that have just ended, until they are published."""
+_ROW = struct.Struct("<16s16sQQII")
+_PROFILE = struct.Struct("<QQQ")
+_NOT_MEASURED = bytes(PROFILE_BYTES)
+
+
+Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes]
+"""Worker and its name, when the message came and how many it told of; some of them, their function, and profiles from
+theirs on. A plain tuple, which `completion` makes for each message of a worker."""
+
+
+class _Unread(NamedTuple):
+    """A failure whose error was not read yet."""
+
+    failure: TaskFailure
+    kind: int
+    value: bytes
+    accounts: tuple[str, ...]
+
+
+class History:
+    def __init__(self, display: DisplayIds, *, shows_texts: bool = False) -> None:
+        self._display = display
+        self._shows_texts = shows_texts
+        #: set before anything is handled
+        self.now = 0.0
+        #: to read an error takes tens of microseconds: that is left to `tick`, so that no turn becomes long
+        self._unread: deque[tuple[float, _Unread]] = deque(maxlen=BURST)
+        self._failures: deque[tuple[float, TaskFailure]] = deque()
+        self._failure_bytes = 0
+        #: how many of the last are not published yet
+        self._new_count = 0
+        self._failed_count = 0
+        self._left = float(BURST)
+        self._left_at = 0.0
+        #: of tasks of graphs that did not succeed, the oldest first
+        self.outcomes: dict[TaskId, int] = {}
+        self.successes: deque[Success] = deque(maxlen=SUCCESSES_KEPT)
+        #: batches of graphs whose tasks have all ended, while a session watches graphs
+        self.ended_graphs: deque[Chunk] | None = None
+
+    # ------------------------------------------------------------ what is noted
+
+    def failed(self, chunk: Chunk, row: Row, worker: str, lost: Iterable[str], deaths: Deaths | None) -> None:
+        """A task ended, and neither well nor canceled. `lost` and `deaths`: what became of earlier attempts."""
+        self._failed_count += 1
+        if self._left < 1 and (self.now <= self._left_at or not self._refill()):
+            return  # there are more than are described
+        self._left -= 1
+        profile = bytes(row.profile) if len(row.profile) == PROFILE_BYTES else _NOT_MEASURED
+        duration, cpu, memory_bytes = _PROFILE.unpack(profile)
+        index = chunk.index_of[row.task_id]
+        failure = TaskFailure(
+            task_id=row.task_id,
+            function_id=ObjectId(chunk.function_id(index)),
+            client_id=self._display.of(chunk.client.peer_id),
+            user=chunk.client.user,
+            worker=worker,
+            status=row.status,
+            attempt=row.attempt,
+            duration_seconds=duration / 1e9,
+            cpu_seconds=cpu / 1e9,
+            memory_bytes=memory_bytes,
+            argument_bytes=chunk.bytes_of((index,)),
+            graph_id=GraphId(chunk.header.graph_id),
+            parent_task=TaskId(chunk.header.parent_task),
+        )
+        accounts = (*lost, *(deaths.accounts if deaths is not None else ()))
+        self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
+
+    def _refill(self) -> bool:
+        self._left = min(BURST, self._left + (self.now - self._left_at) * FAILURES_PER_SECOND)
+        self._left_at = self.now
+        return self._left >= 1
+
+    def note_outcomes(self, chunk: Chunk, ids: Sequence[TaskId], status: int) -> None:
+        """Of tasks of one batch of a graph that did not succeed."""
+        if status == STATUS_CANCELED:
+            chunk.canceled_count += len(ids)
+        else:
+            chunk.failed_count += len(ids)
+        self.outcomes.update(dict.fromkeys(ids, status))
+
+    def tick(self) -> None:
+        """About once a second: read the errors of the failures since, and forget the oldest outcomes."""
+        while self._unread:
+            at, unread = self._unread.popleft()
+            error = _error_of(unread)
+            if unread.failure.status == STATUS_REFUSED and error.code == DEPENDENCY_FAILED:
+                self._failed_count = max(0, self._failed_count - 1)  # it follows from another failure
+            else:
+                self._add(at, _described(unread, error, shows_texts=self._shows_texts))
+        excess = len(self.outcomes) - OUTCOMES_KEPT
+        for task_id in tuple(islice(self.outcomes, excess)) if excess > 0 else ():
+            del self.outcomes[task_id]
+
+    def _add(self, at: float, failure: TaskFailure) -> None:
+        self._failures.append((at, failure))
+        self._failure_bytes += _size_of(failure)
+        self._new_count += 1
+        while len(self._failures) > FAILURES_KEPT or self._failure_bytes > FAILURE_BYTES:
+            self._failure_bytes -= _size_of(self._failures.popleft()[1])
+        self._new_count = min(self._new_count, len(self._failures))
+
+    # ------------------------------------------------------------ what is told
+
+    def new_failures(self, now: float) -> tuple[tuple[TaskFailure, ...], int]:
+        """Since the last time; and how many they were, those that are not described among them."""
+        self.tick()
+        new = list(self._failures)[len(self._failures) - self._new_count :]
+        count, self._new_count, self._failed_count = self._failed_count, 0, 0
+        return _aged(new, now), max(count, len(new))
+
+    def all_failures(self, now: float) -> tuple[TaskFailure, ...]:
+        self.tick()
+        return _aged(self._failures, now)
+
+    def blocks(self, now: float) -> tuple[SampleBlock, ...]:
+        """The last successes, as samples of their workers. Which of its processes ran a task is not known."""
+        rows: dict[tuple[PeerId, str], list[bytes]] = {}
+        counts: dict[tuple[PeerId, str], int] = {}
+        for worker_id, name, ended_at, count, ids, function, profiles in self.successes:
+            worker = worker_id, name
+            counts[worker] = counts.get(worker, 0) + count
+            own = rows.setdefault(worker, [])
+            for index, task_id in enumerate(ids):
+                profile = profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)] or _NOT_MEASURED
+                seconds = _PROFILE.unpack(profile)[0] / 1e9
+                since = max(0, int(1e6 * (now - ended_at + seconds)))
+                own.append(_ROW.pack(task_id, function[:ID_BYTES], since, int(1e6 * seconds), 0, STATUS_SUCCESS))
+        return tuple(
+            SampleBlock(self._display.of(worker[0]), worker[1], 0.0, counts[worker], b"".join(own))
+            for worker, own in rows.items()
+        )
+
+    def take_ended_graphs(self, *, is_watched: bool) -> tuple[Chunk, ...]:
+        """Those that have ended since the last time. From now on they are noted only if graphs are watched."""
+        ended = tuple(self.ended_graphs or ())
+        self.ended_graphs = deque(maxlen=GRAPHS_KEPT) if is_watched else None
+        return ended
+
+
+def _aged(failures: Iterable[tuple[float, TaskFailure]], now: float) -> tuple[TaskFailure, ...]:
+    return tuple(replace(one, age_seconds=max(0.0, now - at)) for at, one in failures)
+
+
+def _size_of(failure: TaskFailure) -> int:
+    return 500 + len(failure.text) + sum(map(len, failure.accounts))
+
+
+def _described(unread: _Unread, error: TaskError, *, shows_texts: bool) -> TaskFailure:
+    lines = error.message.splitlines()
+    told = [one[:ACCOUNT_CHARACTERS] for one in (*unread.accounts, *error.workers)][-ACCOUNTS:]
+    return replace(
+        unread.failure,
+        code=error.code,
+        type_name=error.type_name[:TYPE_CHARACTERS],
+        first_line=lines[0][:LINE_CHARACTERS] if lines else "",
+        text=error.text[:TEXT_CHARACTERS] if shows_texts else "",
+        accounts=tuple(told),
+    )
+
+
+def _error_of(unread: _Unread) -> TaskError:
+    if unread.kind != KIND_INLINE:
+        return TaskError(0)
+    try:
+        return decode_task_error(unread.value)
+    except CodecError as error:
+        return TaskError(0, message=f"its error cannot be read: {error}")

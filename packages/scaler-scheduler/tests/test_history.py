@@ -1,0 +1,215 @@
+"""What became of tasks, and what happened to the cluster, as monitors are told of it (MON-32 to MON-36)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from tests.support.scheduler_story import FUNCTION, Story, ids, names, peer, task
+
+from scaler_protocol.codec import encode_task_error
+from scaler_protocol.codes import (
+    KIND_INLINE,
+    LEASE_EXPIRED,
+    STATUS_CANCELED,
+    STATUS_FAILED,
+    STATUS_REFUSED,
+    TASK_RAISED,
+)
+from scaler_protocol.messages import Cancel, ClusterEvent, Results, TaskError, TaskFailure, TaskSamples
+from scaler_protocol.session import Lost
+from scaler_scheduler.core import Policy, cluster_events, history
+
+ERROR = TaskError(TASK_RAISED, "builtins.ValueError", "larger than 3\nand a second line", "Traceback of ana's program")
+PROFILE = struct.pack("<QQQ", 250_000_000, 125_000_000, 4096)
+
+
+def failed(*tasks: str, error: TaskError = ERROR) -> Results:
+    value = encode_task_error(error)
+    count = len(tasks)
+    return Results(
+        ids=ids(tasks),
+        statuses=bytes((STATUS_FAILED,)) * count,
+        kinds=bytes((KIND_INLINE,)) * count,
+        sizes=struct.pack("<I", len(value)) * count,
+        profiles=PROFILE * count,
+        payload=value * count,
+    )
+
+
+def story_of(*tasks: str, policy: Policy | None = None) -> Story:
+    story = Story(policy or Policy())
+    story.client("c")
+    story.worker("w", credit=1000)
+    story.submit("c", list(tasks))
+    story.actions()
+    return story
+
+
+def told(story: Story) -> TaskSamples:
+    return story.core.task_samples(story.now)
+
+
+def test_a_failure_is_told_with_its_type_and_first_line() -> None:
+    story = story_of("a", "b")
+    story.receive("w", failed("a"))
+    story.now += 0.5
+    (failure,) = told(story).failures
+    assert failure == TaskFailure(
+        task_id=task("a"), function_id=FUNCTION, client_id=story.core.display_id(peer("c")), worker="w",
+        status=STATUS_FAILED, attempt=1, code=TASK_RAISED, type_name="builtins.ValueError",
+        first_line="larger than 3", age_seconds=0.5, duration_seconds=0.25, cpu_seconds=0.125, memory_bytes=4096,
+        argument_bytes=failure.argument_bytes,
+    )  # fmt: skip
+    assert told(story).failures == () and told(story).failed_count == 0, "each is told once"
+    assert story.core.history(story.now).failures == (failure,), "and is kept"
+
+
+def test_texts_are_shown_only_where_the_operator_says_so() -> None:
+    for shows_texts in (False, True):
+        story = story_of("a", policy=Policy(shows_texts=shows_texts))
+        story.receive("w", failed("a", error=replace(ERROR, message="x" * 5000, type_name="T" * 5000, text="t" * 9000)))
+        (failure,) = told(story).failures
+        assert failure.text == ("t" * history.TEXT_CHARACTERS if shows_texts else "")
+        assert failure.first_line == "x" * history.LINE_CHARACTERS
+        assert failure.type_name == "T" * history.TYPE_CHARACTERS
+
+
+def test_failures_beyond_the_rate_are_counted() -> None:
+    tasks = [f"t{number}" for number in range(3 * history.BURST)]
+    story = story_of(*tasks)
+    story.receive("w", failed(*tasks))
+    while story.core.tables.backlog.jobs:
+        story.actions()
+    samples = told(story)
+    assert len(samples.failures) == history.BURST and samples.failed_count == len(tasks)
+    story.submit("c", ["later"])
+    story.actions()
+    story.now += 1.0
+    story.receive("w", failed("later"))
+    assert [one.task_id for one in told(story).failures] == [task("later")], "below the rate none is left out"
+
+
+def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "FAILURES_KEPT", 5)
+    story = story_of(*(f"t{number}" for number in range(9)))
+    for number in range(9):
+        story.receive("w", failed(f"t{number}"))
+    assert [one.task_id for one in story.core.history(story.now).failures] == [task(f"t{n}") for n in range(4, 9)]
+    monkeypatch.setattr(history, "FAILURE_BYTES", 0)
+    story.submit("c", ["last"])
+    story.actions()
+    story.receive("w", failed("last"))
+    assert story.core.history(story.now).failures == (), "not even one, if there is no room"
+
+
+def test_an_error_that_cannot_be_read_is_a_failure_all_the_same() -> None:
+    story = story_of("a")
+    story.receive("w", replace(failed("a"), sizes=struct.pack("<I", 3), payload=b"???"))
+    (failure,) = told(story).failures
+    assert failure.task_id == task("a") and "cannot be read" in failure.first_line
+
+
+def test_how_tasks_of_a_graph_ended() -> None:
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=2)
+    story.core.watch(tasks=True, logs=False, graphs=True)
+    story.submit_graph("c", {"a": (), "b": (), "c": ("a",), "d": ("c",), "e": ("b",)})
+    story.actions()
+    story.receive("w", failed("a"))
+    story.results("w", ["b"])
+    story.actions()
+    story.receive("c", Cancel(ids(["e"])))
+    story.actions()
+    (shape,) = story.core.graph_shapes().graphs
+    outcomes = dict(zip(names(shape.ids), shape.outcomes, strict=True))
+    assert outcomes["a"] == STATUS_FAILED and outcomes["b"] == 0
+    assert outcomes["c"] == outcomes["d"] == STATUS_REFUSED, "they never ran"
+    assert shape.failed_count == 3
+    samples = told(story)
+    assert [one.task_id for one in samples.failures] == [task("a")], "what follows from a failure is none of its own"
+    assert samples.failed_count == 1
+
+
+def test_a_graph_that_ends_between_two_publications_is_shown_once() -> None:
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=9)
+    story.core.watch(tasks=True, logs=False, graphs=True)
+    story.submit_graph("c", {"a": (), "b": ("a",)})
+    story.actions()
+    story.receive("w", failed("a"))
+    story.actions()
+    (shape,) = story.core.graph_shapes().graphs
+    assert (shape.unfinished_count, shape.failed_count, shape.canceled_count) == (0, 2, 0)
+    assert shape.outcomes == bytes((STATUS_FAILED, STATUS_REFUSED))
+    assert story.core.graph_shapes().graphs == ()
+    story.core.watch(tasks=False, logs=False)
+    story.submit_graph("c", {"x": ()})
+    story.actions()
+    story.receive("w", failed("x"))
+    assert story.core.tables.history.ended_graphs is None, "while nobody watches nothing is kept"
+
+
+def test_a_canceled_graph_is_told_as_canceled() -> None:
+    story = Story()
+    story.client("c")
+    story.core.watch(tasks=True, logs=False, graphs=True)
+    story.submit_graph("c", {"a": (), "b": ("a",)})
+    story.actions()
+    story.receive("c", Cancel(b"", is_all=True))
+    story.actions()
+    (shape,) = story.core.graph_shapes().graphs
+    assert (shape.failed_count, shape.canceled_count, shape.outcomes) == (0, 2, bytes((STATUS_CANCELED,)) * 2)
+
+
+def test_outcomes_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "OUTCOMES_KEPT", 1)
+    story = Story()
+    story.client("c")
+    story.submit_graph("c", {"a": (), "b": ("a",), "x": ()})
+    story.actions()
+    story.receive("c", Cancel(ids(["a"])))
+    story.actions()
+    story.core.tables.history.tick()
+    assert len(story.core.tables.history.outcomes) == 1
+
+
+def test_the_last_successes_are_there_for_a_monitor_that_comes_afterwards() -> None:
+    story = story_of("a", "b", "c")
+    story.results("w", ["a"])
+    story.now += 2.0
+    story.results("w", ["b", "c"])
+    samples = story.core.history(story.now + 1.0)
+    (block,) = samples.blocks
+    rows = list(struct.iter_unpack("<16s16sQQII", block.samples))
+    assert samples.is_history and (block.name, block.ended_count) == ("w", 3)
+    assert {row[0] for row in rows} <= {task("a"), task("b"), task("c")} and rows[0][0] == task("a")
+    assert {row[1] for row in rows} == {FUNCTION} and rows[0][2] == 3_000_000 + rows[0][3]
+
+
+def test_events_name_what_happened() -> None:
+    story = story_of("a", "b")
+    story.now += 1.0
+    story.handle(Lost(peer("w"), code=LEASE_EXPIRED, text="connection closed", is_orderly=False))
+    joined, lost = story.core.snapshot(story.now + 2.0).events
+    assert (joined.number, joined.kind, joined.subject) == (1, cluster_events.WORKER_JOINED, "w")
+    assert lost == ClusterEvent(2, 2.0, cluster_events.WORKER_LOST, "w", "connection closed", 2)
+    assert story.core.history(story.now).events[-1].number == story.core.snapshot(story.now).event_count == 2
+
+
+def test_events_are_bounded_and_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    for number in range(cluster_events.EVENTS_KEPT + 5):
+        story.core.note("storage_lost", "s" * 500, f"{number}\nrefused " + "x" * 900, story.now)
+    kept, shown = story.core.history(story.now).events, story.core.snapshot(story.now).events
+    assert len(kept) == cluster_events.EVENTS_KEPT and shown == kept[-cluster_events.EVENTS_SHOWN :]
+    assert kept[0].text.startswith("5 refused") and len(kept[0].text) == cluster_events.TEXT_CHARACTERS
+    assert len(kept[0].subject) == cluster_events.SUBJECT_CHARACTERS
+    for _ in range(3):
+        story.core.tables.events.note_limit("tasks", "too many wait")
+    assert story.core.snapshot(story.now).event_count == cluster_events.EVENTS_KEPT + 6, (
+        "a limit is told of once a while"
+    )
