@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from tests.simulation.deaths import DrainingWorld, HarshWorld, TwiceDeadWorld
+from tests.simulation.managed import HarshManagedWorld, ManagedWorld
 from tests.simulation.presenting import PresentingWorld
 from tests.simulation.restored import NotADump, Restored, read
 from tests.simulation.world import Report, World
@@ -19,6 +20,8 @@ WORLDS: dict[str, type[World]] = {
     "twice-dead": TwiceDeadWorld,
     "draining": DrainingWorld,
     "harsh": HarshWorld,
+    "managed": ManagedWorld,
+    "harsh-managed": HarshManagedWorld,
 }
 
 

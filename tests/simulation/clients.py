@@ -12,9 +12,11 @@ from scaler.client.core.cutting import narrowed
 from scaler.client.core.invariants import check
 from scaler.client.core.outbox import WINDOW_BYTES
 from scaler.client.core.records import Outcomes, Submission, stored_results
+from scaler.client.errors import task_error_of
 from scaler_protocol.codes import (
     KIND_OBJECT,
     KIND_TASK,
+    OK,
     ROLE_CLIENT,
     STATUS_CANCELED,
     STATUS_PROCESSOR_DIED,
@@ -167,15 +169,13 @@ class ClientNode(Node):
     ) -> list[Call]:
         calls = [self._call(line, tries=tries) for line in lines]
         self._add(
-            events.Submitted(
-                Submission(
-                    header=replace(self._header, **tries._asdict(), capabilities=capabilities),
-                    function=program.FUNCTION,
-                    ids=tuple(call.task_id for call in calls),
-                    payload=b"".join(lines),
-                    part_sizes=tuple(map(len, lines)),
-                    collector=self,
-                )
+            Submission(
+                header=replace(self._header, **tries._asdict(), capabilities=capabilities),
+                function=program.FUNCTION,
+                ids=tuple(call.task_id for call in calls),
+                payload=b"".join(lines),
+                part_sizes=tuple(map(len, lines)),
+                collector=self,
             )
         )
         return calls
@@ -281,6 +281,10 @@ class ClientNode(Node):
         kinds, statuses = outcomes.kinds or bytes(len(outcomes.ids)), outcomes.statuses or bytes(len(outcomes.ids))
         for index, task_id in enumerate(outcomes.ids):
             size = outcomes.sizes[index]
+            if statuses[index] not in (STATUS_SUCCESS, STATUS_CANCELED):
+                payload = outcomes.payload[offset : offset + size]
+                error = task_error_of(outcomes._replace(statuses=statuses[index : index + 1], payload=payload))
+                self.world.law(error.code != OK, f"{task_id.hex()} ended with status {statuses[index]} and code 0")
             self._ended(self.calls[task_id], statuses[index], kinds[index], outcomes.payload[offset : offset + size])
             offset += size
 
@@ -328,7 +332,7 @@ class ClientNode(Node):
         self.world.law(self.world.may_fail, f"the result of {call.line!r} is not in the storage")
         call.status = None
         alone = submission if len(submission.ids) == 1 else narrowed(submission, (call.task_id,))
-        self._add(events.Submitted(alone))
+        self._add(alone)
 
     def _release(self, ids: tuple[ObjectId, ...]) -> None:
         for object_id in ids:

@@ -30,12 +30,13 @@ from scaler_protocol.messages import (
     WorkerOffer,
 )
 from scaler_protocol.session import Opened, Received
-from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled, invariants
+from scaler_scheduler.core import FEATURE_CODE_SETS, Policy, SchedulerCore, Send, Settled, invariants
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.explaining import explanation
 from scaler_scheduler.core.ready import ReadyQueue
+from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client
 from scaler_scheduler.core.workers import Worker
@@ -153,18 +154,19 @@ class Restored:
         """A task of a client that has gone, or that was submitted again: only its worker still has it."""
         tables, task_id = self.core.tables, TaskId(_id(line["id"]))
         header = _header(line["header"])
-        gone = Client(header.client, 0, Software(), Limits())
+        gone = Client(header.client, 0, Software(), Limits(), Share(tables.shares, header.client, 1.0))
         gone.is_gone = True
-        worker.held[task_id] = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))
-        worker.commit(header.capabilities, 1)
+        chunk = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))
+        worker.held[task_id] = chunk
+        worker.commit(chunk, 1)
         tables.abandoned[task_id] = self._held[worker.peer_id][task_id] = line["attempt"]
         tables.counts[State.CANCELING] += 1
 
     def _restore_worker(self, line: Json) -> Worker:
         capabilities = tuple(Capability(name, amount) for name, amount in line["capabilities"].items())
-        peer_id = self._join(
-            line["id"], codes.ROLE_WORKER, WorkerOffer(line["name"], capabilities, code_tags=tuple(line["code_tags"]))
-        )
+        offer = WorkerOffer(line["name"], capabilities, code_tags=tuple(line["code_tags"]))
+        features = (FEATURE_CODE_SETS,) if line["takes_code_sets"] else ()
+        peer_id = self._join(line["id"], codes.ROLE_WORKER, offer, features)
         self._held[peer_id] = {}
         return self.core.tables.workers[peer_id]
 
@@ -186,10 +188,11 @@ class Restored:
                 self._held[workers[place].peer_id].update({task_id: tables.attempt(task_id) for task_id in run})
             start += count
 
-    def _join(self, peer: str, role: int, offer: WorkerOffer) -> PeerId:
+    def _join(self, peer: str, role: int, offer: WorkerOffer, features: tuple[str, ...] = ()) -> PeerId:
         peer_id = PeerId(_id(peer))
         hello = Hello(1, 1, role, peer_id, worker=offer)
-        self.core.handle(Opened(peer_id, hello, Welcome(1, peer_id, 1, 1, limits=Limits())), self.now)
+        welcome = Welcome(1, peer_id, 1, 1, features=features, limits=Limits())
+        self.core.handle(Opened(peer_id, hello, welcome), self.now)
         return peer_id
 
     def _receive(self, peer_id: bytes, message: Any) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from scaler_protocol.codes import ROLE_SCHEDULER, ROLE_WORKER
+from scaler_protocol.codes import BAD_IDENTITY, ROLE_SCHEDULER, ROLE_WORKER
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import (
@@ -100,7 +100,7 @@ class SchedulerNode(ServerNode):
         self.is_up = True
         self.server_id = server_id = self.new_id()
         self.core = scheduling.SchedulerCore(
-            scheduling.Policy(owner_grace_seconds=TIMERS.lease_seconds),
+            self.world.policy(),
             lambda client_id: self.server.backlog_bytes(client_id),
             server_id=server_id,
             progress=lambda client_id: self.server.progress(client_id),
@@ -160,6 +160,7 @@ class SchedulerNode(ServerNode):
     def crash(self) -> None:
         super().crash()
         self._storage.close()
+        self.world.scheduler_died()
 
     def round(self, now: float) -> None:
         for event in self.poll_server(now):
@@ -198,6 +199,7 @@ class SchedulerNode(ServerNode):
         for action in actions:
             if isinstance(action, scheduling.Send):
                 self._check_law(action, held_before)
+                self.world.was_sent(action.peer_id, action.message)
                 self._check_window(action, slow_before)
                 seq = self.server.send(action.peer_id, action.message)
                 if isinstance(action.message, Dispatch):
@@ -205,6 +207,10 @@ class SchedulerNode(ServerNode):
                 elif isinstance(action.message, (Results, KeptResults)):
                     slow_before.discard(action.peer_id)  # it has read
                     self._unread.setdefault(action.peer_id, deque()).append((seq, len(action.message.payload)))
+            elif isinstance(action, scheduling.Disconnect):
+                self.world.law(action.code == BAD_IDENTITY, f"a peer is turned out: {action.text}")
+                self.server.disconnect(action.peer_id, action.code, action.text)
+                self.wake()  # its Lost waits for the next round
             elif isinstance(action, scheduling.SendToStorage):
                 self._storage.send(action.message)
 
@@ -217,6 +223,8 @@ class SchedulerNode(ServerNode):
                 if place is not None and tables.chunk_of(task_id).client.peer_id == event.peer_id:
                     first = tables.attempt(task_id) + isinstance(place, Worker)
                     self._canceled.setdefault((event.peer_id, task_id), first)
+        if isinstance(event, Received):
+            self.world.was_received(event.peer_id, event.message)
         elif isinstance(event, Lost):
             self._gone.add(event.peer_id)
             self.world.was_lost(event)
@@ -278,6 +286,10 @@ class SchedulerNode(ServerNode):
 
     def check(self) -> None:
         scheduler_invariants.check(self.core)
+        deadline, tables = self.core.next_deadline(), self.core.tables
+        is_due = deadline is not None and deadline <= self.world.clock.now
+        has_work = bool(tables.backlog.jobs) or tables.families.looks_left <= 0
+        self.world.law(has_work or not is_due, "the scheduler has settled, and is due again at once: it would spin")
 
 
 def _attempts(message: Dispatch | Results) -> Iterator[tuple[TaskId, int]]:

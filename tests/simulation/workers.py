@@ -269,6 +269,9 @@ def _call_of(task: Task) -> bytes:
 
 
 class WorkerNode(Node):
+    #: the manager that has started it, and its unit there
+    unit = (PeerId(b""), "")
+
     def __init__(
         self, world: World, name: str, *, places: int, queue_sizes: tuple[int, ...] = (1, 5, 1000), gpus: int = 0
     ) -> None:
@@ -292,11 +295,14 @@ class WorkerNode(Node):
             )
         )
         peer_id = PeerId(world.rng.randbytes(16))
+        manager_id, unit_id = self.unit
         offer = WorkerOffer(
             name=self.name,
             credit=self.core.credit(world.clock.now).limit,
             nested_reserve=1,
             capabilities=self._capabilities,
+            manager_id=manager_id,
+            unit_id=unit_id,
         )
         #: workers of an earlier version do not know it
         features = world.some(("chains",), 0.75, world.rng)
@@ -311,6 +317,11 @@ class WorkerNode(Node):
         self._request_id = 0
         self._awaits_acknowledgement = False
         self.wake()
+
+    def come_back(self) -> None:
+        """After a crash, or when it has drained."""
+        if not self.is_up:
+            self.start()
 
     # ------------------------------------------------------------ for its processors
 

@@ -9,8 +9,10 @@ from dataclasses import fields as dataclass_fields
 from random import Random
 
 from scaler_protocol.codec import Envelope
-from scaler_protocol.messages import Dispatch, Hello, Results, Submit, Welcome
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Dispatch, Hello, Message, Results, Submit, Welcome
 from scaler_protocol.session import Lost
+from scaler_scheduler.core import Policy
 from scaler_scheduler.core import invariants as scheduler_invariants
 from tests.simulation import program
 from tests.simulation.clients import ClientNode
@@ -93,6 +95,9 @@ class World:
 
     # ------------------------------------------------------------ for the nodes
 
+    def policy(self) -> Policy:
+        return Policy(owner_grace_seconds=TIMERS.lease_seconds)
+
     def gpus_of(self, worker: int) -> int:
         """How many this worker offers."""
         return 0
@@ -131,6 +136,15 @@ class World:
     def was_given(self, worker_id: bytes) -> None:
         """A Dispatch leaves for this worker."""
 
+    def was_sent(self, peer_id: PeerId, message: Message) -> None:
+        """The scheduler sends this."""
+
+    def was_received(self, peer_id: PeerId, message: Message) -> None:
+        """The scheduler has received this."""
+
+    def scheduler_died(self) -> None:
+        """With all that it knew."""
+
     def was_lost(self, event: Lost) -> None:
         """The session of a peer of the scheduler is over."""
 
@@ -160,6 +174,7 @@ class World:
         self._run_until(self._everybody_left, PEACE_SECONDS)
         self.law(self._everybody_left(), f"these clients wait for ever: {self._stuck()}")
         self._run_until(lambda: False, 3 * TIMERS.lease_seconds)
+        self._before_workers_leave()
         for worker in self.workers:
             if worker.is_up:
                 worker.drain()
@@ -216,21 +231,25 @@ class World:
         self._troubles.append(text)
         self.note_event("!!", text)
 
+    def _any_worker(self) -> WorkerNode | None:
+        """None: managers have to bring them first."""
+        return self.rng.choice(self.workers) if self.workers else None
+
     def _crash_worker(self) -> None:
-        worker = self.rng.choice(self.workers)
-        if worker.is_up:
+        worker = self._any_worker()
+        if worker is not None and worker.is_up:
             self._trouble(f"{worker.name} crashes")
             self.may_fail = True
             worker.crash()
-            self.clock.after(self.rng.uniform(0.1, 15), lambda: None if worker.is_up else worker.start())
+            self.clock.after(self.rng.uniform(0.1, 15), worker.come_back)
 
     def _drain_worker(self) -> None:
-        worker = self.rng.choice(self.workers)
-        if worker.is_up:
+        worker = self._any_worker()
+        if worker is not None and worker.is_up:
             self._trouble(f"{worker.name} is drained")
             worker.drain()
             self.may_fail = True  # what runs longer than the grace is run again, children of its attempt are cancelled
-            self.clock.after(self.rng.uniform(3, 10), lambda: None if worker.is_up else worker.start())
+            self.clock.after(self.rng.uniform(3, 10), worker.come_back)
 
     def _crash_client(self) -> None:
         """Not one of those that tasks have: they live in a processor, and die with it."""
@@ -264,7 +283,9 @@ class World:
 
     def _cut_off_worker(self) -> None:
         """From the storage only, and for longer than a task waits for it."""
-        worker = self.rng.choice(self.workers)
+        worker = self._any_worker()
+        if worker is None:
+            return
         self._trouble(f"{worker.name} does not reach the storage for 25 s")
         self.may_fail = True
         self.network.part(worker.name, "storage", 25.0)
@@ -283,8 +304,7 @@ class World:
         weather.loss = weather.duplication = weather.slow_seconds = 0.0
         weather.delay_seconds = 0.001
         for worker in self.workers:
-            if not worker.is_up:
-                worker.start()
+            worker.come_back()
 
     # ------------------------------------------------------------ the end
 
@@ -294,6 +314,9 @@ class World:
     def _stuck(self) -> list[str]:
         waiting = [client for client in self.clients if client.is_up and not client.has_left]
         return [f"{client.name} ({client.core.pending_count} tasks)" for client in waiting]
+
+    def _before_workers_leave(self) -> None:
+        """All clients have left a while ago."""
 
     def _is_empty(self) -> bool:
         return scheduler_invariants.is_empty(self.scheduler.core)

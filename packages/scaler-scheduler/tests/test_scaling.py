@@ -8,7 +8,7 @@ from tests.support.scheduler_story import Story, peer
 from scaler_protocol.codes import BAD_IDENTITY, UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
 from scaler_protocol.messages import Capability
 from scaler_scheduler.core import Disconnect, Policy
-from scaler_scheduler.core.scaling.manager import NO_SHOW_SECONDS
+from scaler_scheduler.core.scaling.manager import AWAITED_SECONDS, NO_SHOW_SECONDS
 from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, Scaling
 
 STARTING, RUNNING, STOPPING = UNIT_STARTING, UNIT_RUNNING, UNIT_STOPPING
@@ -130,6 +130,40 @@ def test_a_late_worker_of_a_unit_that_ends(story: Story) -> None:
     story.worker("w-u1", unit=("m", "u1"))
     story.submit("client", ["a"])
     assert not any("Dispatch" in line for line in story.settle())
+
+
+def test_a_worker_that_comes_when_its_unit_has_ended(story: Story) -> None:
+    """Its Hello has waited in the network, or its manager has told too early that it has ended. (MGR-16)"""
+    running(story, "u1")
+    story.settle()
+    assert "m <- Target 0 stop u1" in later(story, PATIENCE + 1)
+    story.lost("w-u1", is_orderly=True)
+    story.has("m")
+    story.settle()
+    story.worker("w-u1", credit=1, unit=("m", "u1"))
+    story.submit("client", ["a"])
+    assert not any("Dispatch" in line for line in later(story, 5))
+
+
+def test_a_manager_that_comes_again_is_told_again_what_is_to_end(story: Story) -> None:
+    """The first target may never have come there. The unit counts no longer: its workers get no tasks. (MGR-16)"""
+    running(story, "u1")
+    story.settle()
+    assert "m <- Target 0 stop u1" in later(story, PATIENCE + 1)
+    story.lost("m")
+    story.manager("m")
+    story.submit("client", ["a"])
+    story.has("m", u1=RUNNING)
+    assert story.settle() == ["m <- Target 1 stop u1"]
+
+
+def test_units_that_were_there_before_the_scheduler(story: Story) -> None:
+    """Their workers hold tasks, perhaps, and are on their way: as long as that may be, none of them is ended."""
+    story.has("m", most=0, u1=RUNNING, u2=RUNNING)
+    story.worker("w-u2", credit=1, unit=("m", "u2"))
+    assert story.settle() == ["m <- Target 0 stop u2"]
+    assert later(story, AWAITED_SECONDS - 1) == []
+    assert later(story, 2) == ["m <- Target 0 stop u2 u1"]
 
 
 def test_load_that_comes_and_goes_moves_nothing(story: Story) -> None:

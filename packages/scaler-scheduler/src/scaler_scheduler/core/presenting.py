@@ -175,7 +175,7 @@ def _adopt(tables: Tables, chunk: Chunk, worker: Worker, ids: Sequence[TaskId]) 
     part.client.unfinished_count += len(ids)
     worker.held.update(dict.fromkeys(part.ids, part))
     tables.where.update(dict.fromkeys(part.ids, worker))
-    worker.commit(part.header.capabilities, len(ids))
+    worker.commit(part, len(ids))
     rows = []
     for task_id in part.ids:
         presented = presentation.of(worker, task_id)

@@ -46,11 +46,13 @@ class Recovery:
         #: how long one is awaited, and when the recovery is over whatever happens
         self._wait_seconds = 0.0
         self._latest = math.inf
-        #: it has just begun, so it is not known whether there was a predecessor
+        #: it has just begun, so it is not known whether there was a predecessor: until then, once a turn has come
         self._is_young = True
-        self._young_until = math.inf
+        self._young_until: float | None = None
         #: when there is something to settle, at the latest
         self.look_at = math.inf
+        #: a turn from then on has something to settle; it may be sooner, because no turn is taken for the youth's end
+        self.due_at = -math.inf
         #: what a predecessor has left is not all settled yet
         self.is_at_work = True
         #: when presented tasks that no client has submitted are dropped
@@ -146,9 +148,9 @@ class Recovery:
         return self._orphans_until is not None or self.until is not None
 
     def settle(self, now: float) -> None:
-        if self._is_young:
-            self._young_until = min(self._young_until, now + YOUNG_SECONDS)
-            self._is_young = now < self._young_until
+        if self._young_until is None:
+            self._young_until = now + YOUNG_SECONDS
+        self._is_young = now < self._young_until
         if self.until is not None:
             self._wait_for_those_that_came(self.until, now)
         if self.until is not None and (now >= self.until or self._is_everybody_here()):
@@ -165,7 +167,8 @@ class Recovery:
             for owner in presentation.take_departed():
                 self._tables.act(SendToStorage(self._tables.gone_owners.add(owner)))
         self.look_at = min([at for at in (self.until, self._orphans_until) if at is not None], default=math.inf)
-        self.is_at_work = self._is_young or self.look_at < math.inf or bool(presentation.departed)
+        self.due_at = min(self.look_at, self._young_until if self._is_young else math.inf)
+        self.is_at_work = self.look_at < math.inf or bool(presentation.departed)
 
     def _wait_for_those_that_came(self, until: float, now: float) -> None:
         """A worker that has come, and has not presented everything, is awaited for longer: its session may just have

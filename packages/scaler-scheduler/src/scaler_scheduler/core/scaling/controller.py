@@ -10,8 +10,14 @@ from scaler_protocol.codes import BAD_IDENTITY, OVERLOADED
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Hello, ManagerStatus, Recall
+from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget, Recall
 from scaler_scheduler.core.actions import Disconnect
+from scaler_scheduler.core.cluster_events import (
+    MANAGER_JOINED,
+    MANAGER_LEFT,
+    MANAGER_TROUBLE,
+    WORKER_DRAINING,
+)
 from scaler_scheduler.core.ready import Requirement, offers
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.scaling.pace import Pace
@@ -27,6 +33,10 @@ ALL_UNITS_MAX = 16_384
 """Of all managers: each look goes through all of them."""
 
 
+NAMED_UNITS = 4_096
+"""So many units that were named in `stop` are remembered, the latest ones."""
+
+
 class Scaler:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -36,6 +46,9 @@ class Scaler:
         self.managers: dict[PeerId, Manager] = {}
         #: workers by manager and unit; all and only those that name both
         self._members: dict[tuple[PeerId, str], dict[PeerId, Worker]] = {}
+        #: by manager and unit, those that were named in `stop`: of which user the manager was, and whether it was an
+        #: operator's. Their workers may come late, and a manager may come again that was not told. (MGR-16)
+        self._named: dict[tuple[PeerId, str], tuple[str, bool]] = {}
         self.look_at = math.inf  #: while there are no managers
 
     # ------------------------------------------------------------ who comes and goes
@@ -55,6 +68,7 @@ class Scaler:
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
         else:
             self.managers[peer_id] = made
+            self._tables.events.note(MANAGER_JOINED, made.name)
 
     def manager_left(self, peer_id: PeerId) -> bool:
         """Whether it was a manager. Its workers stay, but for those that it is ending already. (MGR-15)"""
@@ -62,6 +76,7 @@ class Scaler:
         if manager is None:
             return False
         self._tables.forget_peer(peer_id)
+        self._tables.events.note(MANAGER_LEFT, manager.name)
         for unit_id in manager.retiring:
             self._revive(self._workers_of(manager, unit_id))
         return True
@@ -75,7 +90,10 @@ class Scaler:
             text = f"managers list more than {ALL_UNITS_MAX} units together: let each have more workers (LIM-11)"
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
             return
-        manager.report(status)
+        before = manager.status.trouble if manager.status is not None else ""
+        manager.report(status, self._named_before(manager))
+        if status.trouble and status.trouble != before:
+            self._tables.events.note(MANAGER_TROUBLE, manager.name, status.trouble)
         if manager.unit_by_name:
             for worker in self._tables.workers.values():
                 if not worker.unit_id:
@@ -93,6 +111,9 @@ class Scaler:
             for manager in self.managers.values():
                 if manager.has(worker) and manager.may_not_work(worker.unit_id):
                     worker.is_retired = True
+            user, is_operator = self._named.get((worker.manager_id, worker.unit_id), (None, False))
+            if is_operator or user == worker.user:
+                worker.is_retired = True
 
     def _find_unit(self, worker: Worker) -> None:
         """One that names no unit may be one that a manager knows by name. (MGR-17)"""
@@ -139,7 +160,21 @@ class Scaler:
             self._revive(revived)
             target = manager.next_target()
             if target is not None:
+                self._remember(manager, target)
                 tables.tell(manager.peer_id, target)
+
+    def _remember(self, manager: Manager, target: ManagerTarget) -> None:
+        for unit_id in target.stop:
+            self._named[manager.manager_id, unit_id] = manager.user, manager.is_operator
+        while len(self._named) > NAMED_UNITS:
+            del self._named[next(iter(self._named))]
+
+    def _named_before(self, manager: Manager) -> set[str]:
+        """To a manager with this id of this user, also in a session that is over."""
+        if manager.status is not None:
+            return set()
+        own = manager.manager_id, manager.user
+        return {unit_id for (manager_id, unit_id), (user, _) in self._named.items() if (manager_id, user) == own}
 
     def starting_count(self, requirement: Requirement) -> int:
         """Workers on their way that will fit."""
@@ -169,6 +204,8 @@ class Scaler:
     def _retire(self, workers: list[Worker]) -> None:
         """They get no tasks any more, and what they have not begun comes back. (MGR-16, SCH-20)"""
         for worker in workers:
+            if not worker.is_retired:
+                self._tables.events.note(WORKER_DRAINING, worker.name, "it is not needed any more")
             worker.is_retired = True
             ids = [task_id for task_id in worker.held if task_id not in self._tables.canceling]
             if ids and not worker.recalling:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.ids import PeerId
@@ -16,6 +16,10 @@ from scaler_scheduler.core.workers import Worker
 
 NO_SHOW_SECONDS = 60.0
 """A unit that is said to run, and of which no worker has come for so long, may end: whatever it does, it is no help."""
+
+AWAITED_SECONDS = 10.0
+"""Units that run when a manager comes: their workers may hold tasks of a scheduler before this one, and may still be on
+their way here. For so long those of which none has come are not ended."""
 
 WorkersOf = Callable[[str], list[Worker]]
 
@@ -34,7 +38,7 @@ class Manager:
         self.name = offer.name or "unnamed"
         self.capabilities = {item.name: item.amount for item in offer.capabilities}
         #: all that its workers offer; which code they read is known when the first of them has come (SCH-39)
-        self.offer = offered(self.capabilities, ())
+        self.offer = offered(self.capabilities, (), takes_code_sets=True)
         self.workers_per_unit = offer.workers_per_unit
         self.status: ManagerStatus | None = None
         #: its units by state, counted once for each report: watchers ask more often
@@ -49,6 +53,8 @@ class Manager:
         #: units named in `stop` that it still lists, in the order of naming
         self.stopped: dict[str, None] = {}
         self.retiring: dict[str, None] = {}
+        #: units that ran when the manager came
+        self._found: frozenset[str] = frozenset()
         #: running units -> since when none of their workers is here
         self._deserted: dict[str, float] = {}
         self._number = 0
@@ -56,13 +62,17 @@ class Manager:
 
     # ------------------------------------------------------------ what it tells
 
-    def report(self, status: ManagerStatus) -> None:
+    def report(self, status: ManagerStatus, named: Container[str] = ()) -> None:
+        """`named`: units that may not work, because they were named in `stop` in a session before. (MGR-16)"""
         is_first = self.status is None
         self.status = status
         self.unit_counts = Counter([unit.state for unit in status.units])
         listed = {unit.unit_id for unit in status.units}
         self.unit_by_name = {name: unit.unit_id for unit in status.units for name in unit.worker_names}
         self.stopped = {unit_id: None for unit_id in self.stopped if unit_id in listed}
+        if is_first:
+            self._found = frozenset(self._in_state(UNIT_RUNNING))
+            self.stopped = {unit.unit_id: None for unit in status.units if unit.unit_id in named}
         running = set(self._in_state(UNIT_RUNNING))
         self.retiring = {unit_id: None for unit_id in self.retiring if unit_id in running}
         if is_first:
@@ -81,7 +91,7 @@ class Manager:
 
     def met(self, worker: Worker) -> None:
         """One of its workers has come: those that follow read the same code."""
-        self.offer = offered(self.capabilities, worker.code_tags)
+        self.offer = offered(self.capabilities, worker.code_tags, takes_code_sets=worker.takes_code_sets)
 
     def _in_state(self, *states: int) -> Iterable[str]:
         units = self.status.units if self.status is not None else ()
@@ -150,8 +160,10 @@ class Manager:
         self._deserted = {unit_id: self._deserted.get(unit_id, now) for unit_id in deserted}
         for unit_id in running:
             if unit_id in deserted:
-                is_no_show = now - self._deserted[unit_id] >= NO_SHOW_SECONDS
-                may_end = not is_stranger_busy and (is_no_show or unit_id in self.retiring)
+                seconds = now - self._deserted[unit_id]
+                is_awaited = seconds < (AWAITED_SECONDS if unit_id in self._found else 0.0)
+                is_useless = seconds >= NO_SHOW_SECONDS or (unit_id in self.retiring and not is_awaited)
+                may_end = is_useless and not is_stranger_busy
             else:
                 may_end = unit_id in self.retiring and not any(worker.held for worker in workers_of(unit_id))
             if may_end:
