@@ -14,9 +14,9 @@ from scaler_protocol.keys import new_secret
 from scaler_protocol.keys.files import make_file
 from scaler_protocol.keys.places import FILE_VARIABLE
 from scaler_protocol.keys.texts import key_text
-from tests.support.clusters import RealCluster
+from tests.support.clusters import RealCluster, watching
 from tests.support.ports import CPP_CLIENT, CPP_WORKER, TYPESCRIPT_CLIENT, PortClient, need
-from tests.support.processes import WAIT, Stage
+from tests.support.processes import WAIT, Stage, until
 
 FUNCTIONS = "conformance.adapters.named_functions"
 LARGE = bytes(range(256)) * 70_000  # 18 MB: several chunks each way
@@ -215,6 +215,43 @@ def test_a_scheduler_that_is_killed_costs_nothing(stage: Stage, language: str) -
         cluster.start_scheduler()
         assert [client.result(task) for task in tasks] == [b""] * 4
         assert client.result(large) == LARGE[::-1]
+
+
+def test_a_task_in_cpp_outlives_its_scheduler(stage: Stage) -> None:
+    """It is presented to the next one, so the process that runs it is not killed. (WRK-34, WRK-36)"""
+    cluster = PortCluster(stage, "cpp", "--heartbeat", "0.2")
+    (worker,) = cluster.workers
+    with Client(cluster.address, heartbeat_interval_seconds=0.2) as client:
+        future = client.submit_named("sleep_ms", b"4000")
+        until(lambda: len(stage.family(worker)) == 2, "its processor is there")
+        cluster.wait_until(lambda status: any(one.held_count for one in status.workers), "the task is held")
+        before = {process.pid for process in stage.family(worker)}
+        cluster.scheduler.end(signal.SIGKILL)
+        cluster.start_scheduler()
+        cluster.wait_for_workers(1)
+        assert future.result(WAIT) == b""
+    assert {process.pid for process in stage.family(worker)} == before
+
+
+@pytest.mark.parametrize("language", ["cpp", "typescript"])
+def test_of_two_schedulers_the_one_that_serves_is_found(stage: Stage, language: str) -> None:
+    """Addresses are lists, and a standby turns dialers away. When the first is gone, the second serves. (HSK-39)"""
+    need({"cpp": CPP_CLIENT, "typescript": TYPESCRIPT_CLIENT}[language])
+    cluster = PortCluster(stage, "cpp", "--heartbeat", "0.2")
+    standby = f"tcp://127.0.0.1:{stage.ports()}"
+    options = ("-osa", cluster.storage_address, "--standby-of", cluster.address, "--standby-lease-seconds", "1")
+    stage.start("scaler_scheduler", standby, *options)
+    with watching(standby) as watch:
+        until(lambda: bool(watch.snapshot().standby_of), "the second waits")
+    both = f"{standby},{cluster.address}"
+    cluster.start_cpp_worker("--scheduler", both, "--heartbeat", "0.2")
+    cluster.wait_for_workers(2)
+    with PortClient(stage, language) as client:
+        client.connect(both, heartbeat=0.2)
+        assert client.call("echo", b"from the first") == b"from the first"
+        cluster.scheduler.end(signal.SIGTERM)
+        task = client.submit("echo", b"from the second")
+        assert client.result(task) == b"from the second"
 
 
 @pytest.mark.parametrize("language", ["cpp", "typescript"])

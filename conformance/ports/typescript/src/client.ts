@@ -1,12 +1,13 @@
 // A client: calls of functions by name, with bytes as arguments. Spec chapters 05 (CLI), 09 (CAN) and 13 (OWN).
 
 import * as codes from "../build/schema/constants.js";
+import type { Hello } from "../build/schema/session.js";
 import { type Argument, batchLength, type CallOptions, type Failure, inline, object, readFailure, readResults, type Result, type Row, submission } from "./batch.js";
-import { type Bytes, contentId, fromHex, type Id, idColumn, numbersOf, randomId, utf8 } from "./bytes.js";
+import { type Bytes, contentId, fromHex, type Id, idColumn, joined, numbersOf, randomId, utf8 } from "./bytes.js";
 import { type Message, put, Refusal, type Said } from "./envelope.js";
 import { Link } from "./link.js";
 import type { Pass } from "./pass.js";
-import type { SessionEvent } from "./session.js";
+import { presentHeld, type SessionEvent } from "./session.js";
 import { ObjectStore, type Owner, storageBeside, type StorageError } from "./storage.js";
 
 export interface Call {
@@ -47,6 +48,8 @@ export class Client {
   private readonly store: ObjectStore;
   /** The name of our session, and its grant. */
   private self: Owner = { id: "", grant: new Uint8Array() };
+  /** Of the last session whose loss was noticed (CLI-21, CLI-22), and the highest generation that was told (HSK-36). */
+  private former = { serverId: "", generation: 0n, name: new Uint8Array() as Bytes };
   /** Of all our tasks: so that no other peer can name the objects of their results (OWN-14). */
   private readonly resultSalt = fromHex(randomId());
   private tasks = new Map<Id, Task>(); // the unfinished ones
@@ -63,8 +66,17 @@ export class Client {
     /** Without a session for `giveUp` seconds, what is unfinished fails (CLI-12). */
     private readonly timers: { heartbeat: number; lease: number; giveUp: number; pass?: Pass | undefined } = { heartbeat: 2, lease: 60, giveUp: 60 },
   ) {
-    this.link = new Link((hello) => void (hello.role = codes.roleClient), (event) => this.onEvent(event), timers, timers.pass);
+    this.link = new Link((hello) => this.introduce(hello), (event) => this.onEvent(event), timers, timers.pass);
     this.store = new ObjectStore(codes.roleClient, timers.pass, () => this.putAgain());
+  }
+
+  private introduce(hello: Hello): void {
+    const { serverId, generation, name } = this.former;
+    hello.role = codes.roleClient;
+    hello._initFeatures(1).set(0, presentHeld);
+    hello.generation = generation;
+    put((length) => hello._initLastServerId(length), fromHex(serverId));
+    put((length) => hello._initFormerName(length), name);
   }
 
   connect(schedulerAddress: string): void {
@@ -122,7 +134,7 @@ export class Client {
       // A session under the old name is of no use, for all is to go on under a new one (CLI-8).
       this.mustBeginAnew = false;
       this.link.leave(codes.ok, "begins again");
-      this.link.dial(this.link.address, this.self.id);
+      this.link.dialNow(this.self.id);
       return;
     }
     clearTimeout(this.giveUpTimer);
@@ -145,13 +157,18 @@ export class Client {
   }
 
   /** Everything goes on under a new name; what the old one owns is let go (CLI-8, CLI-11). */
-  private onLost({ code, text, isOver, isRejected }: Extract<SessionEvent, { kind: "lost" }>): void {
+  private onLost({ code, text, isOver, isRejected, terms }: Extract<SessionEvent, { kind: "lost" }>): void {
     const isRefused = code === codes.sessionReplaced || (isRejected && code !== codes.shuttingDown);
     const isFinal = isOver && (this.hasStoppedCluster || isRefused); // else a successor may come
     this.happened({ kind: "disconnected", code, text, isOver: isFinal });
     if (isFinal) return this.failAll(code, text);
     this.giveUpLater();
     const former = this.self;
+    if (terms.serverId !== "") {
+      const generation = terms.generation > this.former.generation ? terms.generation : this.former.generation;
+      const name = former.grant.length > 0 ? joined([fromHex(former.id), former.grant]) : new Uint8Array();
+      this.former = { serverId: terms.serverId, generation, name };
+    }
     this.self = { id: randomId(), grant: new Uint8Array() };
     const owned = [...this.functions].map((name) => contentId(functionBytes(name)));
     this.functions.clear();

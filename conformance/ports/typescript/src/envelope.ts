@@ -59,8 +59,10 @@ export type Said =
       leaseSeconds: number;
       storageAddress: string;
       ownerGrant: Bytes;
+      generation: bigint;
+      features: string[];
     }
-  | { kind: "reject"; code: number; text: string }
+  | { kind: "reject"; code: number; text: string; isStandby: boolean; retrySeconds: number }
   | { kind: "bye"; code: number; text: string }
   | { kind: "ping"; nonce: bigint }
   | { kind: "pong" }
@@ -119,7 +121,7 @@ function columnsOf(batch: ResultBatch, payload: Bytes): Columns {
 }
 
 function welcomeOf(body: Body): Said {
-  const { version, serverId, sessionId, resumed, receivedSeq, limits, timers, storageAddress, ownerGrant } = body.welcome;
+  const { version, serverId, sessionId, resumed, receivedSeq, limits, timers, storageAddress, ownerGrant, generation, features } = body.welcome;
   return {
     kind: "welcome",
     version,
@@ -137,12 +139,20 @@ function welcomeOf(body: Body): Said {
     leaseSeconds: amountOf(timers.leaseSeconds, "leaseSeconds"),
     storageAddress,
     ownerGrant: bytesOf(ownerGrant),
+    generation,
+    features: Array.from({ length: features.length }, (_, index) => features.get(index)),
   };
 }
 
 const readers: Readonly<Record<number, (body: Body, payload: Bytes) => Said>> = {
   [Body.WELCOME]: welcomeOf,
-  [Body.REJECT]: ({ reject: { code, text } }) => ({ kind: "reject", code, text }),
+  [Body.REJECT]: ({ reject }) => ({
+    kind: "reject",
+    code: reject.code,
+    text: reject.text,
+    isStandby: reject.isStandby,
+    retrySeconds: amountOf(reject.retrySeconds, "retrySeconds"),
+  }),
   [Body.BYE]: ({ bye: { code, text } }) => ({ kind: "bye", code, text }),
   [Body.PING]: ({ ping: { nonce } }) => ({ kind: "ping", nonce }),
   [Body.PONG]: () => ({ kind: "pong" }),

@@ -16,6 +16,7 @@ export const steadyNow = (): number => performance.now() / 1000;
 
 const redialPause = 0.3;
 const leaveMilliseconds = 1000;
+const addressesMax = 8;
 
 /** A fresh name for every socket: 16 bytes, none of them zero (FRM-3). */
 const routingId = (): string => randomBytes(12).toString("base64url");
@@ -25,6 +26,14 @@ export function checkAddress(address: string): void {
   const [, port] = /^(?:tcp:\/\/.+:(\d{1,5})|ipc:\/\/.+)$/.exec(address) ?? [undefined, "0"];
   const isRight = port === undefined || (Number(port) > 0 && Number(port) < 65536);
   if (!isRight) throw new TypeError(`'${address}' is no address like tcp://127.0.0.1:2345 or ipc:///tmp/scheduler`);
+}
+
+/** Of a list like tcp://a:2345,tcp://b:2345, at most eight (HSK-39). Throws as `checkAddress`. */
+export function addressesOf(list: string): string[] {
+  const addresses = list.split(",");
+  addresses.forEach(checkAddress);
+  if (addresses.length > addressesMax) throw new TypeError(`there are more than eight addresses in '${list}'`);
+  return addresses;
 }
 
 /** A socket, which takes one message at a time: what is queued leaves in order. */
@@ -73,12 +82,14 @@ class Wire {
 
 export class Link {
   readonly session: Session;
-  address = "";
+  private addresses: string[] = [];
+  /** Sockets that got no Welcome: they say which address and which of the servers' keys is next. */
+  private misses = 0;
+  private welcomesBefore = 0; // the present socket
   private wire: Wire | undefined;
   private timer: NodeJS.Timeout | undefined;
   private redialTimer: NodeJS.Timeout | undefined;
   private isTurnDue = false;
-  private dials = 0;
 
   constructor(
     introduce: (hello: Hello) => void,
@@ -93,18 +104,27 @@ export class Link {
     }, timers);
   }
 
-  dial(address: string, peerId: Id): void {
-    checkAddress(address);
+  /** The one that is dialed, or was last. */
+  get address(): string {
+    return this.addresses[this.misses % this.addresses.length] ?? "";
+  }
+
+  dial(addresses: string, peerId: Id): void {
+    this.addresses = addressesOf(addresses);
+    this.misses = 0;
+    this.dialNow(peerId);
+  }
+
+  dialNow(peerId: Id): void {
     clearTimeout(this.redialTimer);
-    this.address = address;
     this.session.dial(peerId, steadyNow());
     this.turnSoon();
   }
 
-  /** The same server, after a pause: for when a session is over and another is wanted. */
+  /** The same servers, after a pause: for when a session is over and another is wanted. */
   dialAgain(peerId: Id): void {
     clearTimeout(this.redialTimer);
-    this.redialTimer = setTimeout(() => this.dial(this.address, peerId), redialPause * 1000);
+    this.redialTimer = setTimeout(() => this.dialNow(peerId), redialPause * 1000);
   }
 
   send(fill: Fill, payload?: Bytes): bigint {
@@ -155,11 +175,14 @@ export class Link {
     if (Number.isFinite(seconds)) this.timer = setTimeout(() => this.turn(), Math.max(0, seconds * 1000));
   }
 
+  /** The server that has welcomed us is dialed again; the next one, in turn, when there was no Welcome (HSK-39). */
   private openSocket(): void {
+    if (this.wire !== undefined && this.session.welcomeCount === this.welcomesBefore) this.misses += 1;
+    this.welcomesBefore = this.session.welcomeCount;
     this.wire?.dealer.close();
     // ZeroMQ says nothing of a wrong key: the Hello is not answered, and the next socket tries the next key (SEC-12).
     const keys = this.pass?.serverKeys ?? [];
-    this.wire = new Wire(this.address, this.pass, keys[this.dials++ % keys.length]);
+    this.wire = new Wire(this.address, this.pass, keys[Math.floor(this.misses / this.addresses.length) % keys.length]);
     void this.listen(this.wire);
   }
 

@@ -19,12 +19,14 @@ export interface Terms {
   lease: number;
   storageAddress: string;
   ownerGrant: Bytes;
+  /** Of the scheduler; zero: none, or the feature `present-held` is not in force. */
+  generation: bigint;
 }
 
 export type SessionEvent =
   | { kind: "opened" }
   /** What was sent and not acknowledged is gone (SES-11). Unless it `isOver`, the same Welcome has opened another. */
-  | { kind: "lost"; code: number; text: string; isOver: boolean; isRejected: boolean }
+  | { kind: "lost"; code: number; text: string; isOver: boolean; isRejected: boolean; terms: Terms }
   | { kind: "message"; message: Message };
 
 export interface Step {
@@ -44,8 +46,14 @@ const fruitlessResumesMax = 5; // SES-20
 const heartbeatMin = 0.05; // LIV-1
 const helloPatienceMin = 0.5;
 const helloPatienceMax = 4;
+const standbyPatience = 1; // HSK-41
+const retryMin = 0.05; // whatever a standby can stand
+const noTerms: Terms = { serverId: "", sessionId: 0n, limits: usualLimits, heartbeat: 2, lease: 60, storageAddress: "", ownerGrant: new Uint8Array(), generation: 0n };
 
 const emptyStep = (): Step => ({ wantsFreshSocket: false, outgoing: [], events: [] });
+/** The feature: tasks outlive their scheduler. */
+export const presentHeld = "present-held";
+
 const sizeOf = (frames: Frames): number => frames.reduce((sum, frame) => sum + frame.length, 0);
 const isOutsideSequence = (said: Said): boolean => ["welcome", "reject", "acknowledge"].includes(said.kind);
 
@@ -69,11 +77,14 @@ export class Session {
   private helloAt = 0;
   private helloPatience = 0;
   private refusal = ""; // the text of the last Reject OVERLOADED before the session
+  private hasMetStandby = false; // since the last Welcome
   private hellosInARow = 0;
   private fruitlessResumes = 0;
   private hasProgressed = false;
 
-  terms: Terms = { serverId: "", sessionId: 0n, limits: usualLimits, heartbeat: 2, lease: 60, storageAddress: "", ownerGrant: new Uint8Array() };
+  /** Of the present session; without a serverId: there was none since the last `dial`. */
+  terms = noTerms;
+  welcomeCount = 0;
 
   /** `introduce` fills in what the role has to say of itself. */
   constructor(
@@ -91,6 +102,7 @@ export class Session {
   dial(peerId: Id, now: number): void {
     this.peerId = peerId;
     this.state = "dialing";
+    this.terms = noTerms;
     this.hellosInARow = 0;
     this.sayHello(now);
   }
@@ -160,17 +172,20 @@ export class Session {
 
   private onAnswer(said: Said, now: number): void {
     if (said.kind === "welcome") this.onWelcome(said, now);
-    else if (said.kind === "reject") this.onReject(said.code, said.text);
+    else if (said.kind === "reject") this.onReject(said, now);
     else if (said.kind === "error" && said.fatal) this.onFatal(said.code, said.text, now);
   }
 
   /**
    * A server without room for a session now is dialed again: the next Hello is due in any case (ERR-10). Its text is for
-   * the user, if no Welcome comes (ERR-11).
+   * the user, if no Welcome comes (ERR-11). After a standby the next address is soon dialed (HSK-41).
    */
-  private onReject(code: number, text: string): void {
-    if (code === codes.overloaded) this.refusal = text;
-    else this.end(code, text, true);
+  private onReject({ code, text, isStandby, retrySeconds }: Extract<Said, { kind: "reject" }>, now: number): void {
+    if (code !== codes.overloaded) return this.end(code, text, true);
+    this.refusal = text;
+    if (!isStandby) return;
+    this.hasMetStandby = true;
+    if (retrySeconds > 0) this.helloPatience = Math.min(this.helloPatience, now - this.helloAt + Math.max(retrySeconds, retryMin));
   }
 
   private onMessage(message: Message, bytes: number, now: number): void {
@@ -242,7 +257,7 @@ export class Session {
     this.step.outgoing = [];
     this.put(writeMessage(0n, 0n, (body) => this.fillHello(body, asksToResume)), now);
     // Longer each time, with some randomness, so that a thousand dialers do not dial in step (HSK-20).
-    const longer = Math.min(helloPatienceMin * 2 ** this.hellosInARow++, helloPatienceMax);
+    const longer = Math.min(helloPatienceMin * 2 ** this.hellosInARow++, this.hasMetStandby ? standbyPatience : helloPatienceMax);
     this.helloPatience = longer * (0.75 + 0.5 * Math.random());
     this.helloAt = now;
   }
@@ -277,11 +292,13 @@ export class Session {
     this.lastReceivedAt = this.lastSentAt = this.lastPingAt = now;
     this.hellosInARow = 0;
     this.refusal = "";
+    this.hasMetStandby = false;
+    this.welcomeCount += 1;
     if (welcome.version !== 1) return this.end(codes.versionMismatch, "the server chose a version that was not offered", true);
     if (!welcome.resumed) {
       if (this.state === "resuming") {
         const text = "the server does not have the session any more";
-        this.step.events.push({ kind: "lost", code: codes.noSession, text, isOver: false, isRejected: false });
+        this.step.events.push({ kind: "lost", code: codes.noSession, text, isOver: false, isRejected: false, terms: this.terms });
       }
       return this.beginAnew(welcome);
     }
@@ -309,6 +326,7 @@ export class Session {
       lease: Math.max(welcome.leaseSeconds, 3 * heartbeatMin),
       storageAddress: welcome.storageAddress,
       ownerGrant: welcome.ownerGrant,
+      generation: welcome.features.includes(presentHeld) ? welcome.generation : 0n,
     };
     this.sentSeq = this.receivedSeq = 0n;
     this.kept = [];
@@ -358,7 +376,7 @@ export class Session {
 
   private end(code: number, text: string, isRejected = false): void {
     this.state = "ended";
-    this.step.events.push({ kind: "lost", code, text, isOver: true, isRejected });
+    this.step.events.push({ kind: "lost", code, text, isOver: true, isRejected, terms: this.terms });
   }
 
   private endWithError(refusal: Refusal): void {

@@ -118,6 +118,7 @@ std::shared_ptr<const Header> headerOf(TaskHeader::Reader from) {
     header->timeoutSeconds = from.getTimeoutSeconds();
     header->resultSalt = toBytes(from.getResultSalt());
     header->ownerGrant = toBytes(from.getOwnerGrant());
+    header->generation = from.getGeneration();
     return header;
 }
 

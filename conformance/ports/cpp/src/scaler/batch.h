@@ -24,6 +24,7 @@ struct Header {
     double timeoutSeconds = 0;
     Bytes resultSalt;
     Bytes ownerGrant;  // of the client
+    uint64_t generation = 0;  // of the scheduler that sent it; zero: it does not say
 };
 
 // A value that a TASK part refers to.

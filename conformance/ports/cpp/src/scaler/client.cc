@@ -25,6 +25,10 @@ Client::Client(zmq::context_t& context, Options options)
             [this](Hello::Builder hello) {
                 hello.setRole(ROLE_CLIENT);
                 hello.setParentTask(asData(options_.standing.parentTask));
+                hello.initFeatures(1).set(0, "present-held");
+                hello.setGeneration(generation_);
+                hello.setLastServerId(asData(lastServerId_));
+                hello.setFormerName(asData(formerName_));
             },
             options_.heartbeat, options_.lease),
       store_(context, options_.pass, ROLE_CLIENT) {
@@ -106,7 +110,7 @@ void Client::onOpened() {
     if (mustBeginAnew_) {  // a session under the old name: of no use, for all is to go on under a new one (CLI-8)
         mustBeginAnew_ = false;
         link_.leave(OK, "begins again");
-        link_.dial(link_.address(), self_.id);
+        link_.dialNow(self_.id);
         return;
     }
     withoutSessionSince_ = 0;
@@ -124,6 +128,11 @@ void Client::onLost(const Lost& lost) {
     if (isFinal) return failAll(lost.code, lost.text);
     if (withoutSessionSince_ == 0) withoutSessionSince_ = steadyNow();
     Owner former = std::exchange(self_, Owner{randomId(), {}});
+    if (!lost.terms.serverId.empty()) {
+        lastServerId_ = lost.terms.serverId;
+        generation_ = std::max(generation_, lost.terms.generation);
+        formerName_ = former.grant.empty() ? Bytes() : former.id + former.grant;
+    }
     std::vector<Id> owned;
     for (const auto& [name, use] : functions_) owned.push_back(contentId(functionBytes(name)));
     functions_.clear();

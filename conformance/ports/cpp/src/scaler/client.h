@@ -101,6 +101,10 @@ private:
     Link link_;
     ObjectStore store_;
     Owner self_;  // the name of our session, and its grant
+    // Of the last session whose loss was noticed (CLI-21, CLI-22), and the highest generation that was told (HSK-36).
+    Id lastServerId_;
+    uint64_t generation_ = 0;
+    Bytes formerName_;
     std::map<Id, Task> tasks_;  // the unfinished ones
     uint64_t lastNumber_ = 0;
     std::vector<Id> unsent_;    // in the order of submitting; some may have ended since

@@ -13,6 +13,7 @@ namespace {
 constexpr int messagesPerStep = 64;  // then others have their turn
 constexpr int leaveMilliseconds = 1000;
 constexpr Seconds redialPause = 0.3;
+constexpr size_t addressesMax = 8;
 
 // A fresh name for every socket; ZeroMQ keeps a leading zero for itself (FRM-3).
 Id routingId() {
@@ -63,6 +64,17 @@ void checkAddress(const std::string& address) {
     throw std::invalid_argument("'" + address + "' is no address like tcp://127.0.0.1:2345 or ipc:///tmp/scheduler");
 }
 
+std::vector<std::string> addressesOf(const std::string& list) {
+    std::vector<std::string> addresses;
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = list.find(',', begin);
+        addresses.push_back(list.substr(begin, end == std::string::npos ? end : end - begin));
+        checkAddress(addresses.back());
+    }
+    if (addresses.size() > addressesMax) throw std::invalid_argument("there are more than eight addresses in '" + list + "'");
+    return addresses;
+}
+
 void waitForAny(const std::vector<Pollable*>& pollables, Seconds longest) {
     std::vector<zmq::pollitem_t> items;
     Seconds until = steadyNow() + longest;
@@ -83,9 +95,13 @@ Link::Link(zmq::context_t& context, PassOrNone pass, Session::Introduce introduc
 
 Link::~Link() = default;
 
-void Link::dial(const std::string& address, const Id& peerId) {
-    checkAddress(address);
-    address_ = address;
+void Link::dial(const std::string& addresses, const Id& peerId) {
+    addresses_ = addressesOf(addresses);
+    misses_ = 0;
+    dialNow(peerId);
+}
+
+void Link::dialNow(const Id& peerId) {
     redialAt_ = 0;
     session_.dial(peerId, steadyNow());
     hasPending_ = true;
@@ -131,7 +147,7 @@ std::vector<Event> Link::step() {
         flush(events);
         ++count;
     }
-    if (redialAt_ > 0 && steadyNow() >= redialAt_) dial(address_, redialAs_);
+    if (redialAt_ > 0 && steadyNow() >= redialAt_) dialNow(redialAs_);
     session_.tick(steadyNow());
     flush(events);
     hasPending_ = count == messagesPerStep || !session_.isSettled();
@@ -147,7 +163,10 @@ void Link::flush(std::vector<Event>& events) {
     for (Event& event : step.events) events.push_back(std::move(event));
 }
 
+// The server that has welcomed us is dialed again; the next one, in turn, when there was no Welcome (HSK-39).
 void Link::openSocket() {
+    if (socket_ && session_.welcomeCount() == welcomesBefore_) ++misses_;
+    welcomesBefore_ = session_.welcomeCount();
     socket_.close();
     socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
     socket_.set(zmq::sockopt::routing_id, routingId());
@@ -156,12 +175,12 @@ void Link::openSocket() {
     socket_.set(zmq::sockopt::rcvhwm, 0);
     if (pass_) {
         // ZeroMQ says nothing of a wrong key: the Hello is not answered, and the next socket tries the next key (SEC-12).
-        const Bytes& serverKey = pass_->serverKeys[dials_++ % pass_->serverKeys.size()];
+        const Bytes& serverKey = pass_->serverKeys[misses_ / addresses_.size() % pass_->serverKeys.size()];
         socket_.set(zmq::sockopt::curve_serverkey, zmq::const_buffer(serverKey.data(), serverKey.size()));
         socket_.set(zmq::sockopt::curve_publickey, zmq::const_buffer(pass_->publicKey.data(), pass_->publicKey.size()));
         socket_.set(zmq::sockopt::curve_secretkey, zmq::const_buffer(pass_->secretKey.data(), pass_->secretKey.size()));
     }
-    socket_.connect(address_);
+    socket_.connect(address());
 }
 
 void Link::addTo(std::vector<zmq::pollitem_t>& items) {

@@ -13,6 +13,8 @@ Seconds steadyNow();
 
 // Throws std::invalid_argument with a sentence for whoever has given the address.
 void checkAddress(const std::string& address);
+// The addresses of a list like tcp://a:2345,tcp://b:2345, at most eight (HSK-39). Throws as `checkAddress`.
+std::vector<std::string> addressesOf(const std::string& list);
 
 // One thing a loop waits for: sockets that become readable, or a deadline.
 class Pollable {
@@ -30,9 +32,10 @@ public:
     Link(zmq::context_t& context, PassOrNone pass, Session::Introduce introduce, Seconds heartbeat = 2, Seconds lease = 60);
     ~Link() override;
 
-    void dial(const std::string& address, const Id& peerId);  // throws as `checkAddress`
-    // The same server, after a pause: for when a session is over and another is wanted.
+    void dial(const std::string& addresses, const Id& peerId);  // throws as `addressesOf`
+    // The same servers, after a pause: for when a session is over and another is wanted.
     void dialAgain(const Id& peerId);
+    void dialNow(const Id& peerId);
     uint64_t send(const Fill& fill, std::optional<Bytes> payload = std::nullopt);
     void refuse(const Refusal& refusal);
     // Sends Bye and waits for at most a second until it is out.
@@ -45,7 +48,7 @@ public:
     void addTo(std::vector<zmq::pollitem_t>& items) override;
     Seconds nextDeadline() const override;
     const Session& session() const { return session_; }
-    const std::string& address() const { return address_; }
+    std::string address() const { return addresses_.empty() ? "" : addresses_[misses_ % addresses_.size()]; }
 
 private:
     void openSocket();
@@ -53,9 +56,10 @@ private:
 
     zmq::context_t& context_;
     PassOrNone pass_;
-    size_t dials_ = 0;  // which of the servers' keys is tried next
     Session session_;
-    std::string address_;
+    std::vector<std::string> addresses_;
+    size_t misses_ = 0;  // sockets that got no Welcome: they say which address and which of the servers' keys is next
+    uint64_t welcomesBefore_ = 0;  // the present socket
     zmq::socket_t socket_;
     Seconds redialAt_ = 0;  // zero: not to be redialed
     Id redialAs_;

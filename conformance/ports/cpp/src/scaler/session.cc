@@ -18,6 +18,9 @@ constexpr size_t keptBytesMax = size_t{512} << 20;  // SES-14
 constexpr int fruitlessResumesMax = 5;             // SES-20
 constexpr Seconds heartbeatMin = 0.05;             // LIV-1
 constexpr Seconds helloPatienceMin = 0.5, helloPatienceMax = 4;
+constexpr Seconds standbyPatience = 1;  // HSK-41
+constexpr Seconds retryMin = 0.05;  // whatever a standby can stand
+constexpr const char* presentHeld = "present-held";
 constexpr Seconds never = std::numeric_limits<Seconds>::infinity();
 
 std::string hostName() {
@@ -35,6 +38,8 @@ Terms termsOf(Welcome::Reader welcome) {
     auto limits = welcome.getLimits();
     auto timers = welcome.getTimers();
     Limits usual;
+    bool hasPresentHeld = false;
+    for (auto feature : welcome.getFeatures()) hasPresentHeld = hasPresentHeld || feature == presentHeld;
     return Terms{toBytes(welcome.getServerId()),
                  welcome.getSessionId(),
                  Limits{orDefault(limits.getInlineBytes(), usual.inlineBytes),
@@ -44,7 +49,9 @@ Terms termsOf(Welcome::Reader welcome) {
                  std::max(timers.getHeartbeatSeconds(), heartbeatMin),
                  std::max(timers.getLeaseSeconds(), 3 * heartbeatMin),
                  toString(welcome.getStorageAddress()),
-                 toBytes(welcome.getOwnerGrant())};
+                 toBytes(welcome.getOwnerGrant()),
+                 hasPresentHeld ? welcome.getGeneration() : 0,
+                 hasPresentHeld};
 }
 
 bool isOutsideSequence(Body::Reader body) {
@@ -90,7 +97,8 @@ void Session::sayHello(Seconds now) {
     };
     put(writeMessage(0, 0, fill), now);
     // Longer each time, with some randomness, so that a thousand workers do not dial in step (HSK-20).
-    Seconds longer = std::min(helloPatienceMin * (1 << std::min(hellosInARow_++, 4)), helloPatienceMax);
+    Seconds most = hasMetStandby_ ? standbyPatience : helloPatienceMax;
+    Seconds longer = std::min(helloPatienceMin * (1 << std::min(hellosInARow_++, 4)), most);
     helloPatience_ = longer * std::uniform_real_distribution<Seconds>(0.75, 1.25)(random_);
     helloAt_ = now;
 }
@@ -152,7 +160,7 @@ void Session::endWithError(const Refusal& refusal) {
 
 void Session::end(uint16_t code, const std::string& text, bool isRejected) {
     state_ = State::ended;
-    step_.events.push_back(Lost{code, text, true, isRejected});
+    step_.events.push_back(Lost{code, text, true, isRejected, terms_});
 }
 
 void Session::put(Frames frames, Seconds now) {
@@ -186,17 +194,21 @@ bool Session::isNext(uint64_t seq, Seconds now) {
 }
 
 // A server without room for a session now is dialed again: the next Hello is due in any case (ERR-10). Its text is for
-// the user, if no Welcome comes (ERR-11).
-void Session::onReject(Reject::Reader reject) {
+// the user, if no Welcome comes (ERR-11). After a standby the next address is soon dialed (HSK-41).
+void Session::onReject(Reject::Reader reject, Seconds now) {
     if (reject.getCode() != OVERLOADED) return end(reject.getCode(), toString(reject.getText()), true);
     refusal_ = toString(reject.getText());
+    if (!reject.getIsStandby()) return;
+    hasMetStandby_ = true;
+    Seconds retry = reject.getRetrySeconds();
+    if (retry > 0) helloPatience_ = std::min(helloPatience_, now - helloAt_ + std::max(retry, retryMin));
 }
 
 void Session::onMessage(Message message, Seconds now) {
     auto body = message.body();
     if (state_ == State::dialing || state_ == State::resuming) {
         if (body.isWelcome()) return onWelcome(body.getWelcome(), now);
-        if (body.isReject()) return onReject(body.getReject());
+        if (body.isReject()) return onReject(body.getReject(), now);
         if (body.isError()) return onError(message, now);
         return;
     }
@@ -261,10 +273,15 @@ void Session::onWelcome(Welcome::Reader welcome, Seconds now) {
     lastReceivedAt_ = lastSentAt_ = lastPingAt_ = now;
     hellosInARow_ = 0;
     refusal_.clear();
+    hasMetStandby_ = false;
+    ++welcomeCount_;
     if (welcome.getVersion() != 1) return end(VERSION_MISMATCH, "the server chose a version that was not offered", true);
     if (!welcome.getResumed()) {
         bool wasResuming = state_ == State::resuming;
-        if (wasResuming) step_.events.push_back(Lost{NO_SESSION, "the server does not have the session any more", false});
+        if (wasResuming) {
+            const char* text = "the server does not have the session any more";
+            step_.events.push_back(Lost{NO_SESSION, text, false, false, terms_});
+        }
         return beginAnew(termsOf(welcome));
     }
     state_ = State::open;

@@ -22,6 +22,8 @@ struct Terms {
     Seconds lease = 60;
     std::string storageAddress;
     Bytes ownerGrant;
+    uint64_t generation = 0;      // of the scheduler; zero: none, or it does not know of generations
+    bool hasPresentHeld = false;  // the feature of that name is in force
 };
 
 // There is a session, and nothing has been said in it yet.
@@ -34,6 +36,7 @@ struct Lost {
     std::string text;
     bool isOver = true;
     bool isRejected = false;  // by a Reject: dialing again makes no sense, except after SHUTTING_DOWN (HSK-12)
+    Terms terms = {};         // of the session that is lost; without a serverId: there was none
 };
 
 using Event = std::variant<Opened, Lost, Message>;
@@ -73,6 +76,7 @@ public:
     bool isOver() const { return state_ == State::ended; }
     bool isEverythingReceived() const { return kept_.empty(); }
     const Terms& terms() const { return terms_; }
+    uint64_t welcomeCount() const { return welcomeCount_; }
 
 private:
     enum class State { idle, dialing, open, resuming, ended };
@@ -88,7 +92,7 @@ private:
     void end(uint16_t code, const std::string& text, bool isRejected = false);
     void endWithError(const Refusal& refusal);
     void onWelcome(Welcome::Reader welcome, Seconds now);
-    void onReject(Reject::Reader reject);
+    void onReject(Reject::Reader reject, Seconds now);
     void onError(const Message& message, Seconds now);
     void onMessage(Message message, Seconds now);
     void onMisplaced(Message message, Seconds now);
@@ -119,6 +123,8 @@ private:
     Seconds lastSentAt_ = 0, lastReceivedAt_ = 0, lastPingAt_ = 0;
     Seconds helloAt_ = 0, helloPatience_ = 0;
     int hellosInARow_ = 0;
+    uint64_t welcomeCount_ = 0;
+    bool hasMetStandby_ = false;  // since the last Welcome
     std::string refusal_;  // the text of the last Reject OVERLOADED before the session
     int fruitlessResumes_ = 0;
     bool hasProgressed_ = false;

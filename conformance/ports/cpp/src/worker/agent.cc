@@ -31,6 +31,9 @@ void Agent::introduce(Hello::Builder hello) const {
     offer.setName(options_.name);
     offer.setCredit(options_.places + 1);  // one in reserve, which covers the round trip
     offer.setNestedReserve(options_.places);
+    hello.initFeatures(1).set(0, "present-held");
+    hello.setGeneration(generation_);
+    hello.setLastServerId(asData(lastServerId_));
     auto capabilities = offer.initCapabilities(static_cast<unsigned>(options_.capabilities.size()));
     for (unsigned index = 0; index < capabilities.size(); ++index) {
         capabilities[index].setName(options_.capabilities[index].first);
@@ -72,9 +75,10 @@ void Agent::step() {
     store_.step();
     for (ProcessorEvent& event : processors_.step()) onProcessor(event);
     killOverdue();
+    if (presentUntil_ > 0 && steadyNow() >= presentUntil_) forgetAll();
     beginAll();
     if (!link_.session().isOpen()) return;
-    reports_.send(link_);
+    reports_.send(link_, ends_);
     tellCredit();
     tellStatus();
     if (isDraining_) finishDraining();
@@ -92,7 +96,20 @@ void Agent::onSignals() {
 }
 
 void Agent::onOpened() {
-    const std::string& told = link_.session().terms().storageAddress;
+    const Terms& terms = link_.session().terms();
+    bool isSuccessor = !lastServerId_.empty() && lastServerId_ != terms.serverId;
+    presentUntil_ = 0;
+    awaitsDelivered_ = false;
+    ends_.beginSession(terms.hasPresentHeld);
+    if (terms.hasPresentHeld && isSuccessor) {
+        present();
+    } else {
+        forgetAll();  // it has given us up, or knows nothing of presenting (WRK-39)
+    }
+    workerCount_ = 0;
+    lastServerId_ = terms.serverId;
+    generation_ = std::max(generation_, terms.generation);
+    const std::string& told = terms.storageAddress;
     std::string address = !options_.storage.empty() ? options_.storage : told;
     store_.use(address.empty() ? storageBeside(link_.address()) : address);
     toldBlocked_ = 0;
@@ -100,9 +117,15 @@ void Agent::onOpened() {
 }
 
 void Agent::onLost(const Lost& lost) {
-    forgetAll();
-    if (!lost.isOver) return;
     bool isRefused = lost.code == SESSION_REPLACED || (lost.isRejected && lost.code != SHUTTING_DOWN);
+    if (lost.terms.hasPresentHeld && !isRefused) {
+        dropCanceled();
+        reports_.keepResults();
+        presentUntil_ = presentUntil_ > 0 ? presentUntil_ : steadyNow() + options_.present;
+    } else if (!lost.terms.serverId.empty()) {
+        forgetAll();
+    }
+    if (!lost.isOver) return;
     if (isDraining_) {
         exitCode_ = 0;  // the cluster ends, and there is nobody to report to (SCH-24)
     } else if (isRefused) {
@@ -115,18 +138,55 @@ void Agent::onLost(const Lost& lost) {
 
 // The scheduler has given them to others, or has itself forgotten them (WRK-10). What they have stored, and nobody was
 // told of, would be found by nobody any more (OWN-8).
+void Agent::stop(Held& held) {
+    if (held.processor) processors_.kill(*held.processor);
+    if (held.state != State::storing) return;
+    const auto& header = *held.task.header;
+    store_.abandon(held.owner(), resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client));
+}
+
 void Agent::forgetAll() {
-    for (auto& [number, held] : held_) {
-        if (held.processor) processors_.kill(*held.processor);
-        if (held.state == State::storing) {
-            const auto& header = *held.task.header;
-            Id value = resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client);
-            store_.abandon(held.owner(), value);
-        }
-    }
+    for (auto& [number, held] : held_) stop(held);
     held_.clear();
     numbers_.clear();
     reports_.drop();
+    ends_.drop();
+    presentUntil_ = 0;
+}
+
+// Their clients count them as ended.
+void Agent::dropCanceled() {
+    for (auto at = held_.begin(); at != held_.end();) {
+        if (at->second.cancels == 0) {
+            ++at;
+            continue;
+        }
+        stop(at->second);
+        auto known = numbers_.find(at->second.task.id);
+        if (known != numbers_.end() && known->second == at->first) numbers_.erase(known);
+        at = held_.erase(at);
+    }
+}
+
+// What we hold of a predecessor of this scheduler, and what has ended there; then the results of that (WRK-35 to -37).
+void Agent::present() {
+    std::vector<Presented> rows;
+    for (const auto& [number, held] : held_) {
+        auto state = hasBegun(held) ? Presented::running : Presented::queued;
+        rows.push_back(Presented{held.task.id, held.task.attempt, state, held.owner()});
+    }
+    for (KeptEnd& end : ends_.takeAll()) reports_.end(std::move(end));
+    for (const KeptEnd& end : reports_.dropSuperseded(numbers_)) {
+        rows.push_back(Presented{end.result.id, end.result.attempt, Presented::ended, end.owner});
+    }
+    sendHoldings(link_, rows, workerCount_);
+    awaitsDelivered_ = true;
+}
+
+void Agent::onDelivered(Delivered::Reader delivered) {
+    workerCount_ = delivered.getWorkerCount();
+    awaitsDelivered_ = false;
+    ends_.delivered(delivered.getResultsCount());
 }
 
 void Agent::onMessage(const Message& message) {
@@ -138,6 +198,8 @@ void Agent::onMessage(const Message& message) {
             return onCancel(body.getCancel());
         case Body::RECALL:
             return onRecall(body.getRecall());
+        case Body::DELIVERED:
+            return onDelivered(body.getDelivered());
         case Body::SHUTDOWN:
             return drain(body.getShutdown().getGraceSeconds());
         case Body::ERROR:
@@ -152,7 +214,10 @@ void Agent::onDispatch(const Message& message) {
         std::vector<Task> tasks = readDispatch(message, link_.session().terms().limits);
         std::vector<Id> returned;
         for (Task& task : tasks) {
-            if (isDraining_) {
+            uint64_t told = task.header->generation;
+            bool isStale = told != 0 && told < generation_;  // of a scheduler that was followed by another one (WRK-33)
+            generation_ = std::max(generation_, told);
+            if (isDraining_ || isStale) {
                 returned.push_back(task.id);
             } else {
                 accept(std::move(task));
@@ -279,6 +344,7 @@ void Agent::tellStatus() {
 
 Seconds Agent::nextDeadline() const {
     Seconds next = isDraining_ ? drainUntil_ : never;
+    if (presentUntil_ > 0) next = std::min(next, presentUntil_);
     if (link_.session().isOpen()) next = std::min(next, statusAt_);
     for (const auto& [number, held] : held_) {
         if (held.killAt > 0) next = std::min(next, held.killAt);

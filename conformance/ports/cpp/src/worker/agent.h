@@ -6,6 +6,7 @@
 
 #include "scaler/storage.h"
 #include "worker/processors.h"
+#include "worker/presenting.h"
 #include "worker/reports.h"
 
 namespace scaler {
@@ -20,6 +21,7 @@ struct WorkerOptions {
     std::vector<std::pair<std::string, int64_t>> capabilities;
     Seconds heartbeat = 2;
     Seconds lease = 60;
+    Seconds present = 60;  // how long tasks are kept without a session (WRK-34)
     Seconds grace = 5;  // for running tasks, when the operator ends the worker
 };
 
@@ -52,12 +54,16 @@ private:
     void step();
     void onSignals();
     void onOpened();
+    void present();
+    void dropCanceled();
+    bool mayBegin() const { return link_.session().isOpen() && !awaitsDelivered_; }
     void onLost(const Lost& lost);
     void onMessage(const Message& message);
     void onDispatch(const Message& message);
     void onError(Error::Reader error);
     void onCancel(Cancel::Reader cancel);
     void onRecall(Recall::Reader recall);
+    void onDelivered(Delivered::Reader delivered);
     void drain(Seconds grace);
 
     void accept(Task task);
@@ -79,6 +85,7 @@ private:
     void killOverdue();
     void tellCredit();
     void tellStatus();
+    void stop(Held& held);
     void forgetAll();
     void finishDraining();
 
@@ -99,6 +106,12 @@ private:
     std::unordered_map<Id, Number> numbers_;
     Number lastNumber_ = 0;
     std::unordered_map<Id, Bytes> functions_;  // those it has, by the ids of their objects, which never change (STO-2)
+    KeptEnds ends_;  // results that are not with their clients yet, as far as we know
+    Id lastServerId_;          // of our last session
+    uint64_t generation_ = 0;  // the highest that a scheduler has told
+    uint32_t workerCount_ = 0;  // as the last Delivered of the session has said
+    bool awaitsDelivered_ = false;  // nothing begins before (WRK-38)
+    Seconds presentUntil_ = 0;  // zero: there is a session, or nothing is kept for the next one
     size_t toldBlocked_ = 0;
     Seconds statusAt_ = 0;
     uint64_t statusSeq_ = 0;  // of the last WorkerStatus

@@ -19,7 +19,7 @@ const char usage[] = R"(usage: scaler_port_worker --scheduler ADDRESS [options]
 
 A worker of the Scaler protocol, version 1, for functions by name.
 
-  --scheduler ADDRESS    where the scheduler listens, such as tcp://127.0.0.1:2345
+  --scheduler ADDRESS    where the scheduler listens, such as tcp://127.0.0.1:2345; of several, with commas
   --storage ADDRESS      where objects live, if not where the scheduler says
   --name NAME            for people
   --places N             tasks at a time (1)
@@ -27,6 +27,7 @@ A worker of the Scaler protocol, version 1, for functions by name.
   --capability NAME[=N]  what tasks may ask for; may be given several times
   --heartbeat SECONDS    proposed to the scheduler (2)
   --lease SECONDS        proposed to the scheduler (60)
+  --present SECONDS      how long tasks are kept without a scheduler, for the next one (60)
   --grace SECONDS        for running tasks, when the worker is told to end (5)
 
 The variable SCALER_KEY_FILE names the file with the cluster's key or with a ticket of role worker; SCALER_KEY holds the
@@ -38,9 +39,9 @@ text of one. Without either, the worker joins insecure clusters only.
     std::exit(2);
 }
 
-std::string address(const std::string& text) {
+std::string address(const std::string& text, bool isList = false) {
     try {
-        scaler::checkAddress(text);
+        isList ? void(scaler::addressesOf(text)) : scaler::checkAddress(text);
     } catch (const std::invalid_argument& error) {
         fail(error.what());
     }
@@ -81,7 +82,7 @@ scaler::WorkerOptions parse(int count, char** words) {
         }
         if (at + 1 == count) fail(option + " needs a value, or is no option");
         std::string value = words[++at];
-        if (option == "--scheduler") options.scheduler = address(value);
+        if (option == "--scheduler") options.scheduler = address(value, true);
         else if (option == "--storage") options.storage = address(value);
         else if (option == "--name") options.name = value;
         else if (option == "--places") options.places = static_cast<uint32_t>(number(option, value, 1));
@@ -89,6 +90,7 @@ scaler::WorkerOptions parse(int count, char** words) {
         else if (option == "--capability") addCapability(options, value);
         else if (option == "--heartbeat") options.heartbeat = number(option, value, 0.05);
         else if (option == "--lease") options.lease = number(option, value, 0.15);
+        else if (option == "--present") options.present = number(option, value, 0);
         else if (option == "--grace") options.grace = number(option, value, 0);
         else fail("there is no option " + option);
     }

@@ -4,15 +4,35 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include "constants.capnp.h"
 
 namespace scaler {
 
-void Reports::end(Result result, bool isProfiled) {
-    results_.push_back(std::move(result));
-    hasProfiles_ = hasProfiles_ || isProfiled;
+void Reports::end(KeptEnd end) { ends_.push_back(std::move(end)); }
+
+void Reports::keepResults() {
+    std::vector<KeptEnd> ends = std::move(ends_);
+    drop();
+    for (KeptEnd& end : ends) {
+        if (end.result.status != STATUS_CANCELED) ends_.push_back(std::move(end));
+    }
+}
+
+const std::vector<KeptEnd>& Reports::dropSuperseded(const std::unordered_map<Id, uint64_t>& held) {
+    std::unordered_map<Id, uint16_t> latest;
+    for (const KeptEnd& end : ends_) latest[end.result.id] = std::max(latest[end.result.id], end.result.attempt);
+    auto isSuperseded = [&](const KeptEnd& end) {
+        auto found = latest.find(end.result.id);
+        bool isLatest = found != latest.end() && found->second == end.result.attempt && held.count(end.result.id) == 0;
+        if (isLatest) latest.erase(found);
+        return !isLatest;
+    };
+    ends_.erase(std::remove_if(ends_.begin(), ends_.end(), isSuperseded), ends_.end());
+    return ends_;
 }
 
 void Reports::answerCancel(const Id& task, uint8_t outcome) { answers_.emplace_back(task, outcome); }
@@ -21,11 +41,17 @@ void Reports::giveBack(const std::vector<Id>& tasks, bool isRecallAnswer) {
     returning_.push_back(Returning{tasks, isRecallAnswer});
 }
 
-void Reports::send(Link& link) {
+void Reports::send(Link& link, KeptEnds& ends) {
     const Limits& limits = link.session().terms().limits;
-    for (size_t first = 0; first < results_.size();) {
-        ResultsMessage message = writeResults(results_, first, hasProfiles_, limits);
+    bool hasProfiles = std::any_of(ends_.begin(), ends_.end(), [](const KeptEnd& one) { return one.isProfiled; });
+    std::vector<Result> results;
+    for (const KeptEnd& end : ends_) results.push_back(end.result);
+    for (size_t first = 0; first < results.size();) {
+        auto begin = ends_.begin() + static_cast<std::ptrdiff_t>(first);
+        ResultsMessage message = writeResults(results, first, hasProfiles, limits);
         link.send(message.fill, std::move(message.payload));
+        auto end = ends_.begin() + static_cast<std::ptrdiff_t>(first);
+        ends.keep(std::vector<KeptEnd>(std::make_move_iterator(begin), std::make_move_iterator(end)));
     }
     if (!answers_.empty()) {
         Bytes ids, outcomes;
@@ -52,8 +78,7 @@ void Reports::send(Link& link) {
 }
 
 void Reports::drop() {
-    results_.clear();
-    hasProfiles_ = false;
+    ends_.clear();
     answers_.clear();
     returning_.clear();
 }

@@ -3,26 +3,29 @@
 
 #include <vector>
 
-#include "scaler/batch.h"
-#include "scaler/link.h"
+#include "worker/presenting.h"
 
 namespace scaler {
 
 class Reports {
 public:
-    void end(Result result, bool isProfiled);
+    void end(KeptEnd end);
     void answerCancel(const Id& task, uint8_t outcome);
     void giveBack(const std::vector<Id>& tasks, bool isRecallAnswer);
-    void send(Link& link);
+    // The results stay in `ends`, as long as the scheduler has not told that they are delivered.
+    void send(Link& link, KeptEnds& ends);
     void drop();
+    // The session is lost: what has ended is kept for the next one, unless it was canceled; the rest was for that session.
+    void keepResults();
+    // Of a task that is held again only that counts, and of two results the later attempt (WRK-36). What is left.
+    const std::vector<KeptEnd>& dropSuperseded(const std::unordered_map<Id, uint64_t>& held);
 
 private:
     struct Returning {
         std::vector<Id> tasks;
         bool isRecallAnswer;
     };
-    std::vector<Result> results_;
-    bool hasProfiles_ = false;
+    std::vector<KeptEnd> ends_;
     std::vector<std::pair<Id, uint8_t>> answers_;
     std::vector<Returning> returning_;
 };

@@ -109,7 +109,8 @@ bool Agent::beginNext() {
     };
     auto best = held_.end();
     for (auto at = held_.begin(); at != held_.end(); ++at) {
-        if (at->second.state != State::ready && at->second.state != State::returning) continue;
+        bool isReady = at->second.state == State::ready && mayBegin();  // without a session nothing begins (WRK-41)
+        if (!isReady && at->second.state != State::returning) continue;
         if (best == held_.end() || rank(*at) < rank(*best)) best = at;
     }
     if (best == held_.end()) return false;
@@ -251,7 +252,7 @@ void Agent::report(Number number, Result result) {
     for (; held.cancels > 0; --held.cancels) {
         reports_.answerCancel(held.task.id, isCanceled ? CANCEL_CANCELED : CANCEL_TOO_LATE);
     }
-    reports_.end(std::move(result), (held.task.header->flags & FLAG_PROFILING) != 0);
+    reports_.end(KeptEnd{std::move(result), held.owner(), (held.task.header->flags & FLAG_PROFILING) != 0});
     auto known = numbers_.find(held.task.id);
     if (known != numbers_.end() && known->second == number) numbers_.erase(known);
     held_.erase(number);
