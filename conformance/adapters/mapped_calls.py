@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler import Client, ScalerFuture
-from scaler.client.core.events import Submitted
 from scaler.client.core.records import Collector, Outcomes
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
@@ -55,7 +54,7 @@ class _RawCalls:
     def function(self, function: Any, *, is_changed: bool) -> StoredFunction:
         return self._named._function(self._name)
 
-    def header(self, options: CallOptions, *, has_code: bool) -> TaskHeader:
+    def header(self, options: CallOptions, *, has_code: bool, code_set: StoredFunction | None = None) -> TaskHeader:
         return self._named._header(options)
 
     def pipeline(self) -> Pipeline:
@@ -71,7 +70,7 @@ class _RawCalls:
         submission = self._named.calls.submission(call)
         if not parts:
             submission = submission._replace(part_counts=(0,))
-        self.connection.post(Submitted(submission), is_batch=True)
+        self.connection.post(submission, is_batch=True)
         return sum(part.size for part in parts)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ SEEDS = 8
 SEEDS_TO_FIND = 7
 EXAMPLES = 250
 GENERATED_SECONDS = 40.0
+TEST_SECONDS = 150.0
+_TESTS_FAILED = 1
+"""With which pytest ends if it has run the test and it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ def cases_of(mutant: Mutant) -> list[Case]:
 def hunt(mutant: Mutant) -> Caught:
     """Plays the cases of its clause until one fails and blames that clause."""
     began_at = time.monotonic()
+    if mutant.test:
+        return _by_test(mutant)
     outcomes: list[Outcome] = []
     for case in cases_of(mutant):
         runner = Runner(port_of(mutant), mutant.role, known=known.read(OURS.parent), settings=Settings(confirms=False))
@@ -74,6 +81,19 @@ def hunt(mutant: Mutant) -> Caught:
         if last.verdict in (FAIL, WARN) and last.clause == mutant.clause:
             return Caught(mutant, last.case, last.text, time.monotonic() - began_at, _others(outcomes[:-1]))
     return Caught(mutant, "", "", time.monotonic() - began_at, _others(outcomes))
+
+
+def _by_test(mutant: Mutant) -> Caught:
+    """Runs the test of ours that shows the clause: it has to fail, and not to break."""
+    began_at = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conformance.mutants.plugin", "-p", "no:cacheprovider"]
+    ended = subprocess.run(
+        [*command, mutant.test], cwd=ROOT, env={**os.environ, VARIABLE: mutant.id}, capture_output=True, text=True,
+        timeout=TEST_SECONDS,
+    )  # fmt: skip
+    has_failed = ended.returncode == _TESTS_FAILED
+    said = () if has_failed else (f"pytest ended with {ended.returncode}: {ended.stdout[-400:]}{ended.stderr[-400:]}",)
+    return Caught(mutant, mutant.test if has_failed else "", "", time.monotonic() - began_at, said)
 
 
 def _others(outcomes: Sequence[Outcome]) -> tuple[str, ...]:

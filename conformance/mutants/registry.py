@@ -2,7 +2,7 @@
 
 They are written as small diffs in the text files beside this module:
 
-    roles scheduler storage              for which roles the mutants below are
+    roles scheduler storage              for which roles the mutants below are; or PATH::TEST of ours, that has to fail
     module scaler_protocol.session.x     in which module
     unseen sequences take no time        why generated sequences do not find the mutants below; `unseen` alone: they do
 
@@ -45,6 +45,11 @@ class Mutant:
     @property
     def id(self) -> str:
         return f"{self.role}/{self.clause}/{self.name.replace(' ', '-')}"
+
+    @property
+    def test(self) -> str:
+        """The test of ours that has to fail; empty: cases show the clause."""
+        return self.role if "::" in self.role else ""
 
     @property
     def modules(self) -> frozenset[str]:

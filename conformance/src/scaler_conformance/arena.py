@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import suppress
 
 from .clauses import SERVERS
@@ -19,6 +20,8 @@ from .verdicts import Breach, Ended, NotReady, Unsupported
 
 #: In force for dialers under test: short, so that what takes time is soon seen.
 DIALER_TIMERS = {"heartbeatSeconds": 0.25, "leaseSeconds": 3.0}
+#: What the other scheduler tells, on which one under test follows.
+OTHER_GENERATION = 7
 #: A program that was asked to end and has not by then is killed.
 STOP_SECONDS = 5.0
 #: Who owns the functions by name.
@@ -35,6 +38,8 @@ class Arena:
         self.key_file = KeyFile() if manifest.has_keys else None
         self.pump = Pump(key=self.key_file.key if self.key_file else None)
         self.subject: Subject | None = None
+        #: for what a storage keeps over the end of its process
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
         self.variant = ""
         self.starts = 0
         self.storage: StorageHost | None = None
@@ -51,10 +56,13 @@ class Arena:
     def _key_path(self) -> str:
         return self.key_file.path if self.key_file else ""
 
-    def start(self, variant: str = "") -> None:
+    def start(self, variant: str = "", *, keeps_directory: bool = False) -> None:
+        """`keeps_directory`: the process finds what the one before has left there."""
         if variant and variant not in self.entry.variants:
             raise Unsupported(f"the manifest has no variants.{variant} for this role")
         self.stop()
+        if not keeps_directory:
+            self._remove_directory()
         self.variant = variant
         self.starts += 1
         if self.role in SERVERS:
@@ -69,9 +77,37 @@ class Arena:
         if self.role == "scheduler":
             self.storage = StorageHost(self.pump, self.transcript, "storage")
             places |= {"monitor": self.monitor_address, "storage": self.storage.address}
+            if self._has_another(variant):
+                self.scheduler = SchedulerHost(self.pump, self.transcript, "other")
+                self.scheduler.generation = OTHER_GENERATION
+                places["other"] = self.scheduler.address
+        else:
+            places |= {"directory": self._own_directory()}
         self.subject = Subject(self.entry, places, variant, key_file=self._key_path)
         self.pump.watch = self.subject.check
         self._until_ready()
+
+    def _has_another(self, variant: str) -> bool:
+        """The scheduler under test is told the address of another one, which the suite plays."""
+        words = (*self.entry.command, *self.entry.variants.get(variant, ()))
+        return any("{other}" in word for word in words)
+
+    def _own_directory(self) -> str:
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="scaler-conformance-", ignore_cleanup_errors=True)
+        return self._directory.name
+
+    def _remove_directory(self) -> None:
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+    def replace_key(self) -> None:
+        """What is started from now on is of a cluster with another key."""
+        if self.key_file is not None:
+            self.key_file.close()
+            self.key_file = KeyFile()
+            self.pump.key = self.key_file.key
 
     def _start_dialer(self, variant: str) -> None:
         """Workers and managers are started with our addresses; a client is a testee that is told with `connect`."""
@@ -158,6 +194,7 @@ class Arena:
 
     def close(self) -> None:
         self.stop()
+        self._remove_directory()
         self.pump.close()
         if self.key_file is not None:
             self.key_file.close()

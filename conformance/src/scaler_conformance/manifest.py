@@ -14,13 +14,13 @@ from .resources import toml
 
 #: The places that the suite fills in a command, for each role. {python} is the interpreter that runs the suite.
 PLACES = {
-    "scheduler": ("bind", "monitor", "storage", "python"),
-    "storage": ("bind", "python"),
+    "scheduler": ("bind", "monitor", "storage", "other", "python"),
+    "storage": ("bind", "directory", "python"),
     "worker": ("scheduler", "storage", "name", "python"),
     "client": ("python",),
     "manager": ("scheduler", "storage", "name", "python"),
 }
-FEATURES = frozenset({"chains", "kept-results", "live-owners", "memfd", "present-held", "result-window"})
+FEATURES = frozenset({"chains", "code-sets", "kept-results", "live-owners", "memfd", "present-held", "result-window"})
 """Optional behaviour that the specification knows."""
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
 FUNCTIONS = (

@@ -189,9 +189,9 @@ class Scene:
         guest.wait(lambda: bool(guest.statuses), "no ManagerStatus came after the Welcome", "MGR-3")
         return guest
 
-    def start_again(self) -> None:
+    def start_again(self, *, keeps_directory: bool = False) -> None:
         """Another life of the process under test, with new peers around it."""
-        self.arena.start(self.arena.variant)
+        self.arena.start(self.arena.variant, keeps_directory=keeps_directory)
         self.arena.use(self.transcript)
 
     def storage_session(self) -> Guest:

@@ -15,6 +15,7 @@ from scaler_protocol.messages import (
     CancelReply,
     Capability,
     ClientEntry,
+    ClusterEvent,
     ClusterStatus,
     Count,
     Credit,
@@ -66,6 +67,7 @@ from scaler_protocol.messages import (
     StorageStatusRequest,
     Submit,
     TaskError,
+    TaskFailure,
     TaskHeader,
     TaskLog,
     TaskSamples,
@@ -172,7 +174,7 @@ FULL: list[Message] = [
     Explain(9, TASK),
     Explanation(
         9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5, "cpython-311",
-        ("cpython-312", "raw"), 2**31, "ána", True, 300, 7.5, 1.5,
+        ("cpython-312", "raw"), 2**31, "ána", True, 300, 7.5, 1.5, True,
     ),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
@@ -242,9 +244,32 @@ FULL: list[Message] = [
     Delivered(2**40, 12),
 ]
 
+HISTORY: list[Message] = [
+    Watch(("tasks",), True),
+    TaskSamples(
+        7, SERVER, 1.5, failures=(
+            TaskFailure(
+                TASK, OBJECT, PEER, "ana", "w1", codes.STATUS_FAILED, 2, codes.TASK_RAISED, "builtins.ValueError",
+                "größer als 3", "Traceback …", ("w2: connection closed",), 0.5, 0.25, 0.125, 2**33, 64, an_id(0x96),
+                OTHER_TASK,
+            ),
+            TaskFailure(TASK),
+        ), failed_count=300, is_history=True,
+        events=(ClusterEvent(1, 2.5, "worker_lost", "w2", "connection closed", 73), ClusterEvent()),
+    ),
+    GraphShapes(8, SERVER, (
+        GraphShape(
+            an_id(0x96), PEER, 2, 0, TASK + OTHER_TASK, bytes((4, 4)), OBJECT + OBJECT, join_u16([0, 1]), join_u16([0]),
+            NAMES, bytes((codes.STATUS_FAILED, codes.STATUS_REFUSED)), 2, 0,
+        ),
+    )),
+]
+"""What became of tasks and of the cluster, in fields that were added to these kinds. (MON-32 to MON-36)"""
+
 FULL_HEADER = TaskHeader(
     PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),
     codes.FLAG_PROFILING | codes.FLAG_STREAM_OUTPUT, 12.5, 3, an_id(0x96), "cpython-311", an_id(0x5A), 4, GRANT, 2**63,
+    an_id(0xC5),
 )
 # fmt: on
 

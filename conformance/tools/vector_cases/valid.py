@@ -17,7 +17,8 @@ from scaler_protocol.messages import Cancel, Dispatch, Message, Ping, TaskError,
 def valid_cases() -> list[Case]:
     small = [_case(message, "minimal", "As little as this kind can say", "FRM-6") for message in samples.SMALL]
     full = [_case(message, "full", "Every field is set, none to its default", "FRM-6") for message in samples.FULL]
-    return [*small, *full, *_envelopes(), *_tasks(), *_dispatches(), *_results(), *_task_errors()]
+    told = [_case(one, "what-became-of-tasks", "Fields that were added", "FRM-6", "MON-32") for one in samples.HISTORY]
+    return [*small, *full, *told, *_envelopes(), *_tasks(), *_dispatches(), *_results(), *_task_errors()]
 
 
 def _case(message: Message, name: str, note: str, *clauses: str) -> Case:

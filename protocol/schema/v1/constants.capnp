@@ -82,3 +82,5 @@ const resultUnreadable :UInt16 = 507;
 const tooDeep :UInt16 = 508;
 const queueFull :UInt16 = 509;
 const memoryLimit :UInt16 = 510;
+const codeSetRefused :UInt16 = 511;
+const environmentFailed :UInt16 = 512;

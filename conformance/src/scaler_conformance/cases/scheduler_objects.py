@@ -59,8 +59,8 @@ def a_session_that_is_replaced_keeps_its_objects(scene: Scene) -> None:
     scene.equal(owners_gone(scene).count(client.peer_id), 1, "the count of ReleaseOwners when the last session ended")
 
 
-@case("OWN-9", seconds=30.0)
-def a_release_is_repeated_until_it_is_answered(scene: Scene) -> None:
+def left_without_an_answer(scene: Scene) -> ClientPeer:
+    """A client whose ReleaseOwner the storage has, and does not answer."""
     storage = scene.storage_session()
     scene.storage.unanswered.add("releaseOwner")
     try:
@@ -71,7 +71,14 @@ def a_release_is_repeated_until_it_is_answered(scene: Scene) -> None:
         scene.equal(owners_gone(scene).count(client.peer_id), 1, "the count of ReleaseOwners")
     finally:
         scene.storage.unanswered.clear()
+    return client
+
+
+@case("OWN-9", seconds=30.0)
+def a_release_is_repeated_until_it_is_answered(scene: Scene) -> None:
+    client = left_without_an_answer(scene)
     scene.transcript.note("storage", "ends the session without having answered")
+    storage = scene.storage_session()
     storage.send("bye", code=CODES.OK)
     storage.forget()
     again = scene.pump.until(lambda: owners_gone(scene).count(client.peer_id) >= 2, 15.0)
@@ -81,16 +88,7 @@ def a_release_is_repeated_until_it_is_answered(scene: Scene) -> None:
 @case("STO-46", seconds=30.0)
 def a_release_is_repeated_to_a_storage_that_was_restarted(scene: Scene) -> None:
     """It may have kept what the client owned."""
-    storage = scene.storage_session()
-    scene.storage.unanswered.add("releaseOwner")
-    try:
-        client = scene.client()
-        client.fence()
-        client.leave()
-        storage.fence()
-        scene.equal(owners_gone(scene).count(client.peer_id), 1, "the count of ReleaseOwners")
-    finally:
-        scene.storage.unanswered.clear()
+    client = left_without_an_answer(scene)
     scene.storage.begin_again()
     again = scene.pump.until(lambda: owners_gone(scene).count(client.peer_id) >= 2, 15.0)
     scene.check(again, "ReleaseOwner was not answered, and was not sent to the storage that came after")

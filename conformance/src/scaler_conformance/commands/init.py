@@ -27,12 +27,16 @@ command = ["./my-scheduler", "--bind", "{bind}", "--monitor", "{monitor}", "--st
 # variants.protected = ["--protected"]
 # … and for the case of a scheduler that lets ten tasks wait for a worker, if it can bound them:
 # variants.bounded = ["--max-waiting", "10"]
+# … and for the cases of a standby, if it can be one, of a scheduler that the suite plays, with a lease of a second:
+# variants.standby = ["--standby-of", "{other}", "--standby-lease", "1"]
 """,
     "storage": """
 [role.storage]
 command = ["./my-storage", "--bind", "{bind}"]
 # Started with these arguments as well, for the cases of a full storage (16 MiB):
 # variants.small = ["--memory-limit", "16777216"]
+# … and for those of objects that outlive the process, if it keeps them in a directory:
+# variants.keeping = ["--data-directory", "{directory}"]
 """,
     "worker": """
 [role.worker]

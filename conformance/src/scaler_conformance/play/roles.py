@@ -106,15 +106,22 @@ class WorkerPeer(Dialer):
         return tasks
 
     def finish(
-        self, *tasks: Task, status: int = 0, value: bytes = b"done", credit: int = 0, attempt: int = 0, code: int = 0
+        self,
+        *tasks: Task,
+        status: int = 0,
+        value: bytes = b"done",
+        credit: int = 0,
+        attempt: int = 0,
+        code: int = 0,
+        **error: Any,
     ) -> int:
         """Results; other statuses than SUCCESS come with a TaskError, CANCELED with nothing."""
         kind = CODES.KIND_INLINE
         if status == CODES.STATUS_CANCELED:
             kind, value = CODES.KIND_NONE, b""
         elif status:
-            error = {"code": code or _CODE_OF[status], "typeName": "X", "message": "went wrong", "text": "X"}
-            value = encode_task_error(error)
+            told = {"code": code or _CODE_OF[status], "typeName": "X", "message": "went wrong", "text": "X", **error}
+            value = encode_task_error(told)
         rows = [Result(task.id, attempt or task.attempt, status, kind, value) for task in tasks]
         return self.send_batch("results", write_results(rows), credit=credit)
 

@@ -34,9 +34,10 @@ class SchedulerHost(Host):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.features = frozenset({"samples", "kept-results"})
+        self.features = frozenset({"samples", "kept-results", "code-sets"})
         #: for cases: what its Welcomes tell
         self.generation = 0
+        self.is_standby = False
 
     def may_send(self, role: str) -> frozenset[str]:
         return frozenset(may_send("scheduler", role))
@@ -46,6 +47,8 @@ class SchedulerHost(Host):
         own: dict[str, Any] = {"storageAddress": self.storage_address, "isProtected": False, "features": features}
         if self.generation:
             own["generation"] = self.generation
+        if self.is_standby:
+            own["isStandby"] = True
         if self.pump.key is not None and hello["role"] == CODES.ROLE_CLIENT:
             own["ownerGrant"] = self.pump.key.grant(hello["peerId"])
         return own

@@ -68,6 +68,10 @@ struct Hello @0xcc662270b82345b9 {
   servingGeneration @19 :UInt64 = 0;
   # Scheduler only, to another scheduler: the generation with which it serves, and `lastServerId` is then its own serverId;
   # zero: it is a standby. Of two that serve, the one with the lower generation ends. (SCH-82)
+
+  shareWeight @20 :UInt8 = 100;
+  # Client only, 1 to 100: the share of its program, in hundredths of that of another program. Any other value: 100.
+  # (SCH-92)
 }
 
 struct Resume @0xa56e5a4cd1d692c1 {

@@ -53,6 +53,11 @@ struct TaskHeader @0xe02cfde95cc5066e {
   generation @16 :UInt64 = 0;
   # Dispatch only: the generation of the scheduler that sends it, a fencing token. A worker refuses a lower one than it
   # has seen. (SCH-61, WRK-33)
+
+  codeSet @17 :Data;
+  # Object id (16 bytes) of the code set that the processors of these tasks import from, or empty: they import what their
+  # worker has installed. Chosen by the client, which stores the object in its own name. Only workers with the feature
+  # `code-sets` are given such tasks. (CLI-24, SCH-39, WRK-50)
 }
 
 struct TaskBatch @0xf4a2a1d460ff5746 {
@@ -191,4 +196,5 @@ struct Explanation @0xb5a310aca82166ef {
   silentSeconds @20 :Float64; # dispatched and canceling: the worker was last heard so long ago
   recoverySeconds @21 :Float64;  # queued, and held back until workers of the scheduler before have presented what they
                                  # hold (SCH-65): for so long at most (MON-31)
+  hasCodeSet @22 :Bool;       # its header names a code set, so only workers with the feature `code-sets` are able
 }
