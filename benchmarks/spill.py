@@ -1,10 +1,12 @@
 """`python -m benchmarks.spill`: what do objects cost that do not fit into the storage's memory?
 
-`disk` sends objects of four times the memory limit, and eight tasks read all of them; beside it, in the same round, two
-threads write as many bytes to files in the same directory and read them back, which is the disk's own rate; and a third
-run has all objects in memory, which no disk can exceed. With `--sync` each file reaches the disk before the baseline's
-clock stops; the storage never waits for that. `echo` is a map of 1 MiB values in a cluster with and without
-`--spill-directory`, in turns, where all of them fit into memory. CPU is of all processes, per MiB that was moved.
+`disk` sends objects of four times the memory limit, and eight tasks read all of them. Beside it, in the same round, two
+threads write as many bytes to files in the same directory and read them back, which is the disk's own rate; another run
+keeps all objects over the end of the storage (`--data-directory`); and the last one has all of them in memory, which no
+disk can exceed. With `--sync` each file reaches the disk before the baseline's clock stops, and is read from there and
+not from the page cache; the storage never waits for that. `--disk-rate` makes a disk of known rate: one that is as fast
+as memory says nothing of disks. `echo` is a map of 1 MiB values in a cluster with and without `--spill-directory`, in
+turns, where all of them fit into memory. CPU is of all processes, per MiB that was moved.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from benchmarks.driver import tasks
 from benchmarks.keys import cpu_seconds
+from benchmarks.slow_disk import slow_disk
 from scaler import Client, SchedulerClusterCombo
 
 MIB = 1 << 20
@@ -66,6 +70,7 @@ def written(directory: str, value: bytes, is_synced: bool) -> int:
         view = view[os.write(file, view) :]
     if is_synced:
         os.fdatasync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     return file
 
 
@@ -75,12 +80,15 @@ def read(file: int) -> None:
         offset += len(piece)
 
 
-def storage_rate(directory: str | None, mib: int) -> Figures:
-    """Of the same bytes, stored and read by tasks."""
+def storage_rate(directory: str | None, mib: int, *, is_kept: bool = False) -> Figures:
+    """Of the same bytes, stored and read by tasks; perhaps all of them outlive the storage."""
     limit = mib // TIMES_THE_LIMIT * MIB if directory else None
+    spilled, kept = (None, directory) if is_kept else (directory, None)
     base = os.urandom(OBJECT_MIB * MIB - 4)
     with (
-        SchedulerClusterCombo(n_workers=WORKERS, memory_limit=limit, spill_directory=directory) as cluster,
+        SchedulerClusterCombo(
+            n_workers=WORKERS, memory_limit=limit, spill_directory=spilled, data_directory=kept
+        ) as cluster,
         Client(cluster.get_address()) as client,
     ):
         client.map(tasks.nothing, range(100))
@@ -116,16 +124,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mib", type=int, default=1024, help="bytes of all objects (default: %(default)s)")
     parser.add_argument("--values", type=int, default=400, help="of an echo (default: %(default)s)")
     parser.add_argument("--directory", default=".", help="on the disk to be measured (default: here)")
-    parser.add_argument("--sync", action="store_true", help="the baseline waits for the disk")
+    parser.add_argument("--sync", action="store_true", help="the baseline waits for the disk, and reads from it")
+    parser.add_argument("--disk-rate", type=int, metavar="MIB", help="a disk of so many MiB/s (root, cgroup v1)")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(dir=options.directory, prefix="spill-") as directory:
-        in_memory = ("all in memory", lambda: storage_rate(None, options.mib))
+    with ExitStack() as stack:
+        place = options.directory
+        if options.disk_rate:
+            place = stack.enter_context(slow_disk(place, 3 * options.mib, options.disk_rate))
+        directory = stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix="spill-"))
         if options.only != "echo":
             side_by_side(
                 "objects of four times the memory limit through 8 tasks",
                 ("the disk itself", lambda: disk_rate(directory, options.mib, is_synced=options.sync)),
                 ("the storage", lambda: storage_rate(directory, options.mib)),
-                in_memory,
+                ("the storage, kept", lambda: storage_rate(directory, options.mib, is_kept=True)),
+                ("all in memory", lambda: storage_rate(None, options.mib)),
                 rounds=options.rounds,
             )
         if options.only != "disk":

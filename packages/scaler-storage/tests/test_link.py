@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
 from tests.support.storage_server import Server, until
 
 from scaler_protocol.codes import ROLE_SCHEDULER
+from scaler_protocol.errors import StorageUnavailable
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
@@ -93,6 +96,42 @@ def test_many_threads_put_and_get(client: ObjectClient, unwoken: list[str]) -> N
         thread.join(WAIT)
         assert not thread.is_alive()
     assert not failures and not unwoken
+
+
+class Local:
+    """What a caller has in a variable, such as a client in a task."""
+
+
+def failed_call(client: ObjectClient) -> weakref.ref[Local]:
+    local = Local()
+    with pytest.raises(StorageUnavailable):
+        client.status()
+    return weakref.ref(local)
+
+
+def test_a_call_that_failed_keeps_no_variable_of_its_caller() -> None:
+    """The request stays open until the storage answers. Until then its error must not refer to the frames of its caller
+    and, after that, nothing may wait for the collector, which an idle process does not run."""
+    stopped = Server(free_ports(1))
+    client = ObjectClient(
+        stopped.address, ROLE_SCHEDULER, "test", timeout_seconds=0.2, shown=find_pass(stopped.address)
+    )
+    until(lambda: _answers(client), "the storage answers")
+    stopped.process.send_signal(signal.SIGSTOP)
+    try:
+        assert failed_call(client)() is None
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+        client.close()
+    assert stopped.end() == 0, stopped.lines
+
+
+def _answers(client: ObjectClient) -> bool:
+    try:
+        client.status()
+    except StorageUnavailable:
+        return False
+    return True
 
 
 def test_an_idle_connection_sleeps_until_its_heartbeat(client: ObjectClient) -> None:

@@ -15,12 +15,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.support.storage_server import Server, until
+from tests.support.storage_server import Server, connected, killed_at_the_end, until
 
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.errors import ObjectNotFound
 from scaler_protocol.ids import ObjectId, new_object_id, new_peer_id
-from scaler_protocol.keys import find_pass
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.data_directory import FOLDER, SMALL_BYTES
@@ -32,22 +31,9 @@ SIZES = (0, 10, SMALL_BYTES - 1, SMALL_BYTES, 2 * MIB)
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    servers: list[Server] = []
     port = free_ports(1)
-
-    def start_one(*options: str) -> Server:
-        servers.append(Server(port, "--data-directory", str(tmp_path / "data"), *options))
-        return servers[-1]
-
-    yield start_one
-    for server in servers:
-        server.end(signal.SIGKILL)
-
-
-def connected(server: Server) -> contextlib.closing[ObjectClient]:
-    return contextlib.closing(
-        ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
-    )
+    with killed_at_the_end() as start_server:
+        yield lambda *options: start_server(port, "--data-directory", str(tmp_path / "data"), *options)
 
 
 def content(number: int, size: int) -> bytes:

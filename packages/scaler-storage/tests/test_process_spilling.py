@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -10,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.storage_server import Server, memory_files_of, until
+from tests.support.storage_server import Server, connected, killed_at_the_end, memory_files_of, until
 
-from scaler_protocol.codes import ROLE_SCHEDULER, STORAGE_FULL
+from scaler_protocol.codes import STORAGE_FULL
 from scaler_protocol.errors import StorageError
 from scaler_protocol.ids import new_object_id, new_peer_id
-from scaler_protocol.keys import find_pass
-from scaler_protocol.objects import ObjectClient, memory_files
+from scaler_protocol.objects import memory_files
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.core import Move, Read
 from scaler_storage.core.values import StoredValue
@@ -29,22 +27,13 @@ WORKERS = 8
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    servers: list[Server] = []
+    with killed_at_the_end() as start_server:
 
-    def start_one(memory: str, *options: str) -> Server:
-        where = ("--memory-limit", memory, "--spill-directory", str(tmp_path / "spill"))
-        servers.append(Server(free_ports(1), *where, *options))
-        return servers[-1]
+        def start_one(memory: str, *options: str) -> Server:
+            where = ("--memory-limit", memory, "--spill-directory", str(tmp_path / "spill"))
+            return start_server(free_ports(1), *where, *options)
 
-    yield start_one
-    for server in servers:
-        server.end(signal.SIGKILL)
-
-
-def connected(server: Server) -> contextlib.closing[ObjectClient]:
-    return contextlib.closing(
-        ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
-    )
+        yield start_one
 
 
 def spilled_files_of(process_id: int, directory: Path) -> list[int]:

@@ -179,8 +179,8 @@ class DataDirectory:
         return index
 
     def _remove_of_other_keys(self, index: DataIndex, marks: frozenset[bytes]) -> None:
-        """Owners prove who they are with grants, and those of another cluster's key could be got for any owner. So its
-        objects are of no use, and would be open to others. (STO-44)"""
+        """Owners prove their identity with grants, and grants of another key could be had for any owner. Objects that
+        were kept under another key are therefore of no use, and would be open to others. (STO-44)"""
         before = index.keys()
         if before and not before & marks:
             logging.warning(

@@ -214,7 +214,7 @@ class Disk:
 
     def settle(self, core: Parts) -> None:
         """At the end of each event."""
-        if self.wanted or self.spilling.is_due(core.memory_bytes):
+        if self.wanted or (self.spilling.is_enabled and self.spilling.is_due(core.memory_bytes)):
             self._plan(core, core.now, self._wanted_bytes)
         if self.keeping is not None and (batch := self.keeping.plan(core.objects, core.now)) is not None:
             core.act(batch)

@@ -6,7 +6,7 @@ by then is handed to the shell as one batch, which is entered whole or not at al
 released within a moment is never written, and no request waits for the disk. One batch is under way at a time.
 
 All that is changed of an object goes with one batch. Else a kill between two batches could leave an object with the
-bytes of one life of its id and the owners of another, who could then read what is not theirs.
+bytes of one life of its id and the owners of another, which could then read what is not theirs.
 
 A value that is in the directory need not be moved when memory is needed: it leaves memory without a write. A value for
 which the directory has no room stays in memory, and is tried again when there may be some.

@@ -44,11 +44,13 @@ def _check_room(
     """For so many bytes more in a value, and for what is noted of it and its owner. `freed_bytes`: of what is held,
     what the request replaces."""
     limits, uploads = core.limits, core.uploads
+    if limits.memory_bytes is None:
+        return None
     wanted = wanted_bytes + limits.entry_bytes
     refusal = refusals.check_room(wanted, core.memory_bytes - freed_bytes, limits)
     if refusal is None:
         return None
-    if limits.memory_bytes is not None and wanted <= limits.memory_bytes:
+    if wanted <= limits.memory_bytes:
         missing = core.memory_bytes - freed_bytes + wanted - limits.memory_bytes
         if uploads.give_way(uploads.user_of(asking), wanted, missing, own, core.now) >= missing:
             return None
