@@ -1,8 +1,9 @@
 """`python -m benchmarks.restart`: how soon does a cluster go on whose scheduler is killed and started again?
 
 `work`: while tasks run that only sleep, the scheduler is ended by SIGKILL, and another one is started. Each task notes
-in a file that it begins, so the file tells whether one was lost or began twice, and how long none began. `queue`: very
-many tasks wait behind one that runs, and the next scheduler has to be given all of them.
+in a file that it begins, so the file tells whether one was lost or began twice, and how long none began. The first
+tasks are submitted one after another, so that all the time some worker is about to have room for the next one. `queue`:
+very many tasks wait behind one that runs, and the next scheduler has to be given all of them.
 """
 
 from __future__ import annotations
@@ -91,16 +92,19 @@ def begun(log: Path) -> dict[str, list[float]]:
 def work(count: int, seconds: float, workers: int) -> None:
     with tempfile.TemporaryDirectory(prefix="restart-") as directory, cluster(workers) as (parts, client):
         log = Path(directory) / "begun"
-        futures = [client.submit(tasks.noted_nap, str(log), number, seconds) for number in range(count)]
+        futures = []
+        for number in range(count):
+            futures.append(client.submit(tasks.noted_nap, str(log), number, seconds))
+            if number < workers:  # else all would end at once, and none could begin before
+                time.sleep(seconds / workers)
         until(lambda: len(begun(log)) >= min(count // 4, 2 * workers), "some have begun")
-        time.sleep(seconds / 2)
         before = len(begun(log))
         killed_at = time.time()
         up_at = parts.restart()
         right = sum(future.result() == number for number, future in enumerate(futures))
         times = begun(log)
         counts = Counter(len(own) for own in times.values())
-        first = min(at for own in times.values() for at in own if at > killed_at + 0.05)
+        first = min(at for own in times.values() for at in own if at > up_at)
         print(f"{count} tasks of {seconds:g} s, {workers} workers, {before} begun when the scheduler was killed")
         print(f"  lost: {count - right}, begun twice: {sum(counts[n] for n in counts if n > 1)}")
         print(f"  up {up_at - killed_at:.2f} s after the kill; the next task began {first - up_at:.2f} s after that")

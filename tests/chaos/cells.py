@@ -14,9 +14,25 @@ TERM, KILL, RESTART, STOP, LONG_STOP = "SIGTERM", "SIGKILL", "killed, restarted"
 FAULTS = (TERM, KILL, RESTART, STOP, LONG_STOP)
 STOP_SECONDS = {STOP: 5.0, LONG_STOP: 90.0}
 ROLES = ("processor", "worker", "cluster", "scheduler", "storage", "client", "manager")
+BOTH = " and "
+#: Two faults at the same moment.
+PAIRS = tuple(
+    BOTH.join(pair)
+    for pair in (
+        ("scheduler", "storage"),
+        ("scheduler", "worker"),
+        ("scheduler", "cluster"),
+        ("scheduler", "processor"),
+        ("scheduler", "client"),
+        ("storage", "worker"),
+        ("storage", "cluster"),
+        ("storage", "processor"),
+        ("storage", "client"),
+    )
+)
 _SERVERS = frozenset({"scheduler", "storage"})
 #: What starts these again does so by itself.
-_RESTARTED_BY_OTHERS = frozenset({"processor", "worker", "client"})
+STARTED_BY_OTHERS = frozenset({"processor", "worker", "client"})
 
 
 class Cell(NamedTuple):
@@ -27,6 +43,14 @@ class Cell(NamedTuple):
     @property
     def text(self) -> str:
         return f"{self.role} / {self.fault} / {self.kind}"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(self.role.split(BOTH))
+
+    @property
+    def is_client_dead(self) -> bool:
+        return "client" in self.roles and self.fault in (TERM, KILL)
 
     @property
     def stop_seconds(self) -> float:
@@ -47,8 +71,8 @@ class Cell(NamedTuple):
     def may_fail(self) -> bool:
         """Documented errors are an end, too: what needs a server that is gone, or was away for longer than clients
         wait, or values that only the storage had."""
-        is_late = self.fault == LONG_STOP and self.role in (*_SERVERS, "client")
-        return self.is_gone or is_late or (self.role == "storage" and self.fault not in STOP_SECONDS)
+        is_late = self.fault == LONG_STOP and not {*_SERVERS, "client"}.isdisjoint(self.roles)
+        return self.is_gone or is_late or ("storage" in self.roles and self.fault not in STOP_SECONDS)
 
     @property
     def pause_bound(self) -> float:
@@ -60,6 +84,10 @@ class Cell(NamedTuple):
 def every() -> Iterator[Cell]:
     for role in ROLES:
         for fault in FAULTS:
-            if fault == RESTART and role in _RESTARTED_BY_OTHERS:
+            if fault == RESTART and role in STARTED_BY_OTHERS:
                 continue
             yield from (Cell(role, fault, kind) for kind in KINDS)
+    for pair in PAIRS:
+        for fault in (TERM, RESTART, STOP):
+            if fault == STOP or "client" not in pair:  # a client that has ended has no futures to judge
+                yield from (Cell(pair, fault, kind) for kind in KINDS)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tests.architecture.sources import ROOT
 from tests.chaos.arena import Measured
-from tests.chaos.cells import FAULTS, ROLES
+from tests.chaos.cells import FAULTS, PAIRS, ROLES, Cell
 from tests.support.workload import KINDS
 
 PAGE = ROOT / "docs" / "operations" / "failures.md"
@@ -49,13 +49,14 @@ def table(runs: Runs) -> str:
     lines = [
         f"{total} faults; seconds, the longest of all runs of a cell.",
         "",
-        f"| what | fault | {' | '.join(KINDS)} |",
-        "|---|---|" + "---|" * len(KINDS),
+        f"| what | fault | {' | '.join(KINDS)} | bound |",
+        "|---|---|" + "---|" * (len(KINDS) + 1),
     ]
-    for role in ROLES:
+    any_kind = next(iter(KINDS))
+    for role in (*ROLES, *PAIRS):
         for fault in FAULTS:
             cells = [runs.get(f"{role}/{fault}/{kind}") for kind in KINDS]
             if any(cells):
                 pauses = " | ".join("" if cell is None else f"{cell[1]:.1f}" for cell in cells)
-                lines.append(f"| {role} | {fault} | {pauses} |")
+                lines.append(f"| {role} | {fault} | {pauses} | {Cell(role, fault, any_kind).pause_bound:g} |")
     return "\n".join(lines) + "\n"

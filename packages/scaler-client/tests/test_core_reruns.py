@@ -19,9 +19,10 @@ from tests.support.client_core import (
 from tests.support.client_graphs import graph_of
 
 from scaler.client.core import reruns
-from scaler.client.core.actions import Action, Claim, Release, Send
+from scaler.client.core.actions import Action, Claim, Complete, Release, Send
 from scaler.client.core.events import FLUSH, TICKED, CancelRequested, Flush, ObjectsLost, StorageRestarted
 from scaler.client.core.outbox import WINDOW_BYTES
+from scaler.client.errors import task_error_of
 from scaler_protocol import codec, codes, columns
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import Cancel, Results, Submit, TaskError
@@ -228,3 +229,17 @@ def test_an_argument_that_was_not_kept_ends_it() -> None:
     assert completions(told(missed("b"))) == {}
     told(answered(UNKNOWN, "a"))
     assert completions(told(answered(UNKNOWN, "b"))) == {task("b"): codes.STATUS_FAILED}
+
+
+def test_a_graph_ends_with_the_reason_of_the_node_that_was_refused() -> None:
+    """Not with that of the nodes which depend on it: theirs only says that another one did not succeed."""
+    told = begun(chain("a", "b", "c", "d"))
+    actions = told(refused(codes.STORAGE_UNREACHABLE, "b"))
+    ends = [task_error_of(action.outcomes) for action in actions if isinstance(action, Complete)]
+    assert [error.code for error in ends] == [codes.STORAGE_UNREACHABLE] * len(ends) and ends
+    assert completions(told(refused(codes.DEPENDENCY_FAILED, "c", "d"))) == {}, "each future ends once"
+
+
+def test_a_refusal_whose_reason_is_another_node_tells_nothing_new() -> None:
+    told = begun(chain("a", "b", "c", "d"))
+    assert completions(told(refused(codes.DEPENDENCY_FAILED, "b"))) == {}

@@ -12,7 +12,8 @@ from tests.support.client_core import call, task
 from scaler.client.objects import storage as storages
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
-from scaler_protocol.errors import StorageUnavailable
+from scaler_protocol import codes
+from scaler_protocol.errors import StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, Owner, PeerId
 
 FIRST, SECOND, THIRD = (PeerId(name.ljust(16, b".")) for name in (b"first", b"second", b"third"))
@@ -117,3 +118,97 @@ def test_a_client_that_leaves_does_not_go_on(monkeypatch: pytest.MonkeyPatch) ->
     storage.take_over(b"", told)
     assert storage._background.wait(WAIT)
     assert (told.said, server.failures) == ([], 999_999)
+
+
+class Guarded:
+    """A storage with keys: it refuses every name without its grant, as it refuses what it has no room for."""
+
+    def __init__(self) -> None:
+        self.owners: dict[ObjectId, set[PeerId]] = {}
+
+    def start_put(self, object_id: ObjectId, owner: PeerId, pieces: Sequence[bytes], grant: bytes) -> Answer:
+        return self._asked(object_id, Owner(owner, grant))
+
+    def start_duplicate(self, source: ObjectId, target: ObjectId, owner: Owner, source_owner: Owner) -> Answer:
+        return self._asked(target, owner)
+
+    def _asked(self, object_id: ObjectId, owner: Owner) -> Answer:
+        if owner.grant != grant_of(owner.peer_id):
+            return Answer(StorageError("the request names an owner, and has not its grant", codes.NOT_ALLOWED))
+        self.owners.setdefault(object_id, set()).add(owner.peer_id)
+        return Answer()
+
+    def release(self, owner: PeerId, ids: Sequence[ObjectId], *, grant: bytes, wait: bool) -> None:
+        for object_id in ids:
+            self.owners.get(object_id, set()).discard(owner)
+
+
+class Answer:
+    is_done, file = True, None
+
+    def __init__(self, error: StorageError | None = None) -> None:
+        self._error = error
+
+    def finish(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def grant_of(owner: PeerId) -> bytes:
+    return b"grant of " + owner
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> tuple[Storage, Guarded, list[ObjectId]]:
+    """A client's way to such a storage, and what is told to be lost."""
+    server, lost = Guarded(), list[ObjectId]()
+    storage = Storage(FIRST, 60.0, "tcp://127.0.0.1:1", Garbage())
+    monkeypatch.setattr(storage, "_connected", lambda: server)
+    storage.on_lost = lambda ids, is_session_lost: lost.extend(ids)
+    storage.take_over(grant_of(FIRST), Told())
+    return storage, server, lost
+
+
+def test_a_put_that_ends_between_two_names_is_not_lost(guarded: tuple[Storage, Guarded, list[ObjectId]]) -> None:
+    """The session is lost while the answer is on its way, and the scheduler has not welcomed the next name."""
+    storage, server, lost = guarded
+    put = storage.start_put([b"argument"])
+    storage.rename(SECOND)
+    put.finish()
+    assert storage._background.wait(WAIT)
+    assert lost == [] and not storage.is_lost(put.object_id)
+    told = Told()
+    storage.take_over(grant_of(SECOND), told)
+    assert told.is_complete.wait(WAIT)
+    assert (lost, server.owners) == ([], {put.object_id: {SECOND}})
+
+
+def test_a_storage_that_restarts_between_two_names_loses_nothing_that_is_kept(
+    guarded: tuple[Storage, Guarded, list[ObjectId]],
+) -> None:
+    storage, server, lost = guarded
+    put = storage.start_put([b"argument"])
+    put.finish()
+    storage.rename(SECOND)
+    server.owners.clear()
+    storage._restore_later()
+    assert storage._background.wait(WAIT)
+    assert lost == []
+    told = Told()
+    storage.take_over(grant_of(SECOND), told)
+    assert told.is_complete.wait(WAIT)
+    assert (lost, server.owners) == ([], {put.object_id: {SECOND}})
+
+
+def test_what_is_looked_for_between_two_names_waits_for_the_next(
+    guarded: tuple[Storage, Guarded, list[ObjectId]],
+) -> None:
+    storage, _, lost = guarded
+    put = storage.start_put([b"argument"])
+    put.finish()
+    storage.rename(SECOND)
+    welcomed = threading.Timer(0.05, storage.take_over, (grant_of(SECOND), Told()))
+    welcomed.start()
+    storage.look_for([put.object_id])
+    welcomed.join()
+    assert lost == []

@@ -1,4 +1,4 @@
-"""worker_state: what is made once in a process, by whom it is shared, and how it ends."""
+"""worker_state: what is made once in a process, what shares it, and how it ends."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,3 +122,28 @@ def test_a_storage_that_was_silent_is_waited_for_less_until_it_answers(storage: 
         made.fetch(new_object_id(), NO_OWNER, "an argument")
     short, long = calls.SILENCE_AGAIN_SECONDS, calls.SILENCE_SECONDS
     assert storage.patience == [long, short, short, long]
+
+
+def test_a_storage_that_is_gone_is_not_waited_for_by_each_task(
+    storage: FakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One connection is kept: it refuses at once, and finds out when the storage is back."""
+    now = 1000.0
+    monkeypatch.setattr(calls, "time", SimpleNamespace(monotonic=lambda: now))
+    made = objects()
+
+    def fetch() -> Any:
+        return made.fetch(new_object_id(), NO_OWNER, "an argument")
+
+    storage.failures = [SILENCE] * 5
+    end_of(fetch)
+    now += calls.GONE_SECONDS - 1
+    end_of(fetch)
+    for _ in range(3):
+        now += 1
+        end_of(fetch)
+    short, long = calls.SILENCE_AGAIN_SECONDS, calls.SILENCE_SECONDS
+    assert storage.patience == [long, short, short], "the last three share a connection"
+    fetch()
+    fetch()
+    assert storage.patience == [long, short, short, long], "it has answered, so the next one is patient"

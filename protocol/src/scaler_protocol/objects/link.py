@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from copy import copy
 
 import zmq
 
@@ -118,7 +119,8 @@ class Link:
             self._waiting.pop(operation, None)
         self._pass_on()
         if operation.error is not None:
-            raise operation.error
+            # A copy: its traceback refers to the frames of the caller, and operations outlive the call.
+            raise copy(operation.error)
 
     def start(self, operation: Operation, is_urgent: bool = True) -> None:
         """As `run`, but no thread waits yet, or ever: the keeper sees to it, or the thread that drives next. What is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import field
 from typing import Any, TypeVar
@@ -42,6 +43,9 @@ SILENCE_SECONDS = 60.0
 """A storage that is silent for so long is taken for unreachable, and its task goes to another worker. (WRK-27)"""
 SILENCE_AGAIN_SECONDS = 5.0
 """The same while it was silent the last time: other workers are waiting for such tasks."""
+GONE_SECONDS = 120.0
+"""When it has been silent for so long after that, what needs it fails at once until it answers: else thousands of tasks
+would wait these seconds one after the other, each of them several times. (SCH-43)"""
 
 PLAIN_TYPES = frozenset((int, float, complex, bool, str, type(None)))
 """Return values of these types are pickled as they are: cloudpickle would write the same, ten times slower. Not bytes,
@@ -66,6 +70,7 @@ class Context:
     flags: int
     result_salt: Salt
     owner_grant: bytes
+    code_set: ObjectId = ObjectId(b"")
     is_plain: bool = field(init=False)  #: PACKED, and pickled by the default serializer: nearly every task
     family: bytes = field(init=False)
     """Those for whom the client's objects may be read, as its grant says; empty where there are no keys."""
@@ -94,7 +99,9 @@ class Objects:
         self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
         self._client: ObjectClient | None = None
-        self._was_silent = False  #: the storage has not answered the last request
+        self._silent_since: float | None = (
+            None  #: when the storage was first found silent, if it has not answered since
+        )
         #: functions and serializers that came with tasks of a family, and need not be fetched for it
         self.brought: dict[tuple[bytes, ObjectId], bytes] = {}
         self._fetched = fetched
@@ -201,11 +208,15 @@ class Objects:
         try:
             answer = question(self._connected())
         except StorageUnavailable:
-            self._was_silent = True
-            self.close()
+            now = time.monotonic()
+            if self._silent_since is None:
+                self._silent_since = now
+            if now < self._silent_since + GONE_SECONDS:
+                self.close()
+            # Else the client stays. It refuses at once what is asked while it has no session, and dials for one.
             raise
-        if self._was_silent:
-            self._was_silent = False
+        if self._silent_since is not None:
+            self._silent_since = None
             self.close()  # the next one is patient again
         return answer
 
@@ -213,7 +224,7 @@ class Objects:
         if self._client is None:
             if not self.storage_address:
                 raise StorageError("the scheduler has named no object storage; start it with -osa ADDRESS")
-            silence_seconds = SILENCE_AGAIN_SECONDS if self._was_silent else SILENCE_SECONDS
+            silence_seconds = SILENCE_SECONDS if self._silent_since is None else SILENCE_AGAIN_SECONDS
             self._client = ObjectClient(
                 self.storage_address, ROLE_WORKER, "scaler-worker", silence_seconds, shown=self._shown
             )

@@ -6,7 +6,15 @@ import traceback
 from types import TracebackType
 
 from scaler_protocol import codec, values
-from scaler_protocol.codes import BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE, TASK_RAISED
+from scaler_protocol.codes import (
+    BAD_BATCH,
+    CODE_SET_REFUSED,
+    ENVIRONMENT_FAILED,
+    FUNCTION_UNREADABLE,
+    NO_SUCH_OBJECT,
+    STORAGE_UNREACHABLE,
+    TASK_RAISED,
+)
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
@@ -16,8 +24,14 @@ MESSAGE_CHARACTERS = 4 * 1024
 TEXT_CHARACTERS = 12 * 1024
 SPARE_BYTES = 2 * 1024  # of the inline limit, for the frame around the parts
 
-NOT_BEGUN = frozenset((BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE))
-"""Reasons for which a task's code is not reached: it ends REFUSED, not FAILED (WRK-3, WRK-4, BAT-6)."""
+NOT_BEGUN = frozenset(
+    (BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE, CODE_SET_REFUSED, ENVIRONMENT_FAILED)
+)
+"""Reasons for which a task's code is not reached: it ends REFUSED, not FAILED (WRK-3, WRK-4, WRK-51, BAT-6)."""
+
+hidden_prefixes: tuple[str, ...] = ()
+"""Of file names in tracebacks: where this worker has unpacked the client's own files. The rest is as the client has
+it."""
 
 _OWN_PACKAGES = frozenset(("scaler_protocol", "scaler_worker", "scaler_symphony"))
 """Whose frames lie between the processor and the user's code."""
@@ -90,7 +104,10 @@ def _cut(text: str, limit: int) -> str:
 
 def _traceback_text(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, _users_frames(error.__traceback__)))
+        text = "".join(traceback.format_exception(type(error), error, _users_frames(error.__traceback__)))
+        for prefix in hidden_prefixes:
+            text = text.replace(prefix, "")
+        return text
     except BaseException as failure:  # noqa: BLE001 - as above, and RecursionError of endless chains
         return f"{_type_name(error)} (its traceback could not be formatted: {type(failure).__name__})"
 
