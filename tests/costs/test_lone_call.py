@@ -1,4 +1,5 @@
-"""Steps of a lone call outside of the cores: sessions and sockets of a server and of a dialer, and the client's core.
+"""Steps of a lone call outside of the cores: sessions and sockets of a server and of a dialer, the client's core, and
+what the program's own thread does.
 
 `test_steps` has the codec and the cores of scheduler and worker. Each safety that looks at every message costs a
 few of them, and without a close bound they add up unseen (decision 0017).
@@ -6,15 +7,25 @@ few of them, and without a close bound they add up unseen (decision 0017).
 
 from __future__ import annotations
 
+import os
+import pickle
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
+from scaler.client.core.records import Outcomes, Submission
+from scaler.client.objects.functions import StoredFunctions
+from scaler.client.objects.garbage import Garbage
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.surface import Submitting
+from scaler_protocol import codes
 from scaler_protocol.codec.registry import registry
+from scaler_protocol.ids import Salt, task_id_source
 from scaler_protocol.keys import Keyring, new_secret
 from scaler_protocol.messages import Results, Submit
 from scaler_protocol.session import Received
@@ -25,6 +36,7 @@ from tests.support.endpoints import Bench
 
 SERVER_TURN, DIALER_SEND, DIALER_TURN = 54, 25, 30
 CLIENT_SUBMIT, CLIENT_RESULT = 37, 17
+PROGRAM_SUBMIT, PROGRAM_RESULT = 20, 8
 """What was counted, and two: Pythons differ a little."""
 
 
@@ -84,7 +96,7 @@ def test_the_client() -> None:
     core.handle(opened(), 0.0)
 
     def submit(number: int) -> list[Any]:
-        core.handle(events.Submitted(call(number)), 0.0)
+        core.handle(call(number), 0.0)
         todo = core.handle(events.Flush(), 0.0)
         core.handle(events.Numbered(number, task(number)), 0.0)
         core.next_deadline()
@@ -103,3 +115,46 @@ def test_the_client() -> None:
         assert type(ended) is actions.Complete
     expect_at_most(CLIENT_SUBMIT, submit_calls)
     expect_at_most(CLIENT_RESULT, result_calls)
+
+
+class Unsent:
+    """As much of a connection as the program's own thread needs: what is posted stays here."""
+
+    trusts_results, is_closed, inline_bytes, result_salt = True, False, 65_536, Salt(bytes(16))
+
+    def __init__(self) -> None:
+        self.new_task_ids = task_id_source()
+        self.storage = SimpleNamespace(functions=StoredFunctions(lambda *_: None, Garbage()))
+        self.posted: list[Submission] = []
+        self.wait_for_prints = lambda: None
+
+    def post(self, *posted: Any, is_batch: bool = False) -> None:
+        self.posted += [one for one in posted if type(one) is Submission]
+
+    def fetch_one(self, outcomes: Outcomes, end_at: float) -> Any:
+        return outcomes.payload
+
+
+class Program(Submitting):
+    _serializer = _named = None
+
+    def __init__(self, connection: Any) -> None:
+        self.calls = Calls(connection, None, codes.FLAG_PROFILING, owner=self)
+
+    def _ready(self) -> Calls:
+        return self.calls
+
+
+def test_the_program() -> None:
+    """It submits calls of a function that workers import, and takes the results when all have ended."""
+    connection = Unsent()
+    program = Program(connection)
+    for number in range(ROUNDS):
+        future, submit_calls = counted(program.submit, os.path.basename, str(number))
+    (task_id,) = connection.posted[-1].ids
+    value = pickle.dumps(5)
+    future.complete(Outcomes((task_id,), b"", b"", (len(value),), value, bytes(24)))
+    result, result_calls = counted(future.result)
+    assert result == 5
+    expect_at_most(PROGRAM_SUBMIT, submit_calls)
+    expect_at_most(PROGRAM_RESULT, result_calls)

@@ -12,6 +12,7 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client, progress
+from scaler.client.info import ClusterInfo
 
 
 def divided(value: int) -> float:
@@ -109,3 +110,11 @@ def test_a_future_tells_name_short_id_and_state(client: Client, cluster: FakeClu
     assert repr(broken).endswith(": failed with ZeroDivisionError>")
     whole = client.get({"a": 1}, ["a"], block=False)["a"]
     assert repr(whole) == "<ScalerFuture: returned int>"
+
+
+def test_figures_of_a_cluster_are_a_table_in_a_notebook() -> None:
+    info = ClusterInfo("tcp://<b>:1", "1.0", 3, 2, {"gpu": 1, "<i>": 3}, {"queued": 4_000}, 3 << 20, 5, 1 << 30)
+    table = info._repr_html_()
+    assert "<td>3 on 2 hosts</td>" in table and "<td>4,000 queued</td>" in table
+    assert "<td>gpu (1), &lt;i&gt; (3)</td>" in table and "tcp://&lt;b&gt;:1" in table
+    assert "<td>3.0m</td>" in table and "<td>5 of 1.0g</td>" in table

@@ -64,13 +64,13 @@ GPU = (Capability("gpu", 2), Capability("linux"))
         (
             Explanation(1, state="dispatched", worker="w", is_begun=True, running_seconds=4.26, attempt=2),
             (),
-            ["running on worker w since 4.3 s", "attempt 2"],
+            ["running on worker w for 4.3 s", "attempt 2"],
         ),
         (Explanation(1, state="dispatched", worker="w", attempt=1), (), ["is with worker w", "not begun"]),
         (
             Explanation(1, task("p"), "dispatched", worker="w", is_begun=True, is_blocked=True, child_count=1200),
             (),
-            ["on worker w since 0.0 s", "waits for 1,200 tasks that it has submitted"],
+            ["on worker w for 0.0 s", "waits for 1,200 tasks that it has submitted"],
         ),
         (
             Explanation(1, state="dispatched", worker="w", attempt=2, silent_seconds=7.2),

@@ -14,7 +14,6 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
-from scaler.client.core import events
 from scaler.client.core.records import Outcomes, Submission
 from scaler.client.io import life
 from scaler.client.io.connection import Connection
@@ -53,9 +52,9 @@ class Told:
             self._then()
 
 
-def call(number: int, collector: Told) -> events.Submitted:
+def call(number: int, collector: Told) -> Submission:
     task_id, function = TaskId(bytes((number,)) * 16), ObjectId(b"f" * 16)
-    return events.Submitted(Submission(TaskHeader(), function, (task_id,), b"x", (1,), collector))
+    return Submission(TaskHeader(), function, (task_id,), b"x", (1,), collector)
 
 
 def test_what_is_posted_while_it_closes_ends_too(cluster: FakeCluster) -> None:

@@ -44,7 +44,6 @@ from scaler.client.core.events import (
     Left,
     Numbered,
     ShutdownRequested,
-    Submitted,
     Ticked,
     Unneeded,
 )
@@ -243,8 +242,8 @@ def test_after_a_rejection_the_next_submission_dials_again() -> None:
     told.submit(call("a"))
     told(lost())
     assert completions(told(Rejected(codes.VERSION_MISMATCH, "too old"))) == {task("a"): codes.STATUS_FAILED}
-    assert told(Submitted(call("b"))) == [Redial()]
-    assert told(Submitted(call("c"))) == []
+    assert told(call("b")) == [Redial()]
+    assert told(call("c")) == []
     told(opened())
     assert [names_in(message) for message in told.sent()] == [["b", "c"]]
 

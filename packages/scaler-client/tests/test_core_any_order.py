@@ -18,7 +18,6 @@ from scaler.client.core.events import (
     Event,
     Left,
     StorageRestarted,
-    Submitted,
 )
 from scaler_protocol import codec, codes, columns
 from scaler_protocol.ids import GraphId, TaskId
@@ -72,7 +71,7 @@ class AnyOrder(RuleBasedStateMachine):
             names = [f"t{self.count + index}" for index in range(size)]
             self.count += size
             self.unfinished.update(map(task, names))
-            self._apply(Submitted(call(*names, header=OTHER if is_other else HEADER)))
+            self._apply(call(*names, header=OTHER if is_other else HEADER))
 
     @rule(data=st.data(), size=st.integers(1, 5))
     def submit_graph(self, data: st.DataObject, size: int) -> None:

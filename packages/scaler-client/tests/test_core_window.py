@@ -17,7 +17,7 @@ from scaler.client.core import canceling as canceling_rules
 from scaler.client.core import outbox
 from scaler.client.core.actions import Send
 from scaler.client.core.batching import BATCH_BYTES, bounds_of
-from scaler.client.core.events import TICKED, CancelRequested, Flush, GraphSubmitted, Named, Numbered, Submitted
+from scaler.client.core.events import TICKED, CancelRequested, Flush, GraphSubmitted, Named, Numbered
 from scaler.client.core.records import GraphBatch, Submission
 from scaler_protocol import codec, codes, columns
 from scaler_protocol.columns import split_ids, split_u16, split_u32
@@ -351,7 +351,7 @@ def test_what_ended_while_it_waited_for_the_window_is_not_sent() -> None:
 
 def test_submitted_while_open_and_much_is_waiting_it_waits_too() -> None:
     told = Told()
-    told(Submitted(many(1, 10)))
+    told(many(1, 10))
     assert told(Flush(unacknowledged_bytes=outbox.WINDOW_BYTES)) == []
     assert len(told(Flush())) == 1
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 import pickle
 import re
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
 
-from scaler.client.errors import exception_of
+from scaler.client.core.records import Outcomes
+from scaler.client.errors import exception_of, task_error_of
 from scaler.utility import exceptions
 from scaler.utility.exceptions import (
+    CodeRefusedError,
     DeserializeObjectError,
     DisconnectedError,
+    EnvironmentFailedError,
     MemoryLimitError,
     MissingObjects,
     NestingTooDeepError,
@@ -28,7 +32,9 @@ from scaler.utility.exceptions import (
     WorkerDiedError,
 )
 from scaler_protocol import codes
+from scaler_protocol.codec import encode_task_error
 from scaler_protocol.errors import OwnerGone, StorageFull, StorageUnavailable, storage_error
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError
 
 ROOT = Path(__file__).parents[3]
@@ -45,8 +51,10 @@ OF_A_TASK = {
     "TASK_TIMED_OUT": TaskTimeoutError,
     "PROCESSOR_DIED": ProcessorDiedError,
     "MEMORY_LIMIT": MemoryLimitError,
+    "CODE_SET_REFUSED": CodeRefusedError,
+    "ENVIRONMENT_FAILED": EnvironmentFailedError,
     "WORKER_LOST": WorkerDiedError,
-    "TASK_CANCELED": RemoteError,  # most often there is no error at all, and the future is canceled
+    "TASK_CANCELED": CancelledError,  # most often there is no error at all, and the future is canceled
     "DEPENDENCY_FAILED": TaskExceptionNotSerializableError,
     "FUNCTION_UNREADABLE": DeserializeObjectError,
     "RESULT_UNREADABLE": ResultNotSerializableError,
@@ -83,7 +91,7 @@ def test_every_code_of_a_task_error_has_its_exception() -> None:
     for name, kind in OF_A_TASK.items():
         raised = exception_of(TaskError(code=getattr(codes, name), message="the story"))
         assert type(raised) is kind and "the story" in str(raised)
-        assert isinstance(raised, ScalerError)
+        assert isinstance(raised, ScalerError | CancelledError)
 
 
 def test_every_exception_that_can_be_raised_is_documented() -> None:
@@ -92,7 +100,31 @@ def test_every_exception_that_can_be_raised_is_documented() -> None:
         "ScalerError", "TaskNotFoundError",
     }  # fmt: skip
     assert documented_exceptions() == set(exceptions.__all__) - for_old_programs
-    assert {kind.__name__ for kind in OF_A_TASK.values()} <= documented_exceptions()
+    assert {kind.__name__ for kind in OF_A_TASK.values()} - {"CancelledError"} <= documented_exceptions()
+
+
+STATUSES = {name: code for name, code in vars(codes).items() if name.startswith("STATUS_") and code}
+PAYLOADS = {
+    "none": b"",
+    "unreadable": b"\xff" * 9,
+    "without a code": encode_task_error(TaskError(code=codes.OK)),
+    "a text without a code": encode_task_error(TaskError(code=codes.OK, type_name="Odd", message="why")),
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("status", STATUSES)
+def test_no_user_sees_the_code_of_success(status: str, payload: str) -> None:
+    """The code of what failed is that of its status, where there is one. (PAY-3)"""
+    data = PAYLOADS[payload]
+    outcomes = Outcomes((TaskId(bytes(16)),), bytes((STATUSES[status],)), bytes(1), (len(data),), data)
+    error = task_error_of(outcomes)
+    raised = exception_of(error)
+    told = f"{type(raised).__name__}: {raised}"
+    assert (error.code != codes.OK) == (status != "STATUS_REFUSED"), told
+    assert "error 0" not in told and str(raised)
+    if "text" in payload:
+        assert "why" in told
 
 
 def test_a_code_of_a_newer_peer_fails_the_task() -> None:

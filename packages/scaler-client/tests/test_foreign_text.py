@@ -25,7 +25,7 @@ from scaler.ui import metrics
 from scaler.ui.feed import packed
 from scaler.ui.model import Model
 from scaler.ui.samples import runs
-from scaler.ui.trace import chrome_trace
+from scaler.ui.trace import trace_text
 from scaler_protocol.health import __main__ as health
 from scaler_protocol.messages import (
     Bye,
@@ -78,7 +78,7 @@ def page() -> str:
     messages = (STATUS, sample(TaskSamples), sample(TaskLog))
     told = model.take(STATE, [Heard("x", one, 1.0) for one in messages], 1.0)
     events = [packed(kind, content).decode() for kind, content in told]
-    return "\n".join([*events, json.dumps(model.beginning())])
+    return "\n".join([*events, json.dumps([model.beginning(), *model.kept_runs()])])
 
 
 SHOWN: dict[str, Callable[[], str]] = {
@@ -87,7 +87,7 @@ SHOWN: dict[str, Callable[[], str]] = {
     "scaler_top": lambda: "\n".join(text_of(line) for line in draw(board_of(STATE), View(), 300, 200).lines),
     "scaler_ui": page,
     "/metrics": lambda: metrics.text_of(STATE).decode(),
-    "scaler_trace": lambda: json.dumps(chrome_trace(runs(sample(TaskSamples), 1.0), 1, 1)),
+    "scaler_trace": lambda: "".join(trace_text(runs(sample(TaskSamples), 1.0), lambda: HOSTILE)).replace("\n", ""),
     "client.explain": lambda: sentence(sample(Explanation), sample(Explanation).capabilities, "tcp://127.0.0.1:1"),
     "texts of a session": lambda: session_text(Bye(0, HOSTILE)) + session_text(Reject(1, 1, 1, HOSTILE)),
     "a complaint": lambda: str(complained(bytes(16), Error(1, 1, False, HOSTILE, HOSTILE))),  # type: ignore[arg-type]

@@ -229,7 +229,7 @@ def test_items_of_a_map_may_be_futures(client: Client, cluster: FakeCluster) -> 
 
 def test_a_map_that_times_out_leaves_nothing_behind(client: Client, cluster: FakeCluster) -> None:
     never: concurrent.futures.Future[int] = concurrent.futures.Future()
-    with pytest.raises(TimeoutError):
+    with pytest.raises(concurrent.futures.TimeoutError):
         client.map(abs, [never], timeout=0.01)
     assert not client._ready().connection.deferred
 

@@ -112,6 +112,41 @@ def test_a_failing_map_cancels_its_other_items(client: Client, cluster: FakeClus
     assert client.submit(abs, -1).result(WAIT) == 1
 
 
+@pytest.mark.parametrize("end", ["clear", "disconnect"])
+@pytest.mark.parametrize("is_scheduler_gone", [False, True])
+def test_a_map_whose_tasks_another_thread_cancels(
+    client: Client, cluster: FakeCluster, end: str, is_scheduler_gone: bool
+) -> None:
+    """It ends as a future does. Also when the scheduler answers no Cancel any more, because it is another one."""
+    cluster.hold()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            client.map(abs, range(3))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: cluster.held_count() == 3, "the tasks are there")
+    if is_scheduler_gone:
+        cluster.lose_clients()
+    getattr(client, end)()
+    thread.join(WAIT)
+    (error,) = raised
+    assert isinstance(error, concurrent.futures.CancelledError) and "canceled" in str(error)
+
+
+def test_what_imap_gives_of_canceled_tasks(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    results = client.imap(abs, range(3))
+    eventually(lambda: cluster.held_count() == 3, "the tasks are there")
+    client.clear()
+    with pytest.raises(concurrent.futures.CancelledError, match="canceled"):
+        next(results)
+
+
 def test_map_names_the_item_that_cannot_be_serialized(client: Client) -> None:
     with pytest.raises(TypeError, match="item 2"):
         client.map(print, [1, 2, threading.Lock()])

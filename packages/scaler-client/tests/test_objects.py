@@ -47,6 +47,7 @@ def test_a_task_that_calls_itself_stores_no_function(client: Client, cluster: Fa
         """As much of a running task as a call looks at."""
 
         task_id, depth, priority = TaskId(b"t" * 16), 1, 0
+        code_set = b""
 
         def __init__(self) -> None:
             self.function: ObjectId | None = function

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from struct import Struct
 
 from scaler_protocol.ids import ID_BYTES
+from scaler_protocol.ids import split_ids as split_ids  # which cuts also the ids it makes
 from scaler_protocol.messages import Limits
 
 PROFILE_BYTES = 24
@@ -23,27 +24,6 @@ _FRAME_BYTES = 1024
 @lru_cache(maxsize=4096)
 def _struct(item_format: str, count: int) -> Struct:
     return Struct(f"<{count}{item_format}")
-
-
-#: So many ids are cut at once. A Struct takes 32 bytes for each: those of all sizes that columns may have would be half
-#: a gigabyte.
-_IDS_AT_ONCE = 1024
-
-
-@lru_cache(maxsize=64)
-def _id_struct(count: int) -> Struct:
-    return Struct("16s" * count)
-
-
-def split_ids(column: bytes) -> tuple[bytes, ...]:
-    """Sixteen-byte ids, in order."""
-    count = len(column) // ID_BYTES
-    if count <= _IDS_AT_ONCE:
-        return _id_struct(count).unpack(column)
-    rest = count % _IDS_AT_ONCE * ID_BYTES
-    whole = memoryview(column)[: len(column) - rest]
-    cut = chain.from_iterable(_id_struct(_IDS_AT_ONCE).iter_unpack(whole))
-    return (*cut, *_id_struct(rest // ID_BYTES).unpack(column[len(column) - rest :]))
 
 
 def join_ids(ids: Iterable[bytes]) -> bytes:

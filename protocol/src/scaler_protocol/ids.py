@@ -7,9 +7,11 @@ import os
 import secrets
 import sys
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple, NewType
+from struct import Struct
+from typing import NamedTuple, NewType, cast
 
 PeerId = NewType("PeerId", bytes)
 """A peer for its whole life, however often its sockets change."""
@@ -56,15 +58,53 @@ def result_object_id(task_id: TaskId, attempt: int, salt: Salt, client: PeerId) 
     return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little") + secret, digest_size=ID_BYTES).digest())
 
 
+#: So many ids are cut at once. A Struct takes 32 bytes for each: those of all sizes that columns may have would be half
+#: a gigabyte.
+_IDS_AT_ONCE = 1024
+
+
+@lru_cache(maxsize=64)
+def _id_struct(count: int) -> Struct:
+    return Struct("16s" * count)
+
+
+def split_ids(column: bytes) -> tuple[bytes, ...]:
+    """Sixteen-byte ids, in order."""
+    count = len(column) // ID_BYTES
+    if count <= _IDS_AT_ONCE:
+        return _id_struct(count).unpack(column)
+    rest = count % _IDS_AT_ONCE * ID_BYTES
+    whole = memoryview(column)[: len(column) - rest]
+    cut = itertools.chain.from_iterable(_id_struct(_IDS_AT_ONCE).iter_unpack(whole))
+    return (*cut, *_id_struct(rest // ID_BYTES).unpack(column[len(column) - rest :]))
+
+
+_IDS_AHEAD = 64
+"""So many are made at once for those that are taken one by one."""
+
+
 def task_id_source() -> Callable[[int], list[TaskId]]:
     """A function that makes `n` fresh task ids: four bytes of this source, four random ones of the id, then a counter.
     Monitors see ids, so the next ones must not follow from them: another user could use them up. (CLI-20)"""
     source = secrets.token_bytes(4)
     counter = itertools.count()
+    ahead: Iterator[TaskId] = iter(())
 
     def take(n: int) -> list[TaskId]:
-        if n == 1:
-            return [TaskId(source + os.urandom(4) + next(counter).to_bytes(8, "little"))]
+        nonlocal ahead
+        if n == 1 and (task_id := next(ahead, None)) is not None:
+            return [task_id]
+        ids = [*itertools.islice(ahead, n)]
+        missing = n - len(ids)
+        if missing:
+            # To read random bytes for each id is a call of the system, which lets go of the interpreter: the client's
+            # IO thread would run between any two tasks, and send each alone.
+            fresh = make(_IDS_AHEAD if n == 1 else missing)
+            ids += fresh[:missing]
+            ahead = iter(fresh[missing:])  # if two threads come here at once, numbers are left out
+        return ids
+
+    def make(n: int) -> list[TaskId]:
         heads = array("I", 2 * n * source)
         heads[1::2] = array("I", os.urandom(4 * n))
         numbers = array("Q", itertools.islice(counter, n))
@@ -72,8 +112,7 @@ def task_id_source() -> Callable[[int], list[TaskId]]:
             numbers.byteswap()
         ids = array("Q", 2 * n * bytes(8))
         ids[0::2], ids[1::2] = array("Q", heads.tobytes()), numbers
-        column = ids.tobytes()
-        return [TaskId(column[at : at + ID_BYTES]) for at in range(0, len(column), ID_BYTES)]
+        return cast("list[TaskId]", [*split_ids(ids.tobytes())])
 
     return take
 

@@ -29,6 +29,10 @@ class TaskContext(Protocol):
         """Those for whom the client's objects may be read; empty where there are no keys. (STO-33)"""
 
     @property
+    def code_set(self) -> ObjectId:
+        """What it imports from; the tasks that it submits do so too. Empty: what its worker has installed. (CLI-25)"""
+
+    @property
     def depth(self) -> int: ...
 
     @property

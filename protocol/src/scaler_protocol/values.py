@@ -242,10 +242,16 @@ def load_many(payload: Buffer, sizes: Iterable[int]) -> list[Any]:
     return values
 
 
+def dumps_plain_call(arguments: tuple[Any, ...]) -> bytes | None:
+    """The part 0 of a PACKED call with plain arguments. None: they are not, or some are bytes, which may be large."""
+    return pickle.dumps((arguments, {}), PROTOCOL) if _SMALL_TYPES.issuperset(map(type, arguments)) else None
+
+
 def dumps_call(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Buffer]:
     """The part 0 of one PACKED call. (BAT-6)"""
-    if not keywords and _SMALL_TYPES.issuperset(map(type, arguments)):
-        return [pickle.dumps((arguments, keywords), PROTOCOL)]
+    plain = None if keywords else dumps_plain_call(arguments)
+    if plain is not None:
+        return [plain]
     if len(arguments) == 1 and not keywords and type(arguments[0]) is bytes and _is_large(arguments[0]):
         return _frame(_ONE_ARGUMENT, [memoryview(arguments[0])])
     # One that is given twice is still one object when it is read.

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from scaler.client.elsewhere import CALLED_HERE, explain_missing
 from scaler.client.future import ScalerFuture
 from scaler.client.io import sharing
 from scaler.client.io.connection import Connection
@@ -27,9 +28,12 @@ from scaler_protocol.messages import NO_TASK
 from scaler_protocol.transport.descriptors import exhaustion_told, expect_room
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typing_extensions import Self
 
     from scaler.client.info import ClusterInfo
+    from scaler.client.submitting.code import CodeSource, Requirements
     from scaler.client.submitting.named import NamedCalls
 
 _log = logging.getLogger("scaler")
@@ -51,6 +55,7 @@ class HasAddress(Protocol):
     def get_address(self) -> str: ...
 
 
+@explain_missing
 class Client(Submitting):
     """A connection to a scheduler, as a `concurrent.futures.Executor`.
 
@@ -65,6 +70,12 @@ class Client(Submitting):
 
     Leaving a `with` block cancels what has not ended, and says how many tasks that were. With `on_exit="wait"` it waits
     for them, as the executors of the standard library do.
+
+    Programs get the same time of the workers while they compete for it; one with `weight=0.1` gets a tenth of what
+    another gets, and everything while it is alone.
+
+    `code` and `requirements` are the modules and the packages that the functions of this client import, where workers
+    do not have them: see `send_code`.
 
     Without `trust_results` this client reads numbers, texts, bytes and the collections of the standard library, and
     nothing else that a worker returns: reading any other pickle runs code that the worker has chosen.
@@ -86,6 +97,9 @@ class Client(Submitting):
         insecure: bool = False,
         trust_results: bool = True,
         on_exit: Literal["cancel", "wait"] = "cancel",
+        weight: float = 1.0,
+        code: CodeSource | Iterable[CodeSource] | None = None,
+        requirements: Requirements | None = None,
     ) -> None:
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
         self._cluster: str | HasAddress | None = address
@@ -100,6 +114,8 @@ class Client(Submitting):
             raise ValueError("trust_results=False reads plain types, and a serializer of your own reads what it likes")
         if on_exit not in ("cancel", "wait"):
             raise ValueError(f'on_exit must be "cancel" or "wait", got {on_exit!r}')
+        if not 0.01 <= weight <= 1:
+            raise ValueError(f"weight must be from 0.01 to 1, the full share of a program: got {weight}")
         parse_addresses(self._address)
         if object_storage_address is not None:
             parse_address(object_storage_address)
@@ -111,7 +127,10 @@ class Client(Submitting):
         self._keys = KeyOptions(None if key_file is None else os.fspath(key_file), insecure)
         self._trusts_results = trust_results
         self._on_exit = on_exit
+        self._weight = float(weight)
         self._prepare()
+        if code is not None or requirements is not None:
+            self.send_code(code, requirements=requirements)
         self._ready()
 
     def _prepare(self) -> None:
@@ -120,13 +139,16 @@ class Client(Submitting):
         self._calls: Calls | None = None
         self._named: NamedCalls | None = None
         self._is_shared = False
+        #: what the tasks of this handle import from, packed (CLI-24)
+        self._code = b""
         #: names this handle's tasks: handles in one process of a worker share a connection
         self._owner = object()
 
     # ------------------------------------------------------------ ending
 
     def clear(self) -> None:
-        """Cancel all unfinished tasks of this client and invalidate its references. It stays usable."""
+        """Cancel all unfinished tasks of this client and invalidate its references. It stays usable. A `map` that waits
+        for some of them in another thread raises CancelledError."""
         calls = self._ready()
         connection = calls.connection
         collectors = connection.pending_collectors(self._owner)
@@ -199,6 +221,36 @@ class Client(Submitting):
                 'leaving the `with` block canceled %s not ended: ask for the results before, or write on_exit="wait"',
                 what,
             )
+
+    # ------------------------------------------------------------ code
+
+    def send_code(
+        self, code: CodeSource | Iterable[CodeSource] | None = None, *, requirements: Requirements | None = None
+    ) -> None:
+        """Send the modules, and the packages, that the functions of this client import. Tasks that are submitted from
+        now on find them; tasks submitted before keep what they had. It replaces what was sent before: call it again
+        when files have changed, and without arguments to send none.
+
+        `code`: a module file, a package, a directory with modules and packages in it (as an entry of `sys.path`), a
+        `.zip` or `.whl` file, an imported module, or several of these in a list. Hidden files and `__pycache__` are
+        left out. `requirements`: packages from an index, as a list (`["numpy==2.1"]`), a requirements file, or a
+        `uv.lock`. Each host installs them once.
+
+        Raises FileNotFoundError and ValueError for what cannot be sent, and RejectedError where the scheduler is too
+        old. See "Your own code on the workers" in the guide.
+        """
+        from scaler.client.submitting.code import code_set_of  # few programs send code
+
+        content = code_set_of(code, requirements)
+        calls = self._ready()
+        with self._lock:
+            self._code = content
+            self._use_code(calls)
+
+    def _use_code(self, calls: Calls) -> None:
+        from scaler.client.submitting.code import stored_code_set
+
+        calls.use_code_set(stored_code_set(calls.connection, self._code))
 
     # ------------------------------------------------------------ in an event loop
 
@@ -277,6 +329,9 @@ class Client(Submitting):
 
     # ------------------------------------------------------------ travelling into tasks
 
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) - CALLED_HERE.keys())
+
     def __getstate__(self) -> dict[str, Any]:
         storage_address = self._storage_address
         return {
@@ -290,6 +345,7 @@ class Client(Submitting):
             "insecure": self._keys.insecure,
             "trust_results": self._trusts_results,
             "on_exit": self._on_exit,
+            "weight": self._weight,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -304,6 +360,7 @@ class Client(Submitting):
         self._keys = KeyOptions(insecure=state["insecure"])
         self._trusts_results = state["trust_results"]
         self._on_exit = state["on_exit"]
+        self._weight = state["weight"]
         self._prepare()
 
     # ------------------------------------------------------------ inside
@@ -319,7 +376,10 @@ class Client(Submitting):
         with self._lock:
             if self._calls is None or self._calls.connection.is_closed:
                 flags = codes.FLAG_PROFILING | (codes.FLAG_STREAM_OUTPUT if self._stream_output else 0)
-                self._calls = Calls(self._connect(), self._serializer, flags, owner=self._owner)
+                calls = Calls(self._connect(), self._serializer, flags, owner=self._owner)
+                if self._code:
+                    self._use_code(calls)
+                self._calls = calls
             return self._calls
 
     def _connect(self) -> Connection:
@@ -351,6 +411,7 @@ class Client(Submitting):
                 parent_task=NO_TASK if context is None else context.task_id,
                 shown=shown,
                 trusts_results=self._trusts_results,
+                weight=self._weight,
             )
             return connection.open()
 

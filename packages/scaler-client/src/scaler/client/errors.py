@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import replace
 
 from scaler.client.core.records import Outcomes
 from scaler.utility import exceptions
@@ -41,20 +43,26 @@ def _first_of_chain(raised: BaseException) -> BaseException:
 
 
 def task_error_of(outcomes: Outcomes) -> TaskError:
-    """Why the only task of these outcomes did not succeed."""
+    """Why the only task of these outcomes did not succeed. Its code is OK only for what was refused without a code."""
     if outcomes.error is not None:
         return outcomes.error
     status_code = _CODE_OF_STATUS.get(outcomes.statuses[0], codes.OK)
     if not outcomes.payload:
-        return TaskError(code=status_code, message="no reason was given")
+        is_plain = status_code == codes.TASK_CANCELED  # most of them have no TaskError, and need none
+        return TaskError(code=status_code, message="" if is_plain else "no reason was given")
     try:
-        return decode_task_error(bytes(outcomes.payload))
+        error = decode_task_error(bytes(outcomes.payload))
     except CodecError:
         return TaskError(code=status_code, message="the reason that was given cannot be read")  # PAY-3
+    if error.code != codes.OK:
+        return error
+    is_empty = not (error.type_name or error.message or error.text or error.serialized)
+    return replace(error, code=status_code, message="no reason was given" if is_empty else error.message)
 
 
 _CODE_OF_STATUS = {
     codes.STATUS_FAILED: codes.TASK_RAISED,
+    codes.STATUS_CANCELED: codes.TASK_CANCELED,
     codes.STATUS_WORKER_LOST: codes.WORKER_LOST,
     codes.STATUS_PROCESSOR_DIED: codes.PROCESSOR_DIED,
     codes.STATUS_TIMED_OUT: codes.TASK_TIMED_OUT,
@@ -84,7 +92,13 @@ def _raised(error: TaskError) -> BaseException:
 
 
 def _unknown(error: TaskError) -> BaseException:
-    return exceptions.RemoteError(error.type_name or f"error {error.code}", error.message, error.text)
+    kind = "the task was refused" if error.code == codes.OK else f"error {error.code}"
+    return exceptions.RemoteError(error.type_name or kind, error.message or "no reason was given", error.text)
+
+
+def _canceled(error: TaskError) -> BaseException:
+    """As a future raises it: `map` has none."""
+    return CancelledError(error.message or "the task was canceled")
 
 
 def _worker_lost(error: TaskError) -> BaseException:
@@ -112,9 +126,12 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
     codes.DEPENDENCY_FAILED: _raised,
     codes.PROCESSOR_DIED: _processor_died,
     codes.WORKER_LOST: _worker_lost,
+    codes.TASK_CANCELED: _canceled,
     codes.TASK_TIMED_OUT: _plainly(exceptions.TaskTimeoutError, "the task ran for too long"),
     codes.MEMORY_LIMIT: _memory_limit,
     codes.FUNCTION_UNREADABLE: _plainly(exceptions.DeserializeObjectError, "the worker could not read the function"),
+    codes.CODE_SET_REFUSED: _plainly(exceptions.CodeRefusedError, "the worker does not take the code of the task"),
+    codes.ENVIRONMENT_FAILED: _plainly(exceptions.EnvironmentFailedError, "the packages could not be installed"),
     codes.RESULT_UNREADABLE: _plainly(exceptions.ResultNotSerializableError, "the result cannot be pickled"),
     codes.TOO_DEEP: _plainly(exceptions.NestingTooDeepError, "tasks are nested too deeply"),
     codes.QUEUE_FULL: _plainly(exceptions.NoWorkerError, "the scheduler's queue is full"),

@@ -200,8 +200,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
         the errors of `scaler.utility.exceptions` for what keeps its value from being run or read.
         """
         end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
-        self._wait(timeout)
-        self._decode(end_at)
+        if self._state != _FINISHED:
+            self._wait(timeout)
+        if self._outcomes is not None:
+            self._decode(end_at)
         if self._exception is None:
             value: T = self._result
             return value
@@ -215,7 +217,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
         end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
         self._wait(timeout)
         try:
-            self._decode(end_at)
+            if self._outcomes is not None:
+                self._decode(end_at)
         except NotMadeAgain:
             raise
         except Exception as error:  # noqa: BLE001 of the storage, which may be there again when this is asked next
@@ -332,7 +335,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return False
         audience = self._audience
         untold = None if audience is None else tuple(audience.waiters)
-        is_canceled = _status(outcomes) == codes.STATUS_CANCELED
+        is_canceled = bool(outcomes.statuses) and _status(outcomes) == codes.STATUS_CANCELED
         if not is_canceled:
             if type(outcomes.payload) is not bytes:  # but a view of a message with many others
                 outcomes = outcomes._replace(payload=bytes(outcomes.payload))
@@ -447,23 +450,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def _decode(self, end_at: float) -> None:
         """Turn the bytes into the value or exception, once. Kept is what the task raised and what unpickling raised. An
         interrupt, or a storage that cannot be reached, is told to this caller alone: the next one tries again."""
-        if self._outcomes is None:
-            return
         with self._decoding():
             outcomes, result, exception = self._outcomes, None, None
             if outcomes is None:
                 return
             assert self._connection is not None
             self._connection.wait_for_prints()
-            has_failed = any(outcomes.statuses)
-            if has_failed:
-                is_trusted = self._connection.trusts_results
+            is_trusted = self._connection.trusts_results
+            if any(outcomes.statuses):
                 exception = errors.exception_of(errors.task_error_of(outcomes), is_trusted=is_trusted)
                 self._watched().failure = outcomes
             else:
-                data = self._connection.fetch_one(outcomes, end_at)
+                data = self._connection.fetch_one(outcomes, end_at) if outcomes.kinds else outcomes.payload
                 try:
-                    result = self._deserialize(data)
+                    result = deserialized(self._serializer, data, is_trusted=is_trusted)
                 except Exception as error:  # noqa: BLE001 whatever unpickling raises
                     exception = error
             # All in one step of the interpreter: what was interrupted before this is as if it had not begun.
@@ -471,10 +471,6 @@ class ScalerFuture(concurrent.futures.Future[T]):
         is_lent = self._audience is not None and self._audience.is_lent
         if outcomes.kinds and not is_lent and (objects := result_objects(outcomes)):
             self._connection.unneeded(objects)
-
-    def _deserialize(self, data: Any) -> Any:
-        assert self._connection is not None
-        return deserialized(self._serializer, data, is_trusted=self._connection.trusts_results)
 
 
 def _status(outcomes: Outcomes) -> int:

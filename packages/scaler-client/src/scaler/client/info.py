@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 from scaler.monitoring import Subscription
+from scaler.top.formats import byte_text
 from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import ClusterStatus, WorkerEntry
 
@@ -29,6 +31,21 @@ class ClusterInfo:
     #: of the object storage
     object_count: int
     object_bytes: int
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table."""
+        offers = ", ".join(f"{name} ({count:,})" for name, count in self.capabilities.items())
+        tasks = ", ".join(f"{count:,} {state}" for state, count in self.task_counts.items())
+        rows = {
+            "Scheduler": f"{self.address}, version {self.version}",
+            "Workers": f"{self.worker_count:,} on {self.host_count:,} hosts",
+            "Capabilities": offers or "none",
+            "Tasks": tasks or "none",
+            "Memory of workers": byte_text(self.memory_bytes),
+            "Objects": f"{self.object_count:,} of {byte_text(self.object_bytes)}",
+        }
+        lines = [f"<tr><th>{title}</th><td>{html.escape(text)}</td></tr>" for title, text in rows.items()]
+        return f"<table>{''.join(lines)}</table>"
 
 
 def cluster_info(address: str, keys: KeyOptions, timeout_seconds: float) -> ClusterInfo:

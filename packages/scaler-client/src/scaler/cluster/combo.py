@@ -227,6 +227,14 @@ class SchedulerClusterCombo:
     def __repr__(self) -> str:
         return f"<SchedulerClusterCombo at {self._address}, {self._n_workers} workers>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: with a link to the page, if there is one."""
+        import html
+
+        link = html.escape(self.dashboard_link or "")
+        page = f' <a href="{link}" target="_blank">page</a>' if link else ""
+        return f"<b>Cluster</b> at <code>{html.escape(self._address)}</code>, {self._n_workers:,} workers{page}"
+
 
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()
 

@@ -141,6 +141,7 @@ class ForkedProcess:
             text, descriptors = b"", []
         if descriptors:
             self._process_id, (self._descriptor,) = int(text), descriptors
+            os.set_inheritable(self._descriptor, False)  # a descriptor that is sent is
             self._finalizers.append(_close_with(self, os.close, self._descriptor))
         elif text:
             self._exit_code = int(text)

@@ -13,8 +13,10 @@ __all__ = [
     "ClientCancelledException",
     "ClientQuitException",
     "ClientShutdownException",
+    "CodeRefusedError",
     "DeserializeObjectError",
     "DisconnectedError",
+    "EnvironmentFailedError",
     "KeyFileError",
     "MemoryLimitError",
     "MissingObjects",
@@ -115,6 +117,15 @@ class NestingTooDeepError(ScalerError, RecursionError):
 
 class DeserializeObjectError(ScalerError):
     """The function, an argument or a result could not be read where it was needed."""
+
+
+class CodeRefusedError(ScalerError):
+    """A worker does not take the files that `Client(code=...)` has sent. The message says why."""
+
+
+class EnvironmentFailedError(ScalerError):
+    """A worker could not install the packages of `Client(requirements=...)`. The message ends with the last lines of
+    its installer."""
 
 
 class ResultNotSerializableError(ScalerError, TypeError):

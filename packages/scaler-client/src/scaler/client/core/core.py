@@ -32,7 +32,7 @@ from scaler.client.core.function_names import Names
 from scaler.client.core.knowledge import Knowledge, claims_of
 from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, sent_ids
 from scaler.client.core.output import prefixed
-from scaler.client.core.records import Collector, Entry, Graph, Outcomes, cut
+from scaler.client.core.records import Collector, Entry, Graph, Outcomes, Submission, cut, each_alone
 from scaler.client.core.reruns import Reruns
 from scaler.client.core.states import State
 from scaler.client.core.table import Table
@@ -85,7 +85,7 @@ class ClientCore:
         #: our name in the present session, or in the last one
         self._peer_id: PeerId | None = None
         self._handlers: dict[type, Callable[[Any, float], list[Action]]] = {
-            events.Submitted: self._on_submitted,
+            Submission: self._on_submitted,
             events.GraphSubmitted: self._on_graph_submitted,
             events.CancelRequested: self._on_cancel_requested,
             events.Cleared: self._on_cleared,
@@ -183,8 +183,7 @@ class ClientCore:
 
     # ------------------------------------------------------------ what the program wants
 
-    def _on_submitted(self, event: events.Submitted, now: float) -> list[Action]:
-        submission = event.submission
+    def _on_submitted(self, submission: Submission, now: float) -> list[Action]:
         entry = Entry(submission, State.QUEUED, len(submission.ids))
         self._table.add(entry)
         self._outbox.add(entry)
@@ -407,9 +406,13 @@ class ClientCore:
             for task_id in ids:
                 self._cancels.waiting.pop(task_id, None)  # type: ignore[call-overload]
         actions: list[Action] = []
+        if len(set(map(id, taken))) == len(taken):
+            for entry, outcomes in zip(taken, each_alone(results, ids, sizes), strict=True):
+                self._take_outcomes(entry, outcomes, actions)
+            return actions
         index = offset = 0
         for entry, run in groupby(taken):
-            begin, index = index, index + sum(1 for _ in run)
+            begin, index = index, index + len(list(run))
             size = sum(sizes[begin:index])
             outcomes = cut(results, ids, sizes, begin, index, offset, offset + size)
             offset += size
@@ -429,7 +432,7 @@ class ClientCore:
 
     def _take_outcomes(self, entry: Entry | None, outcomes: Outcomes, actions: list[Action]) -> None:
         graph = None if entry is None else entry.graph
-        if any(outcomes.statuses) and self._table.graphs and (entry is None or graph is not None):
+        if outcomes.statuses and self._table.graphs and (entry is None or graph is not None) and any(outcomes.statuses):
             actions += self._reruns.refused(graph, outcomes, self._bounds, self._now)
         if entry is None:
             self._endings.drop(outcomes, actions)

@@ -11,7 +11,7 @@ from scaler.client.core.canceling import Cancels
 from scaler.client.core.knowledge import Knowledge
 from scaler.client.core.outbox import cancels_of, sent_ids
 from scaler.client.core.records import Definition, Entry, Graph, Outcomes, Submission, stored_results
-from scaler.client.core.reruns import Reruns
+from scaler.client.core.reruns import Reruns, code_of
 from scaler.client.core.states import Move, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes
@@ -51,10 +51,11 @@ class Endings:
     def end(self, entry: Entry, outcomes: Outcomes, actions: list[Action]) -> None:
         """These tasks of an entry have left the pending table."""
         submission = entry.submission
+        graph = entry.graph
         entry.unfinished_count -= len(outcomes.ids)
-        if entry.graph is not None and entry.graph.failure is not None and outcomes.statuses == _REFUSED:
+        if graph is not None and graph.failure is not None and outcomes.statuses == _REFUSED:
             # The scheduler tells what befell another task; the graph has heard it from that one itself.
-            outcomes = entry.graph.failure._replace(ids=outcomes.ids)
+            outcomes = graph.failure._replace(ids=outcomes.ids)
         is_stored = outcomes.kinds and codes.KIND_OBJECT in outcomes.kinds
         source = _source_of(entry) if is_stored else None
         actions.append(Complete(submission.collector, outcomes, source))
@@ -62,8 +63,8 @@ class Endings:
             entry.state = after(entry.state, Move.END)
             if submission.objects:
                 actions.append(Release(submission.objects))
-        if entry.graph is not None:
-            self._progress_graph(entry.graph, outcomes, actions)
+        if graph is not None:
+            self._progress_graph(graph, outcomes, actions)
 
     def _progress_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
         graph.wanted_count -= 1
@@ -82,14 +83,15 @@ class Endings:
         if not self._table.graphs:
             return
         for index, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=False)):
-            graph = self._table.graph_with(task_id) if status not in _CONSEQUENCES else None
-            if graph is not None:
-                offset = sum(outcomes.sizes[:index])
-                payload = outcomes.payload[offset : offset + outcomes.sizes[index]]
-                one = Outcomes(
-                    (task_id,), bytes((status,)), outcomes.kinds[index : index + 1], (len(payload),), payload
-                )
-                self.fail_graph(graph, one, actions)
+            graph = self._table.graph_with(task_id) if status not in _NO_REASONS else None
+            if graph is None:
+                continue
+            offset = sum(outcomes.sizes[:index])
+            payload = outcomes.payload[offset : offset + outcomes.sizes[index]]
+            if status == codes.STATUS_REFUSED and (graph in self._reruns.stops or code_of(payload) in _OF_ANOTHER):
+                continue
+            one = Outcomes((task_id,), bytes((status,)), outcomes.kinds[index : index + 1], (len(payload),), payload)
+            self.fail_graph(graph, one, actions)
 
     def fail_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
         """One task did not succeed, so all that is unfinished ends the same way, with the same error."""
@@ -143,5 +145,6 @@ def _source_of(entry: Entry) -> Submission | Definition:
 
 
 _REFUSED = bytes((codes.STATUS_REFUSED,))
-#: how tasks end because another one did not succeed
-_CONSEQUENCES = (codes.STATUS_SUCCESS, codes.STATUS_REFUSED, codes.STATUS_CANCELED)
+_NO_REASONS = (codes.STATUS_SUCCESS, codes.STATUS_CANCELED)
+#: a task was refused because of another one, or without a reason that can be read
+_OF_ANOTHER = (codes.DEPENDENCY_FAILED, codes.OK)

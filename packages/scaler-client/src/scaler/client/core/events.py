@@ -10,12 +10,6 @@ from scaler_protocol.records import dataclass
 from scaler_protocol.session import SessionEvent
 
 
-class Submitted(NamedTuple):
-    """Tasks to run. They wait for the next `Flush`."""
-
-    submission: Submission
-
-
 @dataclass(frozen=True, slots=True)
 class GraphSubmitted:
     """A whole graph, tasks after all they depend on. Its header carries its id, and its last batch is sealed."""
@@ -127,15 +121,15 @@ class Ticked(NamedTuple):
     """Why the scheduler has no session for this client now, in its own words; empty if it has not said. (ERR-11)"""
 
 
-Wish = Submitted | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
+Wish = Submission | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
 ProgramEvent = Wish | ObjectsLost | StorageRestarted | TakenOver | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
 
 def submissions_of(event: ProgramEvent) -> tuple[Submission, ...]:
     """The tasks that somebody will wait for once the core has this event."""
-    if isinstance(event, Submitted):
-        return (event.submission,)
+    if isinstance(event, Submission):
+        return (event,)
     return event.wanted if isinstance(event, GraphSubmitted) else ()
 
 

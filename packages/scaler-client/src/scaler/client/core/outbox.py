@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Container, Iterator
 from dataclasses import replace
 from itertools import chain, repeat
+from operator import attrgetter
 
 from scaler.client.core.batching import PART_BYTES, TASK_BYTES, Bounds, has_room_for, pieces_of
 from scaler.client.core.cutting import cut, cut_batch, fits, narrowed
@@ -18,8 +19,12 @@ from scaler.client.core.remaining import remaining
 from scaler.client.core.states import Move, State, after
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
+from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Cancel, KeptResults, Submit, TaskHeader
+
+_IDS, _PAYLOAD, _FUNCTION = attrgetter("ids"), attrgetter("payload"), attrgetter("function")
+_PART_SIZES, _COUNTS, _KINDS = attrgetter("part_sizes"), attrgetter("part_counts"), attrgetter("part_kinds")
+_UNFINISHED_COUNT = attrgetter("unfinished_count")
 
 WINDOW_BYTES = 64 * 1024 * 1024
 """So much may be sent and not yet acknowledged. A peer acknowledges at the latest after 32 MiB (SES-4), so it never has
@@ -57,12 +62,12 @@ class Outbox:
         return chain(alone, chain.from_iterable(self._groups.values()), *in_graphs)
 
     def add(self, entry: Entry) -> None:
-        if self._alone is None and not self._groups:
-            self._alone = entry
-            return
         if self._alone is not None:
             alone, self._alone = self._alone, None
             self._line_up(alone)
+        elif not self._groups:
+            self._alone = entry
+            return
         self._line_up(entry)
 
     def _line_up(self, entry: Entry) -> None:
@@ -149,7 +154,7 @@ class Outbox:
             self._line_up(entry)
             return None
         entry.state = after(entry.state, Move.SEND)
-        return _submit(header, [_unfinished(entry, table)])
+        return _submit(header, _unfinished([entry], table))
 
     def _next_of_calls(self, bounds: Bounds, table: Table) -> list[Submit | Cancel]:
         """One batch of the header whose turn it is."""
@@ -157,7 +162,7 @@ class Outbox:
         if (header.keywords or header.capabilities) and not has_room_for(header, bounds):
             self.unsendable += [entry for entry in entries if entry.state is State.QUEUED]
             entries.clear()
-        batch = self._next_batch(entries, bounds, table)
+        batch = _all_of(entries, bounds) or self._next_batch(entries, bounds, table)
         if len(self._groups) > 1:
             del self._groups[header]
             if entries:
@@ -168,9 +173,10 @@ class Outbox:
             self._forget_last()
         if not batch:
             return []
+        sent = after(State.QUEUED, Move.SEND)
         for entry in batch:
-            entry.state = after(entry.state, Move.SEND)
-        return [_submit(header, [_unfinished(entry, table) for entry in batch])]
+            entry.state = sent
+        return [_submit(header, _unfinished(batch, table))]
 
     def _next_batch(self, entries: deque[Entry], bounds: Bounds, table: Table) -> list[Entry]:
         """The first of these entries, as many as fit into one message. One that is too large for any is cut."""
@@ -277,11 +283,34 @@ def _due(batch: GraphBatch, graph: Graph, pending: Container[TaskId]) -> Submit:
     return replace(batch.message, task_flags=bytes(flags))
 
 
-def _unfinished(entry: Entry, table: Table) -> Submission:
-    """What of this entry is to be sent: all of it, or the tasks that are still pending."""
-    if entry.unfinished_count == len(entry.submission.ids):
-        return entry.submission
-    return narrowed(entry.submission, table.ids_of(entry))
+def _all_of(entries: deque[Entry], bounds: Bounds) -> list[Entry]:
+    """These entries without those that were canceled meanwhile, if one message carries them all. Else none."""
+    if len(entries) > bounds.tasks:
+        return []
+    queued = State.QUEUED
+    batch = [entry for entry in entries if entry.state is queued]
+    # In loops of C: this is done for each single call of a program.
+    submissions = [entry.submission for entry in batch]
+    count, part_count = (sum(map(len, map(column, submissions))) for column in (_IDS, _PART_SIZES))
+    if (
+        count > bounds.tasks
+        or sum(map(len, map(_PAYLOAD, submissions))) > bounds.payload_bytes
+        or TASK_BYTES * count + PART_BYTES * part_count > bounds.column_bytes
+    ):
+        return []
+    entries.clear()
+    return batch
+
+
+def _unfinished(batch: list[Entry], table: Table) -> list[Submission]:
+    """What of these entries is to be sent: all of them, without the tasks that have ended."""
+    submissions = [entry.submission for entry in batch]
+    if sum(map(_UNFINISHED_COUNT, batch)) == sum(map(len, map(_IDS, submissions))):
+        return submissions
+    return [
+        one if entry.unfinished_count == len(one.ids) else narrowed(one, table.ids_of(entry))
+        for entry, one in zip(batch, submissions, strict=True)
+    ]
 
 
 def _submit(header: TaskHeader, parts: list[Submission]) -> Submit:
@@ -292,9 +321,9 @@ def _submit(header: TaskHeader, parts: list[Submission]) -> Submit:
     return Submit(
         header=header,
         functions=functions,
-        ids=columns.join_ids(chain.from_iterable([part.ids for part in parts])),
-        payload=parts[0].payload if len(parts) == 1 else b"".join([part.payload for part in parts]),
-        part_sizes=columns.join_u32(list(chain.from_iterable([part.part_sizes for part in parts]))),
+        ids=columns.join_ids(chain.from_iterable(map(_IDS, parts))),
+        payload=parts[0].payload if len(parts) == 1 else b"".join(map(_PAYLOAD, parts)),
+        part_sizes=columns.join_u32(list(chain.from_iterable(map(_PART_SIZES, parts)))),
         function_indexes=function_indexes,
         part_counts=_part_counts(parts),
         part_kinds=_part_kinds(parts),
@@ -315,9 +344,7 @@ def _submit_one(header: TaskHeader, part: Submission) -> Submit:
 
 def _functions(parts: list[Submission]) -> tuple[bytes, bytes]:
     """The function table, and which of it each task calls (empty when there is one)."""
-    table: dict[ObjectId, int] = {}
-    for part in parts:
-        table.setdefault(part.function, len(table))
+    table = {function: index for index, function in enumerate(dict.fromkeys(map(_FUNCTION, parts)))}
     if len(table) == 1:
         return parts[0].function, b""
     indexes = chain.from_iterable(repeat(table[part.function], len(part.ids)) for part in parts)
@@ -325,13 +352,13 @@ def _functions(parts: list[Submission]) -> tuple[bytes, bytes]:
 
 
 def _part_counts(parts: list[Submission]) -> bytes:
-    if not any(part.part_counts for part in parts):
+    if not any(map(_COUNTS, parts)):
         return b""
     counts = chain.from_iterable(part.part_counts or repeat(1, len(part.ids)) for part in parts)
     return columns.join_u16(list(counts))
 
 
 def _part_kinds(parts: list[Submission]) -> bytes:
-    if not any(part.part_kinds for part in parts):
+    if not any(map(_KINDS, parts)):
         return b""
     return b"".join(part.part_kinds or bytes((codes.KIND_INLINE,)) * len(part.part_sizes) for part in parts)

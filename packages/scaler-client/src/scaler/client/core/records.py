@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import field
+from functools import partial
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Protocol
 
 from scaler.client.core.states import State
-from scaler_protocol import codes
+from scaler_protocol import codes, columns
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import Buffer, KeptResults, Results, Submit, TaskError, TaskHeader
 from scaler_protocol.records import dataclass
@@ -48,6 +51,26 @@ def cut(
     )
 
 
+def each_alone(results: Results, ids: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[Outcomes]:
+    """Each task of a message by itself, in loops of C: a program that submits one by one waits for each of them."""
+    ends = columns.offsets(sizes)
+    rows = zip(
+        zip(ids),
+        _cut(results.statuses, 1),
+        _cut(results.kinds, 1),
+        zip(sizes),
+        [results.payload[begin:end] for begin, end in pairwise(ends)],
+        _cut(results.profiles, columns.PROFILE_BYTES),
+        repeat(None),
+    )
+    return map(partial(tuple.__new__, Outcomes), rows)
+
+
+def _cut(column: bytes, width: int) -> Iterable[bytes]:
+    """What of a column each task has; empty for all if it is."""
+    return [column[at : at + width] for at in range(0, len(column), width)] if column else repeat(b"")
+
+
 def stored_results(outcomes: Outcomes) -> list[tuple[TaskId, ObjectId]]:
     """The successful tasks whose values are too large to ride along, and where these lie."""
     if not outcomes.kinds:
@@ -75,7 +98,8 @@ class Collector(Protocol):
 
 
 class Submission(NamedTuple):
-    """Tasks that share header, function and collector: a single call, or a slice of a map.
+    """Tasks that share header, function and collector: a single call, or a slice of a map. As an event of the core:
+    they are to run, and wait for the next `Flush`.
 
     A tuple, because every call makes one and a frozen dataclass takes four times as long to make.
     """
@@ -88,15 +112,15 @@ class Submission(NamedTuple):
     collector: Collector
     #: which client handle submitted it; handles of one process share a connection inside a task
     owner: object = None
+    #: what must live until these tasks have ended: the function, or a tuple of it and the references among the
+    #: arguments; never read (OWN-2)
+    kept: object = None
     #: u16 per task; empty: one part each
     part_counts: tuple[int, ...] = ()
     #: u8 per part; empty: all inline
     part_kinds: bytes = b""
     #: argument objects that only these tasks use: released when all of them have ended (OWN-2)
     objects: tuple[ObjectId, ...] = ()
-    #: what must live until these tasks have ended: the function, or a tuple of it and the references among the
-    #: arguments; never read (OWN-2)
-    kept: object = None
 
 
 class GraphBatch(NamedTuple):

@@ -151,11 +151,12 @@ def _missing_a_value(outcomes: Outcomes) -> Iterator[TaskId]:
     code (SCH-19), and later."""
     starts = columns.offsets(outcomes.sizes)
     for row, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=True)):
-        if status == codes.STATUS_REFUSED and _code_of(outcomes.payload[starts[row] : starts[row + 1]]) == _MISSING:
+        if status == codes.STATUS_REFUSED and code_of(outcomes.payload[starts[row] : starts[row + 1]]) == _MISSING:
             yield task_id
 
 
-def _code_of(error: Buffer) -> int:
+def code_of(error: Buffer) -> int:
+    """Of an encoded TaskError; OK if it cannot be read."""
     try:
         return decode_task_error(bytes(error)).code
     except CodecError:

@@ -148,6 +148,11 @@ def _lacking(explanation: Explanation, capabilities: Sequence[Capability], conne
             f"it needs {called(code_tag)}, because its function or an argument was sent as bytecode, and the workers "
             f"have {all_called(explanation.code_tags) or 'another'}{also}"
         )
+    if explanation.has_code_set and not wanted and not code_tag:
+        return (
+            f"it imports modules or packages that its client has sent, and none of {connected} takes any "
+            "(--client-code, or workers of an earlier version)"
+        )
     together = f" together with {called(code_tag)}" if code_tag and wanted else ""
     return f"none of {connected} offers {wanted or 'what it asks'}{together}"
 
@@ -156,7 +161,7 @@ def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], ad
     more = f", in attempt {explanation.attempt}" if explanation.attempt > 1 else ""
     if explanation.silent_seconds >= SILENT_SECONDS:
         more += f"; nothing was heard of this worker for {explanation.silent_seconds:.0f} s"
-    place = f"on worker {explanation.worker} since {explanation.running_seconds:.1f} s"
+    place = f"on worker {explanation.worker} for {explanation.running_seconds:.1f} s"
     if explanation.is_blocked:
         children = _counted(explanation.child_count, "task")
         return f"it has been {place}, and waits for {children} that it has submitted{more}"

@@ -44,8 +44,11 @@ class Packed:
         check_calls(plan.functions, plan.counts)
         self.graph_id = GraphId(new_object_id())
         self.header = replace(
-            calls.header(options, has_code=False), graph_id=self.graph_id, call_format=codes.CALL_SEPARATE
+            calls.header(options, has_code=False, code_set=calls.code_set),
+            graph_id=self.graph_id,
+            call_format=codes.CALL_SEPARATE,
         )
+        self._code_set = calls.code_set
         self.ids: list[TaskId] = calls.connection.new_task_ids(len(plan.functions))
         self._plan = plan
         self._starts = list(accumulate(plan.counts, initial=0))
@@ -68,7 +71,7 @@ class Packed:
 
     @property
     def kept(self) -> tuple[object, ...]:
-        return (*self._functions.kept, *self._arguments.kept)
+        return (*self._functions.kept, *self._arguments.kept, self._code_set)
 
     @property
     def inputs(self) -> frozenset[TaskId]:

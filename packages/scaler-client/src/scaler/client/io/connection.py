@@ -17,7 +17,6 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from scaler.client import errors
@@ -29,7 +28,7 @@ from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
 from scaler.client.io.ends import TELL_SECONDS, Ends
-from scaler.client.io.hello import dialer_of, hello_of
+from scaler.client.io.hello import dialer_of, hello_of, name_present_task, renewed
 from scaler.client.io.life import Life, Move, after
 from scaler.client.io.printing import Printing
 from scaler.client.io.users import Users
@@ -81,6 +80,7 @@ class Connection:
         parent_task: TaskId = NO_TASK,
         shown: Pass | None = None,
         trusts_results: bool = True,
+        weight: float = 1.0,
     ) -> None:
         self.address = address
         self._shown = shown
@@ -100,7 +100,7 @@ class Connection:
         self._storage.on_lost = self._note_lost
         self._storage.on_restarted = self._note_restarted
         self._remaking = Remaking(self)
-        self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task)
+        self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task, weight)
         self._dialer = dialer_of(self._hello, self.address)
         self.driver = BlockingDriver(DealerEndpoint(address, self._dialer, shown), self)
         #: guards all that turns touch; held while this process forks
@@ -116,8 +116,7 @@ class Connection:
         self._rejected: Rejected | None = None
         self._shutdown_answer: actions.AnswerShutdown | None = None
         self._shutdown_answered = Event()
-        #: see life.py
-        self._life = Life.OPENING
+        self._life = Life.OPENING  #: see life.py
         #: why the IO thread has failed, if it has
         self._failure = ""
         self._users = Users()
@@ -223,8 +222,7 @@ class Connection:
             )
 
     def fetch_one(self, outcomes: Outcomes, end_at: float = math.inf) -> Buffer:
-        """The bytes of a value that a task returned, from the storage if that is where they are. What is lost there is
-        made again, which is waited for until `end_at`."""
+        """The bytes of a task's value. What the storage has lost is made again, which is waited for until `end_at`."""
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
             return self._remaking.fetch(ObjectId(bytes(outcomes.payload)), end_at)
         return outcomes.payload
@@ -312,6 +310,8 @@ class Connection:
 
     def host_turn(self, now: float) -> None:
         self._ends.tell()
+        if not self._dialer.is_open:
+            name_present_task(self._dialer)
         if self._may_retire:
             self._retire()
         if self._users.have_left(self._core.is_idle, now):  # heartbeats bring us here often enough
@@ -410,7 +410,7 @@ class Connection:
         """Begin again under another name, which takes over what is stored. Only then the old one may leave. (CLI-8)"""
         self._retired.append(self.driver.endpoint)
         self.peer_id = new_peer_id()
-        self._hello = replace(self._hello, peer_id=self.peer_id)
+        self._hello = renewed(self._hello, self.peer_id)
         self._dialer = dialer_of(self._hello, self.address)
         self.driver.endpoint = DealerEndpoint(self.driver.endpoint.addresses, self._dialer, self._shown)
         self._storage.rename(self.peer_id)

@@ -28,14 +28,28 @@ RECENT_BYTES = 4 * 1024 * 1024
 class StoredFunction:
     """A function that tasks can name. It stays stored at least as long as this object lives."""
 
-    __slots__ = ("__weakref__", "has_code", "is_stored", "object_id", "size")
+    __slots__ = ("__weakref__", "_kept", "code_set", "has_code", "is_stored", "object_id", "size")
 
-    def __init__(self, object_id: ObjectId, size: int, *, has_code: bool) -> None:
+    def __init__(
+        self, object_id: ObjectId, size: int, *, has_code: bool, code_set: StoredFunction | None = None
+    ) -> None:
         self.object_id = object_id
         self.size = size
         #: only processors that run our version of Python can read it (CLI-15)
         self.has_code = has_code
         self.is_stored = False
+        #: what its calls import from (CLI-24); it stays stored as long as this object lives, too
+        self.code_set = code_set
+        self._kept: StoredFunction | None = None
+
+    def importing(self, code_set: StoredFunction | None) -> StoredFunction:
+        """The same function, for calls that import from this code set."""
+        if code_set is None:
+            return self
+        bound = StoredFunction(self.object_id, self.size, has_code=self.has_code, code_set=code_set)
+        bound.is_stored = True
+        bound._kept = self
+        return bound
 
 
 class StoredFunctions:

@@ -231,6 +231,8 @@ class Holdings:
         assert self._lost.isdisjoint(self._in_progress)
 
     def _count(self, keepsake: Keepsake, by: int) -> None:
+        if keepsake is _NOTHING:
+            return
         self._kept_bytes += by * keepsake.size
         self._file_count += by * (keepsake.file is not None)
         call = keepsake.call

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from scaler.client import errors
 from scaler.client.core.cutting import narrowed
-from scaler.client.core.events import GraphSubmitted, ProgramEvent, Submitted
+from scaler.client.core.events import GraphSubmitted, ProgramEvent
 from scaler.client.core.losses import named_objects
 from scaler.client.core.records import Definition, Outcomes, Submission
 from scaler.client.core.remaining import nodes_again
@@ -120,7 +120,7 @@ class Remaking:
             submission = narrowed(submission, (call.task_id,))
         future: ScalerFuture[Any] = ScalerFuture(call.task_id, self._connection)
         call.again = future
-        self._connection.post(Submitted(submission._replace(collector=future)), is_batch=True)
+        self._connection.post(submission._replace(collector=future), is_batch=True)
 
     def _begin_nodes(self, call: FinishedCall, definition: Definition) -> None:
         """All nodes of this graph whose values are known to be lost, as a graph of their own."""

@@ -6,6 +6,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
@@ -246,6 +247,8 @@ class Storage:
         """The storage was restarted and has lost all that it has not kept. Tasks wait for their functions and arguments
         for a while, so what was kept here comes in time. (CLI-13, STO-42)"""
         self.on_restarted()
+        if not self._is_welcomed:
+            return  # the take-over that comes with the Welcome does the same
         held = self.holdings.all()
         try:
             lost_count = self._adopt(held, self._owner, is_session_lost=False)
@@ -285,7 +288,8 @@ class Storage:
         """Afterwards it is known which of these are lost; what was kept of them is there."""
         wanted = frozenset(ids)
         held = [(object_id, kept) for object_id, kept in self.holdings.all() if object_id in wanted]
-        _translated(lambda: self._adopt(held, self._owner, is_session_lost=False))
+        owner = self._owner if not self._grants else self._granted_owner()
+        _translated(lambda: self._adopt(held, owner, is_session_lost=False))
 
     def put_again(self, arguments: dict[ObjectId, Keepsake]) -> None:
         """What a finished call took, which is to be made again. MissingObjects if some of it is not kept."""
@@ -344,7 +348,15 @@ class Storage:
         if owner != self._owner:  # it has come under a name that was given up meanwhile, too late to be taken over
             self._background.run(partial(self._move, put.object_id, owner))
 
+    @property
+    def _is_welcomed(self) -> bool:
+        """The scheduler has welcomed our present name. Before, it has no grant, and the storage refuses what is
+        stored in it; what is held then is taken over with the Welcome."""
+        return self._owner == self._welcomed_owner
+
     def _move(self, object_id: ObjectId, old: PeerId) -> None:
+        if not self._is_welcomed:
+            return
         kept = [(one, keepsake) for one, keepsake in self.holdings.all() if one == object_id]
         self._take_over_some(kept, [old], self._owner)
 
@@ -373,7 +385,7 @@ class Storage:
             if left <= 0:
                 break
             self._owner_changed.wait(min(left, OWNER_SLICE_SECONDS))
-        raise error
+        raise copy(error)  # whose traceback does not refer to this frame, which refers to the error
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
         try:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
-from scaler.client.core.events import Named, Submitted
+from scaler.client.core.events import Named
 from scaler.client.core.records import Collector, Submission
 from scaler.client.future import ScalerFuture
 from scaler.client.io.connection import Connection
@@ -30,7 +30,7 @@ from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values, waits
 from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.ids import ObjectId, TaskId, content_id
-from scaler_protocol.messages import TaskHeader
+from scaler_protocol.messages import NO_OBJECT, Buffer, TaskHeader
 
 _log = logging.getLogger("scaler")
 
@@ -62,6 +62,8 @@ class Calls:
         #: of the references that the program still has
         self._handles: WeakSet[Handle] = WeakSet()
         self._is_warned = False
+        #: what the functions import that are used from now on
+        self.code_set: StoredFunction | None = None
         self.pickler_lock = waits.Lock()
         self.pickler = values.CallPickler()
 
@@ -79,24 +81,27 @@ class Calls:
     ) -> int:
         """Send one call: at once, or when the futures among its arguments have ended. Returns the size of its parts in
         bytes. With a pipeline, what has to be stored first need not be there before this returns."""
-        if self.serializer is None and _is_plain(arguments, keywords):
-            part = self._packed(arguments, keywords)
-            if part.size <= self.connection.inline_bytes:
-                payload = values.join(part.pieces)
-                header = self.header(options, has_code=function.has_code or part.has_code)
-                plain = Submission(
-                    header, function.object_id, (task_id,), payload, (part.size,), collector, self.owner,
-                    kept=(function, *part.kept) if part.kept else function,
-                )  # fmt: skip
-                self.connection.post(Submitted(plain))
-                return part.size
-            parts: list[Part] = [part]
-            futures: dict[int, concurrent.futures.Future[Any]] = {}
-        else:
+        plain = None if keywords or self.serializer is not None else values.dumps_plain_call(arguments)
+        if plain is not None and len(plain) <= self.connection.inline_bytes:
+            header = self.header(options, has_code=function.has_code, code_set=function.code_set)
+            self._post_inline(header, function, task_id, plain, collector, function)
+            return len(plain)
+        futures: dict[int, concurrent.futures.Future[Any]] = {}
+        if plain is None and (self.serializer is not None or not _is_plain(arguments, keywords)):
             parts, futures = self._with_stand_ins(arguments, keywords)
+        else:
+            part = self._packed(arguments, keywords) if plain is None else self._warned([plain])
+            if part.size <= self.connection.inline_bytes:
+                has_code = function.has_code or part.has_code
+                header = self.header(options, has_code=has_code, code_set=function.code_set)
+                kept = (function, *part.kept) if part.kept else function
+                self._post_inline(header, function, task_id, values.join(part.pieces), collector, kept)
+                return part.size
+            parts = [part]
         self._check(parts, () if self.serializer is None else tuple(keywords))
         size = sum([part.size for part in parts])
-        header = self.header(options, () if self.serializer is None else tuple(keywords), has_code=function.has_code)
+        names = () if self.serializer is None else tuple(keywords)
+        header = self.header(options, names, has_code=function.has_code, code_set=function.code_set)
         if futures:
             own, objects = self._taken(parts)
             Deferred(self, Call(header, function, task_id, own, collector), objects, futures).start()
@@ -107,8 +112,21 @@ class Calls:
         else:
             for put in puts:
                 put.finish()
-            self.connection.post(Submitted(submission))
+            self.connection.post(submission)
         return size
+
+    def _post_inline(
+        self,
+        header: TaskHeader,
+        function: StoredFunction,
+        task_id: TaskId,
+        part: Buffer,
+        collector: Collector,
+        kept: object,
+    ) -> None:
+        """A call that is one part and rides along: nearly every one."""
+        ids, sizes = (task_id,), (len(part),)
+        self.connection.post(Submission(header, function.object_id, ids, part, sizes, collector, self.owner, kept))
 
     def _check(self, parts: Sequence[Part], keywords: tuple[str, ...] = ()) -> None:
         assert self.connection.welcome is not None, "a connection is given out when it is open"
@@ -121,9 +139,7 @@ class Calls:
 
     def pipeline(self) -> Pipeline:
         connection = self.connection
-        return Pipeline(
-            lambda ready: connection.post(*map(Submitted, ready), is_batch=True), connection.storage.release
-        )
+        return Pipeline(lambda ready: connection.post(*ready, is_batch=True), connection.storage.release)
 
     def submission(self, call: Call) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
@@ -161,6 +177,9 @@ class Calls:
             pieces = values.dumps_call(arguments, keywords)
         except Exception as error:
             raise _unserializable(arguments, keywords, error) from error
+        return self._warned(pieces)
+
+    def _warned(self, pieces: Sequence[Buffer]) -> Part:
         part = Part.of_pieces(pieces)
         if part.size >= LARGE_BYTES:
             self.warn_large("the arguments of a call", part.size)
@@ -256,7 +275,9 @@ class Calls:
         self, function: Any, arguments: tuple[Any, ...], *, is_changed: bool = False
     ) -> tuple[StoredFunction, tuple[Any, ...]]:
         """The same for a single call, and the arguments of that: a function that is probably used once goes with it."""
-        known = self._known(function, is_changed=is_changed)
+        known = None if is_changed else self._memory.latest(function)
+        if known is None:
+            known = self._known(function, is_changed=is_changed)
         if known is not None:
             return known, arguments
         content, has_code = self._serialized(function)
@@ -268,7 +289,7 @@ class Calls:
             self._memory.remember(function, SentAlong(content, has_code))
         if is_new:
             self.connection.post(Named(caller.object_id, name), is_batch=True)
-        return caller, (*arguments, content)
+        return caller.importing(self.code_set), (*arguments, content)
 
     def _known(self, function: Any, *, is_changed: bool) -> StoredFunction | None:
         with self._lock:
@@ -295,11 +316,12 @@ class Calls:
     def _stored(self, function: Any, content: bytes, has_code: bool) -> StoredFunction:
         if self._is_own(content):
             # Its own client keeps it. Not to be remembered: another task may run here when it is called again.
-            return StoredFunction(content_id(content), len(content), has_code=has_code)
+            return StoredFunction(content_id(content), len(content), has_code=has_code, code_set=self.code_set)
         stored, is_new = self.connection.storage.functions.put([content], has_code=has_code)
         if is_new:
             self.connection.post(Named(stored.object_id, _name_of(function)), is_batch=True)
         with self._lock:
+            stored = stored.importing(self.code_set)
             self._memory.remember(function, stored)
         return stored
 
@@ -317,33 +339,39 @@ class Calls:
     # ------------------------------------------------------------ headers
 
     def header(
-        self, options: CallOptions = NO_OPTIONS, keywords: tuple[str, ...] = (), flags: int = 0, *, has_code: bool
+        self,
+        options: CallOptions = NO_OPTIONS,
+        keywords: tuple[str, ...] = (),
+        *,
+        has_code: bool,
+        code_set: StoredFunction | None = None,
     ) -> TaskHeader:
         """Equal calls share one header object: the outbox compares identities."""
         context = task_context.current()
         parent = None if context is None else (context.task_id, context.depth)
-        key = (options, keywords, flags, parent, has_code)
+        key = (options, keywords, code_set, parent, has_code)
         header = self._headers.get(key)
         if header is None:
             if len(self._headers) > 256:
                 self._headers.clear()
-            header = self._headers[key] = self._make_header(options, keywords, flags, has_code=has_code)
+            header = self._headers[key] = self._make_header(options, keywords, code_set, has_code=has_code)
         return header
 
     def _make_header(
-        self, options: CallOptions, keywords: tuple[str, ...], flags: int, *, has_code: bool
+        self, options: CallOptions, keywords: tuple[str, ...], code_set: StoredFunction | None, *, has_code: bool
     ) -> TaskHeader:
         header = TaskHeader(
             call_format=codes.CALL_PACKED if self.serializer is None else codes.CALL_SEPARATE,
             keywords=keywords,
             capabilities=options.capabilities,
             priority=options.priority,
-            flags=self._flags | flags,
+            flags=self._flags,
             timeout_seconds=options.timeout_seconds,
             retries=options.retries,
             lost_processors_limit=options.lost_processors_limit,
             code_tag=CODE_TAG if has_code else "",
             result_salt=self.connection.result_salt,
+            code_set=NO_OBJECT if code_set is None else code_set.object_id,
         )
         if self.serializer is not None:
             serializer = self._stored_serializer()
@@ -353,7 +381,17 @@ class Calls:
         context = task_context.current()
         if context is not None:
             header = replace(header, depth=context.depth + 1, parent_task=context.task_id)
+            if not header.code_set and context.code_set:
+                # Its own client keeps it, as the function of this task. (CLI-25)
+                header = replace(header, code_set=context.code_set)
         return header
+
+    def use_code_set(self, code_set: StoredFunction | None) -> None:
+        """For functions that are used from now on. Calls that were made before keep theirs."""
+        with self._lock:
+            self.code_set = code_set
+            self._memory.clear()
+            self._headers.clear()
 
     def _stored_serializer(self) -> StoredFunction:
         if self._own_serializer is None:

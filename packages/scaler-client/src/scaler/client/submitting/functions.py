@@ -43,8 +43,17 @@ class FunctionMemory:
         # By identity, because functions may define equality; the function is kept so that its id stays its own.
         self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], StoredFunction | SentAlong]] = OrderedDict()
         self._bytes = 0
+        #: the function used last and what was made of it, if workers import it
+        self._latest: tuple[Any, StoredFunction | None] = None, None
         #: the modules whose functions are sent with their code
         self._by_value = cloudpickle.list_registry_pickle_by_value()
+
+    def latest(self, function: Any) -> StoredFunction | None:
+        """The same as `recall`, or None. Programs call the same function again and again: this needs no lock."""
+        latest, made = self._latest
+        if latest is function and self._by_value == cloudpickle.list_registry_pickle_by_value():
+            return made
+        return None
 
     def recall(self, function: Any) -> StoredFunction | SentAlong | None:
         """What was remembered for this function, or None when it is new or may have changed."""
@@ -61,6 +70,10 @@ class FunctionMemory:
                 self._forget(number)
                 return None
         self._known.move_to_end(number)
+        if not known[1] and isinstance(known[2], StoredFunction):
+            self._latest = function, known[2]
+        else:
+            self._latest = None, None
         return known[2]
 
     def remember(self, function: Any, made: StoredFunction | SentAlong) -> None:
@@ -75,10 +88,12 @@ class FunctionMemory:
             self._forget(next(iter(self._known)))
 
     def clear(self) -> None:
+        self._latest = None, None
         self._known.clear()
         self._bytes = 0
 
     def _forget(self, number: int) -> None:
+        self._latest = None, None
         self._bytes -= self._known.pop(number)[2].size
 
 

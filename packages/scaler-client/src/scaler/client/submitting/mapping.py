@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.client import errors
 from scaler.client.core.batching import BATCH_BYTES
-from scaler.client.core.events import CancelRequested, Submitted, Unneeded
+from scaler.client.core.events import CancelRequested, Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
@@ -311,8 +311,9 @@ class MapRun:
         self._note_inline(len(payload), len(ids))
         if len(payload) >= LARGE_BYTES:
             calls.warn_large("a batch of arguments", len(payload))
+        has_code = function.has_code or (notes is not None and notes.has_code)
         submission = Submission(
-            header=calls.header(self._options, has_code=function.has_code or (notes is not None and notes.has_code)),
+            header=calls.header(self._options, has_code=has_code, code_set=function.code_set),
             function=function.object_id,
             ids=tuple(ids),
             payload=payload,
@@ -321,7 +322,7 @@ class MapRun:
             owner=calls.owner,
             kept=(function, *notes.kept) if notes is not None else (function,),
         )
-        calls.connection.post(Submitted(submission), is_batch=True)
+        calls.connection.post(submission, is_batch=True)
 
     def _submit_one(self, task_id: TaskId, arguments: tuple[Any, ...], pipeline: Pipeline) -> None:
         """An item with large arguments, references or futures is a call like any other."""

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
-from scaler.client.core.events import Named, Submitted
+from scaler.client.core.events import Named
 from scaler.client.future import ScalerFuture
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.submitting.calls import Calls
@@ -53,7 +53,7 @@ class NamedCalls:
         submission = calls.submission(Call(self._header(options), self._function(name), future.task_id, parts, future))
         if not parts:
             submission = submission._replace(part_counts=(0,))
-        connection.post(Submitted(submission))
+        connection.post(submission)
         return future
 
     @staticmethod

@@ -1,0 +1,47 @@
+"""What methods of other libraries' clients are called here, for the error of a program that was written for one."""
+
+from __future__ import annotations
+
+from typing import NoReturn, TypeVar
+
+T = TypeVar("T")
+
+CALLED_HERE = {
+    "close": "disconnect(), or leave `with`",
+    "compute": "dask.compute(x, scheduler=client)",
+    "gather": "[future.result() for future in futures]; map() returns results already",
+    "get_executor": "the client itself, which is a concurrent.futures.Executor",
+    "ncores": "cluster_info()",
+    "nthreads": "cluster_info()",
+    "persist": "dask.compute(x, scheduler=client), or send_object(x)",
+    "publish_dataset": "send_object(x, name=...)",
+    "put": "send_object(x)",
+    "register_plugin": "scaler.worker_state",
+    "remote": "submit(function, ...)",
+    "replicate": "send_object(x): each worker fetches it once",
+    "scatter": "send_object(x)",
+    "scheduler_info": "cluster_info()",
+    "upload_file": 'send_code("mine.py")',
+}
+
+
+class Elsewhere:
+    """An attribute that is not there. Each name has a descriptor, because `__getattr__` would make every attribute of
+    the class slower to read."""
+
+    def __init__(self, name: str, here: str) -> None:
+        self._name = name
+        self._text = (
+            f"has no attribute {name!r}; in Scaler it is {here} (docs: coming from Dask, Ray or an earlier Scaler)"
+        )
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__!r} {self._text}", name=self._name, obj=instance)
+
+
+def explain_missing(kind: type[T]) -> type[T]:
+    """A decorator: the class says so of each of these names that it has not."""
+    for name, here in CALLED_HERE.items():
+        assert not hasattr(kind, name), f"{kind.__name__} has {name}"
+        setattr(kind, name, Elsewhere(name, here))
+    return kind
