@@ -133,6 +133,32 @@ def test_what_is_not_is_left_to_the_host(play: Play) -> None:
     eventually(lambda: play.endpoint.sent == [1], "the host has sent it")
 
 
+def test_in_a_burst_no_post_wakes_the_host(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sends what has come by then when it wakes by itself, or for the socket."""
+    wakes: list[int] = []
+    wake = play.driver.watch.wake
+    monkeypatch.setattr(play.driver.watch, "wake", lambda: (wakes.append(1), wake()))
+    monkeypatch.setattr(blocking, "ATTENTIVE_SECONDS", 10 * WAIT)
+    play.driver.post((1,), is_urgent=False)
+    eventually(lambda: play.driver._is_attentive, "the host has sent it, and stays attentive")
+    play.driver.post((2,), is_urgent=False)
+    play.driver.post((3,), is_urgent=False)
+    assert (play.endpoint.sent, wakes) == ([1], [1])
+    monkeypatch.setattr(blocking, "ATTENTIVE_SECONDS", 0.001)
+    play.endpoint.theirs.send(b"\x01")
+    eventually(lambda: play.endpoint.sent == [1, 2, 3], "both leave in the turn that the answer begins")
+    eventually(lambda: not play.driver._is_attentive, "the burst is over")
+    play.driver.post((4,), is_urgent=False)
+    eventually(lambda: play.endpoint.sent == [1, 2, 3, 4], "the host has been woken again")
+    assert wakes == [1, 1]
+
+
+def test_what_is_posted_in_a_burst_is_not_forgotten(play: Play) -> None:
+    for wish in range(1, 200):
+        play.driver.post((wish,), is_urgent=False)
+    eventually(lambda: play.endpoint.sent == list(range(1, 200)), "the host sends all, and no post comes after them")
+
+
 def test_a_guest_gets_its_answer_at_the_socket(play: Play) -> None:
     play.driver.post((1,), is_urgent=True)
     waiting = threading.Thread(

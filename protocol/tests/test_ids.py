@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import pytest
 
@@ -27,3 +28,14 @@ def test_the_next_does_not_follow_from_those_before() -> None:
     ends = [int.from_bytes(part, "little") for part in parts]
     steps = {after - before for before, after in itertools.pairwise(ends)}
     assert len(steps) > 4_990, "nor in steps"
+
+
+def test_the_system_is_not_called_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """During a call of the system another thread gets the interpreter: the client's own then sends task by task."""
+    calls: list[int] = []
+    urandom = os.urandom
+    monkeypatch.setattr(os, "urandom", lambda count: calls.append(count) or urandom(count))
+    take = task_id_source()
+    calls.clear()
+    assert len({take(1)[0] for _ in range(1_000)}) == 1_000
+    assert len(calls) <= 20

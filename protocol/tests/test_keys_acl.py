@@ -26,7 +26,7 @@ OWN = f"(A;;FA;;;{ANA})"
         f"O:{ANA}D:{OWN}(A;OICIIO;FA;;;BU)",  # of what is in a directory
         f"O:{ANA}D:(D;;FA;;;WD){OWN}",  # a refusal opens nothing
         f"O:{ANA}D:{OWN}(A;;FA;;;OW)S:AI(AU;SAFA;FA;;;SY)",
-        f"O:{ANA}D:",  # nobody at all
+        f"O:{ANA}D:",  # no account at all
     ],
 )
 def test_a_list_for_the_user_alone(text: str) -> None:

@@ -375,7 +375,8 @@ def test_another_users_directory_is_not_used(
 def test_without_a_runtime_directory_the_temporary_one_serves(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "missing"))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() if os.getuid() else 0)
-    monkeypatch.setattr(places.os.path, "isdir", lambda path: not path.startswith("/run") and Path(path).is_dir())
+    is_dir = os.path.isdir
+    monkeypatch.setattr(places.os.path, "isdir", lambda path: not str(path).startswith("/run") and is_dir(path))
     file = RuntimeFile(ADDRESS)
     file.write(Keyring([KEYS["running"]]))
     assert file.path == str(home / "tmp" / f"scaler-{os.getuid()}" / "tcp-8516.key")

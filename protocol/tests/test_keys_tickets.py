@@ -10,7 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scaler_protocol import codes
-from scaler_protocol.keys import ALL_ROLES, TICKET_BYTES_MAX, Identity, Keyring, Refusal, TicketError, local_identity
+from scaler_protocol.keys import (
+    ALL_ROLES,
+    TICKET_BYTES_MAX,
+    Identity,
+    Keyring,
+    Refusal,
+    TicketError,
+    keyring,
+    local_identity,
+)
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.derivation import derived, public_key
 from scaler_protocol.keys.tickets import MAC_BYTES, USER_BYTES_MAX, check_user, read, signed
@@ -200,6 +209,22 @@ def test_nothing_shows_or_pickles_a_secret() -> None:
 
 
 # ------------------------------------------------------------ grants
+
+
+def test_a_grant_that_was_found_right_is_remembered_for_its_owner_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[int] = []
+    ring = Keyring([KEY])
+    is_mac = keyring.is_mac
+    monkeypatch.setattr(keyring, "is_mac", lambda *arguments: checks.append(1) or is_mac(*arguments))
+    owner, other = b"o" * 16, b"p" * 16
+    grant = ring.grant(owner)
+    assert [ring.family_of(owner, grant) for _ in range(3)] == [owner] * 3 and len(checks) == 1
+    assert ring.family_of(other, grant) is None and ring.family_of(owner, ring.grant(other)) is None
+    assert Keyring([OTHER]).family_of(owner, grant) is None
+    for number in range(3_000):
+        one = number.to_bytes(16, "little")
+        assert ring.family_of(one, ring.grant(one)) == one
+    assert len(ring._granted) <= 1_024, "a peer that holds many owners does not make it grow"
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -146,7 +146,7 @@ def test_a_traceback_forges_no_lines() -> None:
     except ValueError:
         record = logging.LogRecord("scaler", logging.ERROR, "", 0, "it failed", (), sys.exc_info())
     first, *further = LineFormatter().format(record).splitlines()
-    assert first.startswith("[EROR]") and all(line.startswith("  ") and line.isprintable() for line in further)
+    assert first.startswith("[ERROR]") and all(line.startswith("  ") and line.isprintable() for line in further)
     assert further[0] == "  Traceback (most recent call last):" and any("forged" in line for line in further)
 
 

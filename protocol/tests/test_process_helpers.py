@@ -90,7 +90,7 @@ def test_shared_arguments():
 
 @pytest.mark.parametrize(
     ("level", "name"),
-    [(logging.INFO, "INFO"), (logging.WARNING, "WARN"), (logging.ERROR, "EROR"), (logging.DEBUG, "DEBG"), (50, "CTIC")],
+    [(10, "DEBUG"), (logging.INFO, "INFO"), (logging.WARNING, "WARN"), (logging.ERROR, "ERROR"), (50, "CRIT")],
 )
 def test_the_form_of_a_line(level, name):
     line = LineFormatter().format(logging.LogRecord("any", level, "", 0, "%s left", ("w1",), None))

@@ -147,7 +147,13 @@ def test_one_that_holds_itself_can_be_shown() -> None:
 def test_no_code_is_compiled_before_it_is_needed() -> None:
     """Six methods of each of three hundred classes had been a third of what a cluster took to start."""
     compiled: list[object] = []
-    sys.addaudithook(lambda event, given: compiled.append(given) if event == "compile" and is_counted else None)
+
+    def note(event: str, given: tuple[object, ...]) -> None:
+        # From Python 3.14 on `dataclasses` itself compiles one line for a class without methods to make.
+        if event == "compile" and is_counted and given[0] != b"def __create_fn__():\n\n return ()":
+            compiled.append(given)
+
+    sys.addaudithook(note)
     is_counted = True
 
     @dataclass(frozen=True, slots=True)

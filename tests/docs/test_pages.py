@@ -60,7 +60,8 @@ def test_the_reference_has_every_public_name() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     missing = [name for name in scaler.__all__ if name != "__version__" and f":: scaler.{name}\n" not in page]
     assert not missing
-    public = {name for name in vars(scaler.Client) if not name.startswith("_")}
+    # A name that another library's client has is there, and says at once what it is called here.
+    public = {name for name in vars(scaler.Client) if not name.startswith("_") and hasattr(scaler.Client, name)}
     public |= {name for name in vars(Submitting) if not name.startswith("_")}
     listed = page.split(":members:", 1)[1].split(":inherited-members:")[0].replace(",", " ").split()
     assert public - {"asynchronous"} <= set(listed)

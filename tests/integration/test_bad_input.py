@@ -153,7 +153,7 @@ def start_workers(stage: Stage, port: int) -> Command:
 
 def assert_gave_up(workers: Command, at: str) -> None:
     assert workers.wait() == 1
-    (error,) = [line for line in workers.lines if line.startswith("[EROR]")]
+    (error,) = [line for line in workers.lines if line.startswith("[ERROR]")]
     assert "no scheduler answered within 1 s" in error and at in error
     assert not workers.error_lines
 

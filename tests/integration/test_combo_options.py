@@ -57,6 +57,7 @@ def test_a_cluster_with_a_page_shows_itself_to_those_who_have_its_link() -> None
     with scaler.local(workers=1, ui=True) as client:
         link = client.dashboard_link
         assert link is not None and html.escape(link) in client._repr_html_()
+        assert html.escape(link) in client._cluster._repr_html_()  # type: ignore[union-attr]
         with browser.open(link, timeout=10) as page:
             assert page.status == 200 and b"<html" in page.read()
         with pytest.raises(urllib.error.HTTPError, match="403"):

@@ -1,76 +1,67 @@
-"""Programs and servers that run out of descriptors, with real processes."""
+"""What a task's process has open: nothing of the key, and nothing of its worker, the servers or another processor."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
 import pytest
 
-from scaler import Client
-from tests.support.clusters import RealCluster
-from tests.support.processes import WAIT, Stage
+from scaler import Client, SchedulerClusterCombo
 
-pytest.importorskip("resource")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are read from /proc")
 
-CLIENTS = """
-import os, resource, sys
-from scaler import Client
-from scaler.utility.exceptions import TooManyOpenFilesError
-address, room = sys.argv[1], int(sys.argv[2])
-resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
-held, clients = [], []
-try:
-    while True:
-        held.append(os.open(os.devnull, os.O_RDONLY))
-except OSError:
-    for _ in range(room):
-        os.close(held.pop())
-try:
-    while True:
-        clients.append(Client(address))
-        assert clients[-1].submit(abs, -1).result() == 1
-        clients[-1].send_object(bytes(300_000))
-except TooManyOpenFilesError as error:
-    assert "96" in str(error)
-while held:
-    os.close(held.pop())
-for client in [*clients, Client(address)]:
-    assert client.submit(abs, -2).result() == 2
-print("all well")
-"""
 
-LITTLE = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-from scaler_scheduler.__main__ import main
-sys.argv[0] = "scaler_scheduler"
-sys.exit(main())
+def own_process(value: bytes = b"") -> int:
+    return os.getpid()
+
+
+LISTS_ITS_FILES = """
+import os
+for name in os.listdir("/proc/self/fd"):
+    if int(name) > 2:
+        try:
+            print(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:
+            pass  # that of the list itself
 """
 
 
-def test_a_program_without_descriptors_is_told_what_to_do(stage: Stage) -> None:
-    """At whatever moment it has none left: nothing aborts, no error of a library is seen, and those it has go on."""
-    cluster = RealCluster(stage, 1)
-    programs = [stage.start_program(CLIENTS, cluster.address, str(room)) for room in (0, 5, 9, 17, 23, 40)]
-    for program in programs:
-        assert program.wait() == 0, program.text
-        assert program.lines == ["all well"]
+def inherited() -> list[str]:
+    """What a program that a task starts has open besides its three streams, though nothing is closed for it."""
+    command = [sys.executable, "-S", "-c", LISTS_ITS_FILES]
+    return subprocess.run(command, close_fds=False, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_a_scheduler_without_descriptors_says_so_and_goes_on(stage: Stage) -> None:
-    cluster = RealCluster(stage, 0)
-    address = f"tcp://127.0.0.1:{stage.ports()}"
-    scheduler = stage.start_program(LITTLE, address, "-osa", cluster.storage_address)
-    stage.start("scaler_worker", address, "-n", "1")
-    clients = [Client(address)]
-    assert clients[0].submit(abs, -1).result(WAIT) == 1
-    with pytest.raises(TimeoutError):
-        while len(clients) < 100:
-            clients.append(Client(address, timeout_seconds=3))
-    scheduler.wait_for(r"EROR.*new peers cannot connect.*may have 64 of them.*ulimit -n")
-    assert clients[0].submit(abs, -2).result(WAIT) == 2
-    for client in clients[1:]:
-        client.disconnect()
-    scheduler.wait_for("new peers can connect again")
-    with Client(address) as client:
-        assert client.submit(abs, -3).result(WAIT) == 3
-    clients[0].disconnect()
-    assert sum("cannot connect" in line for line in scheduler.lines) == 1
+def opened(process_id: int) -> dict[str, str]:
+    """Descriptors by what they are; of sockets and pipes with their number in the system. Empty: it has ended."""
+    folder, found = Path(f"/proc/{process_id}/fd"), {}
+    try:
+        for entry in folder.iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                found[entry.name] = os.readlink(entry)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return found
+
+
+def test_a_task_has_nothing_of_the_cluster_open() -> None:
+    """With a cluster whose key came to its processes by a descriptor, and values that travel in shared memory."""
+    with SchedulerClusterCombo(n_workers=2) as combo, Client(combo.get_address()) as client:
+        shared = client.send_object(bytes(3_000_000))
+        tasks = {client.submit(own_process, shared).result(30) for _ in range(4)}
+        others = {child.pid for child in psutil.Process().children(recursive=True)} - tasks
+        assert tasks and len(others) >= 4, "scheduler, storage, workers"
+        streams = {opened(process)[name] for process in tasks for name in ("0", "1", "2")}
+        theirs = {text for process in (*others, os.getpid()) for text in opened(process).values()} - streams
+        for process in tasks:
+            own = {text for text in opened(process).values() if text not in streams}
+            sockets = {text for text in own if text.startswith(("socket:", "pipe:"))}
+            assert not sockets & theirs, "each socket is of this process alone"
+            files = {text for text in own - sockets if not text.endswith(".capnp") and not os.path.isdir(text)}
+            assert all(text.startswith(("/memfd:scaler-", "anon_inode:[event")) for text in files), files
+        assert client.submit(inherited).result(30) == []

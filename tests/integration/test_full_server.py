@@ -64,7 +64,7 @@ def test_a_worker_logs_it_and_gives_up_in_the_end(full: FakePublisher, stage: St
     worker = stage.start("scaler_worker", full.address, "-n", "1", "--death-timeout-seconds", "1")
     assert worker.wait() == 1
     assert not worker.error_lines
-    (error,) = [line for line in worker.lines if line.startswith("[EROR]")]
+    (error,) = [line for line in worker.lines if line.startswith("[ERROR]")]
     assert f"{SENTENCE} (tried for 1 s)" in error
     assert any(line.startswith("[INFO]") and f"{SENTENCE}; trying again" in line for line in worker.lines)
 

@@ -29,7 +29,7 @@ def cluster(module_stage: Stage) -> Iterator[RealCluster]:
     cluster.wait_until_empty()
     for command in (cluster.scheduler, cluster.storage, *cluster.workers):
         assert command.end() == 0
-        assert "Traceback" not in command.text and "EROR" not in command.text, command.text
+        assert "Traceback" not in command.text and "[ERROR]" not in command.text, command.text
 
 
 @pytest.fixture

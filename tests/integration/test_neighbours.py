@@ -6,16 +6,14 @@ import random
 import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from scaler import Client
 from tests.fuzz import doors
 from tests.fuzz.access import Access
-from tests.fuzz.arena import Arena, Attack
+from tests.fuzz.attack import Attack, Scene
 from tests.fuzz.neighbours import attacked
 from tests.fuzz.victims import CAPABILITIES, CAPABILITY, Victim, echo, joined
 from tests.support.processes import Stage, until
@@ -28,24 +26,12 @@ QUIET_CALLS = 20
 CALLS_FACTOR, CALLS_SECONDS = 10.0, 0.25
 
 
-@dataclass
-class Keyed:
-    """What an attack needs of the arena of the fuzz families."""
-
-    stage: Stage
-    access: Access
-    port: int
-
-    @property
-    def address(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
-
-
 @pytest.fixture(scope="module")
-def cluster(module_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+def cluster(module_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Objects are in no shared memory: processes of the storage's own account, as all of these are, could read it."""
-    access = Access("holder", tmp_path_factory.mktemp("keys"))
-    made = Keyed(module_stage, access, module_stage.ports())
+    directory = tmp_path_factory.mktemp("keys")
+    access = Access("holder", directory)
+    made = Scene(access, directory, module_stage.ports(), 0, 0, module_stage.environment())
     storage, given = f"tcp://127.0.0.1:{made.port + 1}", access.arguments()
     module_stage.start("scaler_storage", storage, "--no-shared-memory", *given)
     module_stage.start("scaler_scheduler", made.address, "-osa", storage, *given)
@@ -58,14 +44,14 @@ def cluster(module_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture
-def victim(cluster: Keyed, tmp_path: Path) -> Iterator[Victim]:
+def victim(cluster: Scene, tmp_path: Path) -> Iterator[Victim]:
     made = Victim(cluster.address, cluster.access.user_file("ana", tmp_path))
     yield made
     made.close()
 
 
-def test_nothing_that_a_ticket_allows_reaches_another_user(cluster: Keyed, victim: Victim) -> None:
-    attack = Attack(cast(Arena, cluster), random.Random(SEED), SECONDS, "p", has_sessions=True)
+def test_nothing_that_a_ticket_allows_reaches_another_user(cluster: Scene, victim: Victim) -> None:
+    attack = Attack(cluster, random.Random(SEED), SECONDS, "p", has_sessions=True)
     victim.start()
     until(lambda: victim.rounds >= QUIET_CALLS, "the other user is served")
     quiet_count = victim.rounds
@@ -82,9 +68,9 @@ def test_nothing_that_a_ticket_allows_reaches_another_user(cluster: Keyed, victi
 
 
 @pytest.mark.parametrize("step", doors.STEPS, ids=lambda step: str(step.__name__))
-def test_every_door_is_shut_to_others(cluster: Keyed, victim: Victim, step: Callable[[Attack, Victim], None]) -> None:
+def test_every_door_is_shut_to_others(cluster: Scene, victim: Victim, step: Callable[[Attack, Victim], None]) -> None:
     """Tickets, sessions, messages and lanes that are not its own, at each port, while the other user works."""
-    attack = Attack(cast(Arena, cluster), random.Random(SEED), SECONDS, "p")
+    attack = Attack(cluster, random.Random(SEED), SECONDS, "p")
     victim.start()
     until(lambda: victim.rounds >= 5, "the other user is served")
     try:
@@ -97,7 +83,7 @@ def test_every_door_is_shut_to_others(cluster: Keyed, victim: Victim, step: Call
     assert attack.inputs > 0
 
 
-def test_a_task_gets_no_argument_of_another_user(cluster: Keyed, victim: Victim, tmp_path: Path) -> None:
+def test_a_task_gets_no_argument_of_another_user(cluster: Scene, victim: Victim, tmp_path: Path) -> None:
     """The worker shows the storage the grant of the task's own client."""
     reference = victim.client.send_object(victim.marker)
     call = victim.client.submit_verbose(joined, (reference,), {}, capabilities=CAPABILITIES)

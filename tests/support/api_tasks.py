@@ -9,6 +9,7 @@ from typing import Any
 
 from scaler import Client, Serializer
 from scaler.client.serializer.default import DefaultSerializer
+from tests.support.tasks import note, wait_for_file
 
 
 def add(a: Any, b: Any) -> Any:
@@ -122,6 +123,13 @@ class Counting(Serializer):
 def submit_below(client: Client, value: int) -> tuple[int, str]:
     """The child's result, and which serializer the client has here."""
     return client.submit(add, value, 1).result(), type(client._serializer).__name__
+
+
+def child_after(client: Client, begun: str, gate: str) -> int:
+    """Its child is submitted when the gate is there."""
+    note(begun, "begun")
+    wait_for_file(gate)
+    return client.submit(abs, -3).result()
 
 
 def chain_below(client: Client, length: int) -> int:

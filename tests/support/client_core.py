@@ -13,7 +13,6 @@ from scaler.client.core.events import (
     FLUSH,
     TICKED,
     Event,
-    Submitted,
 )
 from scaler.client.core.records import Outcomes, Submission
 from scaler_protocol import codes, columns
@@ -134,7 +133,7 @@ class Told:
 
     def submit(self, *submissions: Submission) -> None:
         for submission in submissions:
-            assert self(Submitted(submission)) == []
+            assert self(submission) == []
 
 
 def names_in(submit: Submit) -> list[str]:

@@ -35,6 +35,7 @@ class Places:
     def begin(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         if not any(package in frame.f_code.co_filename.replace("\\", "/") for package in PACKAGES):
             return None
+        frame.f_trace = self._step  # before the next line, which has no effect without it from Python 3.13 on
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         self._pass()
@@ -83,6 +84,8 @@ def interrupted_at(place: int | None) -> Iterator[Places]:
     """Raises `Cut` in this thread at this place of the body; None only counts."""
     places = Places(place)
     before = sys.gettrace()
+    # In Python 3.12 `settrace` looks whether any frame traces each instruction: one that begins to later sees none.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(places.begin)
     try:
         yield places

@@ -10,11 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+
+from scaler_protocol.codes import ROLE_SCHEDULER
+from scaler_protocol.keys import find_pass
+from scaler_protocol.objects import ObjectClient
 
 START_SECONDS = 20.0
 END_SECONDS = 20.0
@@ -38,6 +43,26 @@ def memory_files_of(process_id: int) -> list[int]:
                     if fcntl.fcntl(file, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE:
                         sizes.append(os.stat(path).st_size)
     return [size for size in sizes if size]
+
+
+@contextlib.contextmanager
+def killed_at_the_end() -> Iterator[Callable[..., Server]]:
+    """Starts storages; each is killed when the block is left."""
+    servers: list[Server] = []
+
+    def start(*arguments: Any) -> Server:
+        servers.append(Server(*arguments))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.end(signal.SIGKILL)
+
+
+def connected(server: Server) -> contextlib.closing[ObjectClient]:
+    return contextlib.closing(
+        ObjectClient(server.address, ROLE_SCHEDULER, "test", timeout_seconds=20.0, shown=find_pass(server.address))
+    )
 
 
 class Server:

@@ -30,6 +30,7 @@ from tests.support.processes import Command, until
 HANG_SECONDS = 240.0
 _LARGE_BYTES = 1 << 20
 _LAYER = 6
+_SHOWN_CHARACTERS = 500
 
 Work = list[tuple["Future[Any]", Any]]
 
@@ -46,6 +47,8 @@ class Outcome:
     twice: int = 0
     #: by the exception's name; those of Scaler that the docs name, and others with a mark
     errors: dict[str, int] = field(default_factory=dict)
+    #: the text of the first of these
+    first_error: str = ""
     seconds: float = 0.0
 
     @property
@@ -125,8 +128,18 @@ def _large(client: Client, count: int, log: str) -> Work:
     work: Work = []
     for number in range(count):
         data = number.to_bytes(4, "little") + seed * (_LARGE_BYTES // len(seed))
-        work.append((client.submit(tasks.turned, f"large{number}", data, 0.2, log), data[::-1]))
+        work.append((_submitted(client, tasks.turned, f"large{number}", data, 0.2, log), data[::-1]))
     return work
+
+
+def _submitted(client: Client, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """An error of the call itself, such as of a storage that does not answer, is an end as good as that of its task."""
+    try:
+        return client.submit(function, *arguments)
+    except ScalerError as error:
+        failed: Future[Any] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def _graph(client: Client, count: int, log: str) -> Work:
@@ -191,6 +204,7 @@ def run(address: str, kind: str, count: int, log: str, timeout: float) -> Outcom
                     outcome.hanging += 1
             except (Exception, CancelledError) as error:
                 errors[_name_of(error)] += 1
+                outcome.first_error = outcome.first_error or str(error)[:_SHOWN_CHARACTERS]
     outcome.errors = dict(errors)
     outcome.twice = sum(count - 1 for count in told.values())
     outcome.seconds = time.monotonic() - begun_at

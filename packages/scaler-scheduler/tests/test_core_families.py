@@ -188,3 +188,22 @@ def test_a_cancel_of_everything_holds_the_children_of_all(family: Story) -> None
     told = family.settle()
     assert "n <- Results child canceled" in told and not dispatched(told)
     assert peer("n") in family.core.tables.clients
+
+
+def test_a_grandchild_that_comes_after_the_ends_of_both_is_canceled(story: Story) -> None:
+    """The child ends by itself, before the Cancel that follows from the end of the parent is worked off."""
+    backlog = story.core.tables.backlog
+    backlog.turn_steps = backlog.slice_tasks = backlog.units_at_once = 1
+    story.settle()
+    story.worker("w", credit=4, reserve=4)
+    story.submit("c", ["parent"])
+    nest(story, ["child"], client="c")
+    story.work_off()
+    story.cancel("c", ["parent"])
+    nest(story, ["grandchild"], parent="child", client="c")
+    story.results("w", ["parent"])
+    story.results("w", ["child"])
+    story.work_off()
+    told = story.settle()
+    assert not any("Dispatch grandchild" in line for line in told)
+    assert any("grandchild canceled" in line for line in told)

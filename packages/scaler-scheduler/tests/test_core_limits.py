@@ -7,8 +7,11 @@ from tests.support.scheduler_story import Story, names, task
 
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.codes import STATUS_FAILED
-from scaler_protocol.messages import Cancel, CancelReply, Limits, Results
+from scaler_protocol.columns import split_ids
+from scaler_protocol.messages import Cancel, CancelReply, Dispatch, Limits, Recall, Results
 from scaler_scheduler.core import Send
+from scaler_scheduler.core.balancing import IDLE_SECONDS
+from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE
 
 TASKS = [f"t{number}" for number in range(4_000)]
 
@@ -61,6 +64,32 @@ def test_what_is_canceled_at_once_is_told_in_parts(story: Story) -> None:
     story.submit("c", TASKS)
     story.receive("c", Cancel(is_all=True))
     assert sorted(told(story, limits, CancelReply)) == sorted(TASKS)
+
+
+def test_a_worker_with_a_long_queue_is_told_in_parts() -> None:  # LIM-23
+    """Of no more tasks in one message than it reads within some milliseconds."""
+    story = Story()
+    story.is_checked = False
+    tasks = [f"t{number}" for number in range(3 * TASKS_IN_A_MESSAGE)]
+    story.client("c")
+    story.worker("long", credit=len(tasks))
+    story.submit("c", tasks)
+    assert told_workers(story, Dispatch) == [TASKS_IN_A_MESSAGE] * 3
+    story.worker("idle", credit=len(tasks))
+    story.settle()
+    story.now += IDLE_SECONDS
+    recalled = told_workers(story, Recall)
+    assert max(recalled) == TASKS_IN_A_MESSAGE and sum(recalled) > TASKS_IN_A_MESSAGE
+    story.receive("c", Cancel(is_all=True))
+    story.work_off()
+    canceled = told_workers(story, Cancel)  # what is recalled is canceled as well: it may have begun
+    assert max(canceled) == TASKS_IN_A_MESSAGE and sum(canceled) == len(tasks)
+
+
+def told_workers(story: Story, kind: type) -> list[int]:
+    """How many tasks each of the messages of this kind is about."""
+    messages = [action.message for action in story.actions() if isinstance(action, Send)]
+    return [len(split_ids(message.ids)) for message in messages if isinstance(message, kind)]  # type: ignore[attr-defined]
 
 
 def test_a_failure_that_ends_very_many(story: Story) -> None:

@@ -189,15 +189,21 @@ def test_what_nobody_submits_is_canceled_after_the_lease() -> None:
     assert dispatched(sent.get("w")) == ["new"] or story.core.tables.workers[peer("w")].held
 
 
+def adopted() -> Story:
+    """A worker presents a task, and its client has come back for it."""
+    story = Story()
+    story.worker("w", count=1)
+    story.holds("w", "t")
+    story.client("c")
+    story.submits("c", "t")
+    story.settle()
+    return story
+
+
 def test_the_client_owns_the_value_before_it_is_told_of_it() -> None:
     """What was lost with the storage runs again. (SCH-70)"""
     for code in (OK, NO_SUCH_OBJECT):
-        story = Story()
-        story.worker("w", count=1)
-        story.holds("w", "t")
-        story.client("c")
-        story.submits("c", "t")
-        story.settle()
+        story = adopted()
         story.ends("w", "t", kind=KIND_OBJECT, value=task("another object"))
         assert "c" not in story.settle()
         (claim,) = [one for one in story.asked if isinstance(one, Duplicate)]
@@ -329,12 +335,7 @@ def test_what_a_worker_presented_is_queued_when_the_worker_is_lost() -> None:
 
 def test_a_value_that_nobody_may_own_is_made_again() -> None:
     """Another scheduler has released the former name of the client, while both served. (SCH-83)"""
-    story = Story()
-    story.worker("w", count=1)
-    story.holds("w", "t")
-    story.client("c")
-    story.submits("c", "t")
-    story.settle()
+    story = adopted()
     refused = encode_task_error(TaskError(code=OWNER_GONE))
     story.receive("w", Results(task("t"), refused, join_u32([len(refused)]), statuses=bytes([STATUS_FAILED])))
     sent = story.settle()

@@ -24,7 +24,7 @@ from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Credit, Recall, Results, Returned, TaskLog
 from scaler_protocol.session import Lost
 from scaler_symphony.core import events
-from scaler_symphony.core.actions import CloseSession, Fetch, Finish, OpenSession
+from scaler_symphony.core.actions import AwaitAcknowledgement, CloseSession, Fetch, Finish, OpenSession
 from scaler_symphony.core.sessions import IllegalMoveError, Move, SymphonySession
 
 # ---------------------------------------------------------------- places
@@ -323,7 +323,19 @@ def test_draining() -> None:
     (returned,) = sent(story.dispatch(3), Returned)
     assert names(returned.ids) == [3]
     actions = story.respond(1)
-    assert results(actions) == {1: STATUS_SUCCESS} and Finish("drained, 0 tasks given up") in actions
+    assert results(actions) == {1: STATUS_SUCCESS} and AwaitAcknowledgement() in actions
+    assert not any(isinstance(action, Finish) for action in (*actions, *story.step(after=1.0)))
+    assert Finish("drained, 0 tasks given up") in story.step(events.Acknowledged())
+
+
+def test_a_scheduler_that_acknowledges_nothing() -> None:
+    """It is waited for as long as the grace lasts; one that is gone is not."""
+    story = Story(1).start()
+    assert AwaitAcknowledgement() in story.step(events.DrainRequested(1.0))
+    assert Finish("drained, 0 tasks given up") in story.step(after=1.0)
+    other = Story(1).start()
+    other.step(events.DrainRequested(10.0))
+    assert Finish("drained, 0 tasks given up") in other.step(Lost(SCHEDULER, 0, "gone", False))
 
 
 def test_a_grace_that_is_over() -> None:

@@ -94,7 +94,7 @@ def test_no_scheduler_ends_after_the_death_timeout() -> None:
     done = run_command("-n", "2", "-ds", "0.5", "--insecure", "tcp://127.0.0.1:9")
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
-    assert sum("scheduler" in line and "[EROR]" in line for line in done.stdout.splitlines()) == 2
+    assert sum("scheduler" in line and "[ERROR]" in line for line in done.stdout.splitlines()) == 2
 
 
 def test_no_scheduler_and_no_key_ends_after_the_death_timeout(no_key: None) -> None:

@@ -23,6 +23,17 @@ def limited(**settings: int) -> Story:
     return story
 
 
+def with_the_second_of_two() -> Story:
+    """The first task of a slice has ended; what the processor has now was not read since."""
+    story = limited()
+    story.learn()
+    story.step(MemoryRead(1, 60 << 20))
+    story.dispatch(1, 2)
+    first = story.number()
+    story.step(TasksEnded(1, [(first, 0, 0, 0.001, b"v", b"")]), after=2.0)
+    return story
+
+
 def error_of(actions: list[Action]) -> TaskError:
     return codec.decode_task_error(bytes(sent(actions, Results)[0].payload))
 
@@ -169,24 +180,14 @@ def test_a_task_that_ends_at_the_last_moment_has_ended() -> None:
 
 def test_a_task_that_began_among_what_others_left_runs_again() -> None:
     """The scheduler counts a dead processor, and tries the task in another one. (SCH-75)"""
-    story = limited()
-    story.learn()
-    story.step(MemoryRead(1, 60 << 20))
-    story.dispatch(1, 2)
-    first = story.number()
-    story.step(TasksEnded(1, [(first, 0, 0, 0.001, b"v", b"")]), after=2.0)
+    story = with_the_second_of_two()
     assert KillProcessor(1) in story.step(MemoryRead(1, GIB), after=0.01)
     actions = story.step(ProcessorExited(1, -9))
     assert results(actions) == {2: STATUS_PROCESSOR_DIED} and error_of(actions).code == PROCESSOR_DIED
 
 
 def test_a_task_that_was_seen_with_little_is_to_blame() -> None:
-    story = limited()
-    story.learn()
-    story.step(MemoryRead(1, 60 << 20))
-    story.dispatch(1, 2)
-    first = story.number()
-    story.step(TasksEnded(1, [(first, 0, 0, 0.001, b"v", b"")]), after=2.0)
+    story = with_the_second_of_two()
     story.step(MemoryRead(1, SOFT - 1), after=0.01)
     story.step(MemoryRead(1, GIB), after=0.01)
     assert results(story.step(ProcessorExited(1, -9))) == {2: STATUS_TIMED_OUT}

@@ -33,6 +33,7 @@ class RecyclingMachine(AgentMachine):
         self.memory: dict[int, int] = {}
         self.handed_counts: dict[int, int] = {}
         self.over: set[TaskId] = set()  #: tasks that were the first of a processor that had too much
+        self.timed: set[TaskId] = set()  #: tasks with a timeout of their own
         super().__init__()
 
     def read_memory(self) -> list[Any]:
@@ -54,6 +55,7 @@ class RecyclingMachine(AgentMachine):
 
     def on_hand_over(self, action: HandOver) -> None:
         super().on_hand_over(action)
+        self.timed.update(task.id for task in action.tasks if task.header.timeout_seconds)
         model = self.processors[action.processor]
         has_begun = len(model.tasks) > len(action.tasks)
         used_bytes = self.core.tables.processors[action.processor].memory_bytes
@@ -70,7 +72,7 @@ class RecyclingMachine(AgentMachine):
         super().on_message(message)
         if isinstance(message, Results) and message.statuses:
             for task_id, status in zip(split_ids(message.ids), message.statuses, strict=True):
-                assert status != STATUS_TIMED_OUT or task_id in self.over, "only a task over its limit ends so"
+                assert status != STATUS_TIMED_OUT or task_id in self.over | self.timed, "only over a limit"
 
     def finish_one(self, number: int, model: ModelProcessor) -> None:
         self.memory.pop(number, None)

@@ -88,6 +88,8 @@ RESULT_UNREADABLE = 507
 TOO_DEEP = 508
 QUEUE_FULL = 509
 MEMORY_LIMIT = 510
+CODE_SET_REFUSED = 511
+ENVIRONMENT_FAILED = 512
 
 _ERROR_NAMES = {
     value: name for name, value in list(globals().items()) if name == "OK" or (type(value) is int and value >= 100)

@@ -47,7 +47,11 @@ KEYWORD = re.compile(
     r"\b(MUST NOT|SHALL NOT|SHOULD NOT|NOT RECOMMENDED|MUST|SHALL|SHOULD|MAY|REQUIRED|RECOMMENDED|OPTIONAL)\b"
 )
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
-ALLOTTED = frozenset(f"SCH-{number}" for number in (50, 77, 78, 79))
+ALLOTTED = frozenset(
+    f"{area}-{number}"
+    for area, numbers in {"SCH": (50, 77, 78, 79, 85, 86, 87), "WRK": (48, 49)}.items()
+    for number in numbers
+)
 LEVELS = frozenset({"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"})
 
 _START = re.compile(r"\*\*([A-Z]{3})-(\d+)\*\* ")

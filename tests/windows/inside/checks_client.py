@@ -260,7 +260,7 @@ def test_the_key_is_found_where_windows_keeps_settings(tmp_path: pathlib.Path) -
     place = tmp_path / "scaler"
     place.mkdir()
     (place / "cluster.key").write_bytes(KEY_FILE.read_bytes())
-    acl.keep_private(str(place / "cluster.key"))  # Wine lets everybody read a new file
+    acl.keep_private(str(place / "cluster.key"))  # Wine lets every user read a new file
     environment = {**os.environ, "LOCALAPPDATA": str(tmp_path)}
     del environment["SCALER_KEY_FILE"]
     program = f"from scaler import Client\nwith Client({ADDRESS!r}) as client: print(client.submit(abs, -1).result())"

@@ -36,6 +36,9 @@ from scaler_scheduler.policy_text import ENGINES, PolicyChoice, parse_policy
 
 PROGRAM = "scaler_scheduler"
 
+SHORTEST_STANDBY_LEASE_SECONDS = 0.5
+"""A scheduler with a long turn, such as with a hundred thousand tasks, is silent for some tenths of a second."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -136,8 +139,10 @@ def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
         waiting_limit=options.max_number_of_tasks_waiting,
         lost_processors_limit=options.lost_processors_limit,
         is_protected=options.protected,
+        shows_texts=options.monitor_texts,
         owner_grace_seconds=options.client_timeout_seconds,
         scaling=choice.scaling,
+        user_weights=dict(options.user_weights),
     )
 
 
@@ -223,9 +228,20 @@ def _add_standby(group: argparse._ArgumentGroup) -> None:
         "--object-storage-address",
     )  # fmt: skip
     group.add_argument(
-        "--standby-lease-seconds", "-sl", type=positive_seconds, default=5.0, metavar="SECONDS",
-        help="it is gone when it has given no sign for so long (default: 5)",
+        "--standby-lease-seconds", "-sl", type=_lease_seconds, default=5.0, metavar="SECONDS",
+        help=f"it is gone when it has given no sign for so long, {SHORTEST_STANDBY_LEASE_SECONDS:g} or more "
+        "(default: 5)",
     )  # fmt: skip
+
+
+def _lease_seconds(text: str) -> float:
+    value = positive_seconds(text)
+    if value < SHORTEST_STANDBY_LEASE_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text} s is less than a scheduler that is at work may be silent: give {SHORTEST_STANDBY_LEASE_SECONDS:g} "
+            "or more"
+        )
+    return value
 
 
 def _add_storage(group: argparse._ArgumentGroup) -> None:
@@ -235,6 +251,20 @@ def _add_storage(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--storage-spill-directory", metavar="DIR", help="its --spill-directory")
     group.add_argument("--storage-data-directory", metavar="DIR", help="its --data-directory")
     group.add_argument("--storage-disk-limit", type=byte_count, metavar="BYTES", help="its --disk-limit")
+
+
+def _user_weights(text: str) -> tuple[tuple[str, float], ...]:
+    weights = []
+    for part in text.split(","):
+        user, _, number = part.partition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = 0.0
+        if not user.strip() or not 0.01 <= weight <= 100:
+            raise argparse.ArgumentTypeError(f"{part!r} is not USER=WEIGHT with a weight from 0.01 to 100")
+        weights.append((user.strip(), weight))
+    return tuple(weights)
 
 
 def _add_policy(group: argparse._ArgumentGroup) -> None:
@@ -249,6 +279,11 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--policy-engine-type", "-et", choices=ENGINES, default="simple", metavar="TYPE",
         help=f"how that text is written: {' or '.join(ENGINES)} (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--user-weights", type=_user_weights, default=(), metavar="USER=WEIGHT,...",
+        help="shares of users while programs compete for workers: with ana=3 programs of ana get three times the time "
+        "that others get (default: 1 for each)",
     )  # fmt: skip
     group.add_argument(
         "--max-number-of-tasks-waiting", "-mt", type=whole_number, default=-1, metavar="N",
@@ -271,6 +306,11 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--protected", "-p", **flag(), help="refuse clients that ask to shut the cluster down (default: False)"
     )
+    group.add_argument(
+        "--monitor-texts", **flag(),
+        help="monitors see the tracebacks of tasks that failed, in which names and values of programs may stand "
+        "(default: type and first line only)",
+    )  # fmt: skip
 
 
 def _add_times(group: argparse._ArgumentGroup) -> None:

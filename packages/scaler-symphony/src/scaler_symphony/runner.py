@@ -43,6 +43,7 @@ class SymphonyTask:
         self.function: ObjectId | None = ObjectId(request.function)
         self.family = family_in(request.owner_grant, PeerId(request.client))
         self.depth = request.depth
+        self.code_set = ObjectId(b"")  # this worker has not the feature
         self.priority = request.priority
         self.scheduler_address = request.scheduler_address
         self.storage_address = request.storage_address

@@ -73,6 +73,7 @@ class SymphonyService:
         self._inline_bytes = Limits().inline_bytes
         self._is_over = asyncio.Event()
         self._failure = ""
+        self._awaits_acknowledgement = False
         self._perform_by_kind: dict[type, Callable[[Any], None]] = {
             actions.Send: lambda action: self._endpoint.send(action.message),
             actions.OpenSession: lambda action: self._grid.open_session(action.session),
@@ -80,6 +81,7 @@ class SymphonyService:
             actions.SendTask: self._send_task,
             actions.Fetch: lambda action: self._fetcher.fetch(action.object_id, action.owner),
             actions.Log: self._log,
+            actions.AwaitAcknowledgement: self._await_acknowledgement,
             actions.Finish: self._finish,
         }
 
@@ -188,6 +190,9 @@ class SymphonyService:
                 self._on_lost(event)
             if isinstance(event, (Opened, Received, Lost)):
                 self._handle(event, now)
+        if self._awaits_acknowledgement and self._endpoint.is_acknowledged:
+            self._awaits_acknowledgement = False
+            self._handle(events.Acknowledged(), now)
         self._handle(_ROUND_ENDED, now)
         if now >= self._status_at:
             self._endpoint.send(self._status(now))
@@ -247,6 +252,11 @@ class SymphonyService:
     def _log(self, action: actions.Log) -> None:
         level = logging.WARNING if action.is_warning else logging.INFO
         logger.log(level, "SymphonyWorker[%s]: %s", self._config.worker_name, action.text)
+
+    def _await_acknowledgement(self, action: actions.AwaitAcknowledgement) -> None:
+        self._awaits_acknowledgement = True
+        self._status_at = math.inf  # it would have to be acknowledged as well
+        self._endpoint.ping(time.monotonic())
 
     def _finish(self, action: actions.Finish) -> None:
         if action.is_failure:

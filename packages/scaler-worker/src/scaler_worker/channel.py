@@ -20,7 +20,8 @@ from typing import Any
 # the results of which numbers. A row that does so has, for its parts, a list of these numbers and of its pieces, in
 # which a piece of kind TASK has the number.
 RUN = 1
-CONTEXT = 2  # context number, client, call format, keywords, serializer, depth, priority, flags, result salt, grant
+CONTEXT = 2  # context number, client, call format, keywords, serializer, depth, priority, flags, result salt, grant,
+# code set
 RESUME = 3
 RECLAIM = 4  # serial
 CONFIGURE = 5  # scheduler address, storage address, inline bytes, seconds that objects are kept

@@ -203,7 +203,11 @@ class _Zygote:
             return False
         kind, processor, slot = _ORDER.unpack(data)
         if kind == SPAWN:
-            self._spawn(processor, slot, socket.socket(fileno=descriptors[0]))
+            channel = socket.socket(fileno=descriptors[0])
+            channel.set_inheritable(
+                False
+            )  # a descriptor that is sent is; the programs that tasks start must not have it
+            self._spawn(processor, slot, channel)
         elif kind == KILL:
             self._kill(processor)
         elif processor in self._processors:

@@ -27,6 +27,8 @@ from scaler_protocol.keys.texts import KEYS_MAX, TicketText
 from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketError, read, signed, split
 from scaler_protocol.records import dataclass
 
+_REMEMBERED_GRANTS = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -53,7 +55,16 @@ class Keyring:
     (SEC-12)
     """
 
-    __slots__ = ("_grant_keys", "_ticket_keys", "curve_public", "curve_secret", "keys", "origin", "server_keys")
+    __slots__ = (
+        "_grant_keys",
+        "_granted",
+        "_ticket_keys",
+        "curve_public",
+        "curve_secret",
+        "keys",
+        "origin",
+        "server_keys",
+    )
 
     def __init__(self, keys: Sequence[bytes], origin: str = "") -> None:
         assert 1 <= len(keys) <= KEYS_MAX
@@ -61,6 +72,8 @@ class Keyring:
         self.origin = origin
         self._ticket_keys = [derived(key, TICKET_LABEL) for key in keys]
         self._grant_keys = [derived(key, GRANT_LABEL) for key in keys]
+        #: families by owner and grant, of grants that were found right: each Put and Release shows one
+        self._granted: dict[tuple[bytes, bytes], bytes] = {}
         self.curve_secret = derived(self.keys[-1], CURVE_LABEL)
         #: of all keys, the oldest first: the order in which dialers try them
         self.server_keys = tuple(public_key(derived(key, CURVE_LABEL)) for key in reversed(self.keys))
@@ -118,11 +131,17 @@ class Keyring:
 
     def family_of(self, owner: bytes, grant: bytes) -> bytes | None:
         """Whose family the owner belongs to; None if this is not its grant."""
+        known = self._granted.get((owner, grant))
+        if known is not None:
+            return known
         family, found = grant[:-GRANT_BYTES], grant[-GRANT_BYTES:]
         if len(family) not in (0, len(owner)) or not any(
             is_mac(found, key, owner + family, GRANT_BYTES) for key in self._grant_keys
         ):
             return None
+        if len(self._granted) >= _REMEMBERED_GRANTS:
+            self._granted.clear()
+        self._granted[bytes(owner), bytes(grant)] = family or owner
         return family or owner
 
     @property

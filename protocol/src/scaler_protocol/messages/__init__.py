@@ -10,6 +10,7 @@ from scaler_protocol.messages.every import Message
 from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget, Unit
 from scaler_protocol.messages.monitor import (
     ClientEntry,
+    ClusterEvent,
     ClusterStatus,
     Count,
     DumpPart,
@@ -21,6 +22,7 @@ from scaler_protocol.messages.monitor import (
     NameFunctions,
     SampleBlock,
     SnapshotRequest,
+    TaskFailure,
     TaskSamples,
     WaitingClass,
     Watch,
@@ -111,7 +113,9 @@ __all__ = [
     "Explanation",
     "FunctionName",
     "Get",
+    "ClusterEvent",
     "GraphShape",
+    "TaskFailure",
     "GraphShapes",
     "Hello",
     "Holding",

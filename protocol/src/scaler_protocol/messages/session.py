@@ -92,6 +92,7 @@ class Hello:
     last_server_id: PeerId = NO_PEER
     former_name: bytes = b""
     serving_generation: int = 0
+    share_weight: int = 100
 
 
 @dataclass(frozen=True, slots=True)

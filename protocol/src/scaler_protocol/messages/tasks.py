@@ -29,6 +29,7 @@ class TaskHeader:
     lost_processors_limit: int = 0
     owner_grant: bytes = b""
     generation: int = 0
+    code_set: ObjectId = NO_OBJECT
 
 
 @dataclass(slots=True)
@@ -159,6 +160,7 @@ class Explanation:
     child_count: int = 0
     silent_seconds: float = 0.0
     recovery_seconds: float = 0.0
+    has_code_set: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ LEVELS = {
 }
 
 _SHORT_NAMES = {
-    logging.DEBUG: "DEBG",
+    logging.DEBUG: "DEBUG",
     logging.INFO: "INFO",
     logging.WARNING: "WARN",
-    logging.ERROR: "EROR",
-    logging.CRITICAL: "CTIC",
+    logging.ERROR: "ERROR",
+    logging.CRITICAL: "CRIT",
 }
 
 # Streams by name, so that they work on Windows too, and so that a redirected sys.stdout is honoured.
@@ -65,7 +65,7 @@ _FURTHER_LINES = "  "
 
 
 class LineFormatter(logging.Formatter):
-    """Four letters for the level, so that messages line up. A message is one line, whatever is in it."""
+    """A short word for the level. A message is one line, whatever is in it."""
 
     def __init__(self) -> None:
         super().__init__("[%(short_level)s]%(asctime)s: %(message)s", datefmt="%Y-%m-%d %H:%M:%S%z")

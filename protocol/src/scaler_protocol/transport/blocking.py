@@ -44,6 +44,9 @@ SHORTEST_WAIT_SECONDS = 0.005
 LATE_SECONDS = 1.0
 """So long after the end of its wait a borrower that has not come back counts as gone."""
 
+ATTENTIVE_SECONDS = 0.001
+"""So long after a turn with wishes the host looks into the inbox again by itself."""
+
 _WITHOUT_WAITING = (False,)
 _MOMENT_SECONDS = 0.1
 
@@ -85,6 +88,8 @@ class BlockingDriver:
         #: the turn that is being taken is a guest's, and may be cut off anywhere
         self.is_guest = False
         self._handler = handler
+        #: the host will look into the inbox within ATTENTIVE_SECONDS, without being woken
+        self._is_attentive = False
         #: what keeps guests from a turn. While another thread has the lock, a turn that has begun never ends
         self._bars = 0
 
@@ -102,7 +107,7 @@ class BlockingDriver:
         """What is urgent leaves with this thread, unless another one takes a turn: then with that one, or the host."""
         try:
             self.inbox.extend(wishes)
-            if not (is_urgent and self.lead()):
+            if not (is_urgent and self.lead()) and (is_urgent or not self._is_attentive):
                 self.watch.wake()
         except BaseException:
             self.watch.wake_surely()  # some of it may be in the inbox
@@ -206,7 +211,7 @@ class BlockingDriver:
                 if self._bars & _IN_TURN:
                     self._recover(now)
                 self._handler.host_turn(now)
-                self._turn(is_readable, is_guest=False)
+                self._is_attentive = self._turn(is_readable, is_guest=False)
                 if self.is_stopping:
                     return
                 if watch.is_lent and now > watch.lent_until:
@@ -215,9 +220,16 @@ class BlockingDriver:
                 if watch.is_lent:
                     seconds = min(LATE_SECONDS if seconds is None else seconds, LATE_SECONDS)
                 watch.follow(self.endpoint)
-            watch.sleep(seconds)
+            watch.sleep(self._sleep_seconds(seconds))
             is_readable = True
             self._handler.awake(time.monotonic())
+
+    def _sleep_seconds(self, seconds: float | None) -> float | None:
+        """How long the host sleeps, at most `seconds`. In a burst of posts it wakes by itself: a thread that wakes it
+        may lose the interpreter to it, and then each post would leave as a message of its own."""
+        if self._is_attentive:
+            return ATTENTIVE_SECONDS if seconds is None else min(seconds, ATTENTIVE_SECONDS)
+        return 0.0 if self.inbox else seconds  # what was posted while it was attentive did not wake it
 
     def _recover(self, now: float) -> None:
         self._handler.recover(now)
@@ -225,9 +237,10 @@ class BlockingDriver:
 
     # ------------------------------------------------------------ a turn, with the lock
 
-    def _turn(self, is_readable: bool, is_guest: bool, is_borrower: bool = False) -> None:
+    def _turn(self, is_readable: bool, is_guest: bool, is_borrower: bool = False) -> bool:
+        """True: there were wishes."""
         handler, inbox = self._handler, self.inbox
-        has_read = False
+        has_read = has_handled = False
         self.is_guest = is_guest
         self._bars |= _IN_TURN
         while True:
@@ -242,6 +255,7 @@ class BlockingDriver:
             while inbox:
                 handler.handle(inbox[0], now)
                 inbox.popleft()
+                has_handled = True
             handler.finish_round(now)
             is_readable = self.endpoint.settle(now) or self.endpoint is not endpoint
             if not is_readable and not inbox:
@@ -249,6 +263,7 @@ class BlockingDriver:
         if has_read and not is_borrower:
             self.watch.nudge_borrower()
         self._bars &= ~_IN_TURN
+        return has_handled
 
     def _seconds_until_due(self) -> float | None:
         due = math.inf

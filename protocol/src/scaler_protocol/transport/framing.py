@@ -36,7 +36,7 @@ _PLAIN_BYTES = (1 << 20) + 65_536
 _COUNT = Struct("<I")
 _LENGTHS = [Struct(f"<{count}I") for count in range(MOST_FRAMES + 1)]
 _HEADERS = [Struct(f"<{1 + count}I") for count in range(MOST_FRAMES + 1)]
-_TWO = _HEADERS[2]
+_two_of, _TWO_BYTES = _HEADERS[2].unpack_from, _HEADERS[2].size
 
 
 class FramingError(Exception):
@@ -117,14 +117,14 @@ class Assembler:
 
     def _only(self, data: bytes) -> Parts | None:
         """What nearly all portions are: one whole message with a payload, and of no size that is worth a word."""
-        if self._begun or not _TWO.size < len(data) < self.message_limit:
+        size = len(data) - _TWO_BYTES
+        if self._begun or not 0 < size < self.message_limit:
             return None
-        count, envelope_bytes, payload_bytes = _TWO.unpack_from(data)
-        size = envelope_bytes + payload_bytes
-        if count != 2 or size != len(data) - _TWO.size or envelope_bytes > self._envelope_limit:
+        count, envelope_bytes, payload_bytes = _two_of(data)
+        if count != 2 or envelope_bytes + payload_bytes != size or envelope_bytes > self._envelope_limit:
             return None
-        payload_at = _TWO.size + envelope_bytes
-        return data[_TWO.size : payload_at], (data[payload_at:],), size, False
+        payload_at = _TWO_BYTES + envelope_bytes
+        return data[_TWO_BYTES:payload_at], (data[payload_at:],), size, False
 
     def _begin(self, lengths: tuple[int, ...], data: bytes) -> None:
         self._lengths = lengths

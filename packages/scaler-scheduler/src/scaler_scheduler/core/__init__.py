@@ -24,12 +24,14 @@ from scaler_scheduler.core.core import (
     StorageOpened,
     StorageReplied,
 )
+from scaler_scheduler.core.ready import FEATURE_CODE_SETS
 from scaler_scheduler.core.recovering import FEATURE_PRESENT_HELD
 from scaler_scheduler.core.tables import Policy
 
 __all__ = [
     "ALLOWED_MESSAGES",
     "FEATURE_CHAINS",
+    "FEATURE_CODE_SETS",
     "FEATURE_KEPT_RESULTS",
     "FEATURE_LIVE_OWNERS",
     "FEATURE_PRESENT_HELD",

@@ -14,6 +14,8 @@ def refuse_excess(tables: Tables) -> None:
     arrived, tables.arrived = tables.arrived, []
     limit = tables.policy.waiting_limit
     excess = len(tables.ready) - limit
+    if excess > 0:
+        tables.events.note_limit("--max-number-of-tasks-waiting", f"{limit} tasks wait: new ones are refused")
     for chunk in reversed(arrived):
         for index in reversed(range(len(chunk.ids))):
             if excess <= 0:

@@ -73,6 +73,9 @@ def _check_counts(tables: Tables) -> None:
     actual = {state: tables.counts[state] for state in UNFINISHED}
     assert actual == expected, f"counted {actual}, but there are {expected}"
     assert len(held) == len(set(held)), "two workers hold one task"
+    by_share = Counter(chunk.client.share for worker in every_worker(tables) for chunk in worker.held.values())
+    for share in (client.share for client in tables.clients.values()):
+        assert share.held == by_share[share], f"a program is said to have {share.held} tasks with workers"
 
 
 def _check_clients(tables: Tables) -> None:

@@ -54,6 +54,11 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitAcknowledgement:
+    """Tell when the scheduler has all that was sent until now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Say Bye and exit."""
 
@@ -61,4 +66,4 @@ class Finish:
     is_failure: bool = False
 
 
-Action = Send | OpenSession | CloseSession | SendTask | Fetch | Log | Finish
+Action = Send | OpenSession | CloseSession | SendTask | Fetch | Log | AwaitAcknowledgement | Finish

@@ -22,7 +22,7 @@ from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Cancel, Credit, Dispatch, Recall, Returned, Shutdown, TaskLog
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_symphony.core import connection, events, places, stopping
-from scaler_symphony.core.actions import Action, Finish
+from scaler_symphony.core.actions import Action, AwaitAcknowledgement, Finish
 from scaler_symphony.core.tables import Run, Settings, Tables
 
 
@@ -45,6 +45,7 @@ class SymphonyCore:
                 self.tables, event.family, event.object_id, event.code, event.text
             ),
             events.DrainRequested: self._on_drain,
+            events.Acknowledged: self._on_acknowledged,
             events.RoundEnded: self._on_round_ended,
         }
         self._message_handlers: dict[type, Callable[[Any, float], None]] = {
@@ -79,7 +80,7 @@ class SymphonyCore:
     def _on_lost(self, event: Lost, now: float) -> None:
         """The scheduler gives our tasks to others: going on with them would only run them twice. (WRK-10)"""
         tables = self.tables
-        tables.is_connected = False
+        tables.is_connected = tables.awaits_acknowledgement = tables.is_acknowledged = False
         for held in (tables.tasks, tables.mishaps, tables.queue, tables.results, tables.cancel_replies):
             held.clear()
         if tables.runs:
@@ -178,8 +179,21 @@ class SymphonyCore:
         places.begin(tables, now)
         if tables.is_connected:
             self._send_ends(now)
-        if tables.drain_until is not None and (not tables.tasks or now >= tables.drain_until):
+        if tables.drain_until is not None:
+            self._leave_if_drained(tables.drain_until, now)
+
+    def _leave_if_drained(self, until: float, now: float) -> None:
+        """Results that are lost with our Bye would be made again, for Symphony has none of them any more. (WRK-32)"""
+        tables = self.tables
+        is_drained = not tables.tasks
+        if now >= until or (is_drained and (tables.is_acknowledged or not tables.is_connected)):
             tables.actions.append(Finish(f"drained, {len(tables.tasks)} tasks given up"))
+        elif is_drained and not tables.awaits_acknowledgement:
+            tables.awaits_acknowledgement = True
+            tables.actions.append(AwaitAcknowledgement())
+
+    def _on_acknowledged(self, event: events.Acknowledged, now: float) -> None:
+        self.tables.is_acknowledged = self.tables.awaits_acknowledgement
 
     def _send_ends(self, now: float) -> None:
         tables = self.tables

@@ -101,11 +101,16 @@ class DrainRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The scheduler has all that was sent, as `AwaitAcknowledgement` wanted to know."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoundEnded:
     """Everything that was ready has been handled: what piled up may leave, and what is due is done."""
 
 
 Event = (
     Opened | Received | Lost | Started | SessionOpened | SessionFailed | SessionLost | TaskSent | SendFailed
-    | Responded | Fetched | FetchFailed | DrainRequested | RoundEnded
+    | Responded | Fetched | FetchFailed | DrainRequested | Acknowledged | RoundEnded
 )  # fmt: skip

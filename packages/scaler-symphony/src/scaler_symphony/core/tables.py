@@ -70,6 +70,9 @@ class Tables:
     cancel_replies: CancelReplies = field(default_factory=CancelReplies)
     sent_credit: Credit | None = None
     drain_until: float | None = None  #: set while draining: when what still runs is given up
+    #: of a worker that has drained: whether it has asked, and knows, that the scheduler has its last results
+    awaits_acknowledgement: bool = False
+    is_acknowledged: bool = False
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
 
