@@ -9,7 +9,7 @@ import pytest
 from scaler.monitoring import ClusterState, Condition
 from scaler.monitoring.succession import succession_text
 from scaler.top.board import board_of
-from scaler.top.report import as_json
+from scaler.top.report import as_json, as_text
 from scaler.ui.model import cluster
 from scaler_protocol.messages import ClusterStatus
 
@@ -39,3 +39,24 @@ def test_a_scheduler_that_serves_waits_for_nothing() -> None:
     assert cluster(SERVING, 0.0)["scheduler"]["standbys"] == ["scaler-scheduler 1.0 on n2"]
     told = json.loads(as_json(ClusterState("tcp://h:1", Condition.LIVE, status=SERVING)))["scheduler"]
     assert (told["standbys"], told["standby_of"], told["is_recovering"]) == (["scaler-scheduler 1.0 on n2"], "", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (STANDBY, ["duty standby", "is a standby", "tcp://10.0.0.1:2345"]),
+        (SERVING, ["duty serves", "this scheduler serves, with a standby: scaler-scheduler 1.0 on n2"]),
+    ],
+)
+@pytest.mark.parametrize("width", [None, 80])
+def test_the_screen_says_which_of_two_schedulers_it_shows(
+    status: ClusterStatus, words: list[str], width: int | None
+) -> None:
+    text = as_text(ClusterState("tcp://h:1", Condition.LIVE, status=status), width)
+    told = " ".join(text.split())
+    assert all(word in told for word in words) and "\x1b" not in text
+
+
+def test_the_screen_of_a_scheduler_that_is_alone_says_nothing_of_others() -> None:
+    text = as_text(ClusterState("tcp://h:1", Condition.LIVE, status=ClusterStatus()))
+    assert "duty" not in text and "standby" not in text

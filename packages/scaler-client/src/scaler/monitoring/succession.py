@@ -19,5 +19,19 @@ def succession_text(status: ClusterStatus) -> str:
     )
 
 
+def duty_text(status: ClusterStatus) -> str:
+    """One word, of a scheduler of several; empty for a scheduler that is alone."""
+    if status.standby_of:
+        return "standby"
+    return "serves" if status.standbys else ""
+
+
+def standbys_text(status: ClusterStatus) -> str:
+    """One sentence that names the schedulers that would follow on this one; empty if there are none."""
+    if not status.standbys:
+        return ""
+    return f"this scheduler serves, with a standby: {', '.join(map(readable, status.standbys))}"
+
+
 def recovery_text(seconds: float) -> str:
     return f"{max(0.1, seconds):.1f} s"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaler.monitoring import ClusterState, users_of
-from scaler.monitoring.succession import succession_text
+from scaler.monitoring.succession import duty_text, standbys_text, succession_text
 from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
 from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, name_text, plain
 from scaler_protocol.ids import PeerId
@@ -36,6 +36,8 @@ class Board:
     total: str
     #: what is wrong, for people; empty while all is well
     trouble: str
+    #: which schedulers would follow on this one, for people; empty where there are none
+    standbys: str
     rows: tuple[WorkerRow, ...]
 
     @cached_property
@@ -68,6 +70,7 @@ def board_of(state: ClusterState) -> Board:
             ("cpu", cpu_text(status.cpu)),
             ("rss", byte_text(status.rss_bytes)),
             ("rss_free", byte_text(status.host_free_bytes)),
+            *_duty(status),
         ),
     )
     objects = Section(
@@ -92,6 +95,7 @@ def board_of(state: ClusterState) -> Board:
         ),
         total=_total(status, rows),
         trouble=plain(state.text or succession_text(status)),
+        standbys=plain(standbys_text(status)),
         rows=rows,
     )
 
@@ -132,6 +136,12 @@ def _on_disk(storage: StorageStatus) -> Iterator[tuple[str, str]]:
         yield "disk_trouble", plain(storage.disk_trouble)
     if storage.moving_bytes:
         yield "to_disk", byte_text(storage.moving_bytes)
+
+
+def _duty(status: ClusterStatus) -> Iterator[tuple[str, str]]:
+    """A line for a scheduler of several."""
+    if duty := duty_text(status):
+        yield "duty", duty
 
 
 def _by_state(counts: Iterable[Count]) -> tuple[tuple[str, str], ...]:

@@ -69,6 +69,8 @@ def _middle(board: Board, width: int, *, has_keys: bool) -> list[Line]:
     lines = _lines("legend", _wrapped(legend(), width)) if has_keys else []
     if board.trouble:
         lines += _lines("trouble", _wrapped(board.trouble.split(), width))
+    if board.standbys:
+        lines += _lines("legend", _wrapped(board.standbys.split(), width))
     return [*lines, [("", "")], [("total", cut(board.total, max(1, width - _RANGE_COLUMNS)))]]
 
 
