@@ -429,6 +429,31 @@ def test_a_file_is_never_offered_to_another_session(told):
     assert type(begun.error) is type(late.error) is NotShared
 
 
+def test_a_put_in_another_way_does_not_begin_its_patience_anew(told):
+    """A storage was killed while it was offered a file: its writer waited twice."""
+    offered = put_shared(told)
+    told.asked()
+    told.now += TIMEOUT / 2
+    told.requests.lost("no sign of it", told.now, silent_seconds=TIMEOUT / 2)
+    assert type(offered.error) is NotShared
+    put = told.begin(PutOperation(OBJECT, OWNER, [b"x"]).in_place_of(offered))
+    told.later(TIMEOUT / 2 - 1)
+    assert not put.is_done
+    told.later(1)
+    assert isinstance(put.error, StorageUnavailable)
+
+
+def test_a_get_in_another_way_does_not_begin_its_wait_anew(told):
+    get = told.begin(GetOperation(OBJECT, 30.0, lambda: True))
+    (request,) = told.asked()
+    told.now += 10.0
+    told.reply(SharedValue(request.request_id, 5, Offered.file))
+    told.begin(get.without_sharing())
+    told.confirm(*told.asked(), code=codes.NO_SUCH_OBJECT)
+    (waiting,) = told.asked()
+    assert waiting.wait_seconds == 20.0
+
+
 def test_a_value_may_be_a_file(told):
     operation = told.begin(GetOperation(OBJECT, 0.0, lambda: True))
     (request,) = told.asked()

@@ -213,7 +213,7 @@ class PendingPut:
             self._link.finish(self._operation)
         except NotShared:
             assert self._otherwise is not None, "only memory files are refused for not being shared"
-            self._link.run(self._otherwise())
+            self._link.run(self._otherwise().in_place_of(self._operation))
 
 
 def _close_own(links: dict[int, Link]) -> None:

@@ -6,10 +6,11 @@ may be repeated without harm, so it simply asks again for what it still needs. (
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from scaler_protocol import codes
 from scaler_protocol.columns import join_ids
@@ -31,6 +32,9 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.objects.buffers import new_buffer
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Request = Put | PutShared | Get | Duplicate | Release | StorageStatusRequest
 Reply = Value | SharedValue | ObjectReply | StorageStatus
 
@@ -46,6 +50,8 @@ WAITING_CHUNK_BYTES = 64 * 1024
 SHORTEST_WAIT_SECONDS = 0.001
 #: So many ids in one Release. They fit the smallest envelope that a storage may grant. (LIM-2)
 RELEASED_IDS = 2_048
+#: Earlier than every begin.
+NOT_BEGUN = -math.inf
 
 
 class Operation(ABC):
@@ -54,8 +60,8 @@ class Operation(ABC):
         self.error: ScalerError | None = None
         #: rises with every restart: replies to requests of an earlier attempt mean nothing any more
         self.attempt = 0
-        #: set when it is begun
-        self.started_at = 0.0
+        #: when the caller began to wait: set when it is begun, or taken from the operation that it is done in place of
+        self.started_at = NOT_BEGUN
 
     @abstractmethod
     def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
@@ -76,6 +82,11 @@ class Operation(ABC):
     def waits_until(self) -> float:
         """Until this instant silence is no bad sign: the storage was asked to wait."""
         return 0.0
+
+    def in_place_of(self, other: Operation) -> Self:
+        """The same wish in another way. The patience of its caller does not begin anew."""
+        self.started_at = other.started_at
+        return self
 
     def fail(self, error: ScalerError) -> None:
         if not self.is_done:
@@ -213,7 +224,7 @@ class GetOperation(Operation):
         self._waits_until = 0.0
 
     def without_sharing(self) -> GetOperation:
-        return GetOperation(self._object_id, self._wait_seconds, owner=self._owner)
+        return GetOperation(self._object_id, self._wait_seconds, owner=self._owner).in_place_of(self)
 
     @property
     def _deadline(self) -> float:

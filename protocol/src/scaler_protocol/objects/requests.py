@@ -10,7 +10,7 @@ from collections import deque
 
 from scaler_protocol.errors import ScalerError, StorageUnavailable
 from scaler_protocol.messages import Get, Message, ObjectReply, Put, SharedValue, StorageStatus, Value
-from scaler_protocol.objects.operations import Operation, Request
+from scaler_protocol.objects.operations import NOT_BEGUN, Operation, Request
 
 OPEN_CHUNKS = 8
 #: An operation whose session was lost so often is perhaps the reason why.
@@ -40,7 +40,8 @@ class ObjectRequests:
     def begin(self, operation: Operation, now: float) -> None:
         """After one operation has waited for a storage that is gone, the others need not: they fail at once, until a
         storage answers again."""
-        operation.started_at = now
+        if operation.started_at == NOT_BEGUN:
+            operation.started_at = now
         if self._is_gone:
             operation.fail(StorageUnavailable(self._silence_text()))
             return
