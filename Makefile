@@ -49,7 +49,7 @@ $(READY): $(INPUTS)
 # What some tests drive besides Python: a real Slurm and Prometheus, the libraries of the C++ port, a browser, hosts in
 # network namespaces. Without them they are skipped.
 TOOLS := slurm-wlm slurm-client munge g++ cmake pkg-config capnproto libcapnp-dev libzmq3-dev cppzmq-dev libsodium-dev \
-	nlohmann-json3-dev chromium prometheus iproute2
+	nlohmann-json3-dev chromium prometheus iproute2 wine wine64
 
 tools:  ## install what some tests drive besides Python (Debian, as root); without it they are skipped, with the reason
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -57,6 +58,7 @@ class Attack:
         self.sessions = 0  #: that were opened
         self.kept_bytes = 0  #: that the storage was asked to keep
         self.troubles: list[str] = []  #: what the family itself has found to be wrong
+        self.told = threading.Event()  #: what it has done was told to the run once more
         self._closing: list[Callable[[], None]] = []
 
     @property

@@ -181,6 +181,7 @@ def _tell_on(attack: Attack, told: IO[str], is_over: threading.Event) -> None:
             "troubles": list(attack.troubles),
         }  # fmt: skip
         _tell(told, done)
+        attack.told.set()
         if was_over:
             return
 

@@ -212,7 +212,7 @@ def test_a_task_of_a_graph_is_asked_about(page: Page, served: ServedPage) -> Non
     seen(page.locator("#graphs"), "sum, task 6120636c:502, dispatched")
     page.get_by_role("button", name="Why does it wait?").click()
     assert page.get_by_label("Task id").input_value() == task(502).hex()
-    seen(page.locator("#explain-answer"), "nobody to ask")
+    seen(page.locator("#explain-answer"), "no scheduler answers")
     served.tell(replace(graph([], [], []), graphs=(), server_id=SERVER))
     open_view(page, "graphs")
     seen(page.locator("#graphs"), "no longer runs, all 3 tasks succeeded")
@@ -246,7 +246,7 @@ def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> 
     box = page.get_by_role("dialog")
     for words in (
         task(501).hex(), "ValueError: no quote", "Traceback: line 7", "500 ms", "3.0 MiB more than before", "ana",
-        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4", "nobody to ask",
+        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4", "no scheduler answers",
     ):  # fmt: skip
         seen(box, words)
     box.get_by_role("button", name="sum, 6120636c:502").click()

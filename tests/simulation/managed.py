@@ -128,7 +128,7 @@ class ManagedWorld(TwiceDeadWorld):
     # ------------------------------------------------------------ the end
 
     def _before_workers_leave(self) -> None:
-        """Nothing is to be done: whatever runs is ended, without anybody's wish."""
+        """Nothing is to be done: all that runs is ended, without an order."""
         idle_seconds = self.scaling.patience_seconds + NO_SHOW_SECONDS + 2 * TIMERS.lease_seconds
         self._run_until(self._has_no_units, idle_seconds)
         units = {manager.name: manager.units_text for manager in self.managers}

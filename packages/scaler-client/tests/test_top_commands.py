@@ -30,7 +30,7 @@ STATUS = ClusterStatus(
     task_counts=(Count("queued", 3),),
     workers=tuple(WorkerEntry(new_peer_id(), f"w{number}") for number in range(100)),
 )
-NOBODY = "tcp://127.0.0.1:9"
+SILENT_ADDRESS = "tcp://127.0.0.1:9"
 TASK = TaskId(bytes(range(16)))
 
 
@@ -56,15 +56,15 @@ def test_json(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([NOBODY, "--once", "-t", "0.2"], "nothing has answered at"),
+        ([SILENT_ADDRESS, "--once", "-t", "0.2"], "nothing has answered at"),
         (
             ["ipc:///tmp/127.0.0.1_9_monitor", "--json", "-t", "0.2"],
             "nothing has answered at ipc:///tmp/127.0.0.1_9_monitor",
         ),
-        ([NOBODY], "use --once, --json or --record"),
+        ([SILENT_ADDRESS], "use --once, --json or --record"),
         (["8516", "--once"], "8516"),
-        ([NOBODY, "--record", "/no/such/folder/file"], "cannot be opened"),
-        ([NOBODY, "--once", "--record", "file"], "--record goes on until it is ended"),
+        ([SILENT_ADDRESS, "--record", "/no/such/folder/file"], "cannot be opened"),
+        ([SILENT_ADDRESS, "--once", "--record", "file"], "--record goes on until it is ended"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(
@@ -85,7 +85,7 @@ class Still:
     """A source in which nothing happens but what the test lets happen."""
 
     def __init__(self) -> None:
-        self.state = ClusterState(NOBODY, Condition.LIVE, status=STATUS)
+        self.state = ClusterState(SILENT_ADDRESS, Condition.LIVE, status=STATUS)
         self.changed = threading.Event()
         self.is_closed = False
 
@@ -126,7 +126,9 @@ def test_keys_sort_scroll_and_quit() -> None:
             shows("worker 0 is the last", lambda lines: lines[-1].startswith("w0 "))
             keys.send_text("t")
             shows("the upper part is hidden", lambda lines: not any("task_manager" in line for line in lines))
-            source.state = ClusterState(NOBODY, Condition.SILENT, "it has not been heard for 4 s", status=STATUS)
+            source.state = ClusterState(
+                SILENT_ADDRESS, Condition.SILENT, "it has not been heard for 4 s", status=STATUS
+            )
             source.changed.set()
             shows("it is silent", lambda lines: "it has not been heard for 4 s" in lines)
         finally:
@@ -140,20 +142,20 @@ def test_keys_sort_scroll_and_quit() -> None:
 
 def test_sentences_from_outside() -> None:
     queued = Explanation(1, TASK, "queued", worker_count=2, capabilities=(Capability("gpu", 2),), function_name="price")
-    told = explain.told(queued, NOBODY)
+    told = explain.told(queued, SILENT_ADDRESS)
     assert told.startswith("price: it is queued") and "none of 2 workers offers gpu=2" in told
-    assert "it has ended, or it was never submitted there" in explain.told(Explanation(1, TASK), NOBODY)
+    assert "it has ended, or it was never submitted there" in explain.told(Explanation(1, TASK), SILENT_ADDRESS)
 
 
 @pytest.mark.parametrize("task", ["", "12", "zz" * 16, "\x1b[2J"])
 def test_what_is_no_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain.main([NOBODY, task]) == 2
+    assert explain.main([SILENT_ADDRESS, task]) == 2
     told = capsys.readouterr().err
     assert "32 hexadecimal digits" in told and "\x1b" not in told
 
 
 def test_nobody_explains(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain.main([NOBODY, TASK.hex(), "-t", "0.2"]) == 1
+    assert explain.main([SILENT_ADDRESS, TASK.hex(), "-t", "0.2"]) == 1
     assert "nothing has answered at" in capsys.readouterr().err
     assert explain.main([monitor, TASK.hex(), "-t", "0.5"]) == 1
     assert "has not answered within 0.5 s" in capsys.readouterr().err

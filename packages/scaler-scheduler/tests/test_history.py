@@ -150,7 +150,7 @@ def test_a_graph_that_ends_between_two_publications_is_shown_once() -> None:
     story.submit_graph("c", {"x": ()})
     story.actions()
     story.receive("w", failed("x"))
-    assert story.core.tables.history.ended_graphs is None, "while nobody watches nothing is kept"
+    assert story.core.tables.history.ended_graphs is None, "without a watcher nothing is kept"
 
 
 def test_a_canceled_graph_is_told_as_canceled() -> None:

@@ -70,7 +70,13 @@ from scaler_scheduler.core import (
     StorageOpened,
     StorageReplied,
 )
-from scaler_scheduler.core.cluster_events import SCHEDULER_STARTED, STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE
+from scaler_scheduler.core.cluster_events import (
+    SCHEDULER_STARTED,
+    STORAGE_CONNECTED,
+    STORAGE_LOST,
+    STORAGE_TROUBLE,
+    place_of,
+)
 from scaler_scheduler.core.display import KEY_BYTES
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
@@ -441,10 +447,9 @@ class SchedulerService:
 
     def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
         if isinstance(event, Opened):
-            who = event.hello.software
             role = _ROLE_NAMES[event.hello.role]
             name = event.hello.worker.name or event.hello.manager.name or self._core.name_of(event.peer_id)
-            place = f"{who.language} on {who.host}" if who.host else "of unknown software"
+            place = place_of(event.hello.software) or "of unknown software"
             logging.info("Scheduler: %s %s joined (%s)", role, name, place)
         elif isinstance(event, Lost):
             level = logging.INFO if event.is_orderly else logging.WARNING

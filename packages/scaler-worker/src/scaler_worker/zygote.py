@@ -204,9 +204,8 @@ class _Zygote:
         kind, processor, slot = _ORDER.unpack(data)
         if kind == SPAWN:
             channel = socket.socket(fileno=descriptors[0])
-            channel.set_inheritable(
-                False
-            )  # a descriptor that is sent is; the programs that tasks start must not have it
+            # A descriptor that is sent is inheritable. The programs that tasks start must not have this one.
+            channel.set_inheritable(False)
             self._spawn(processor, slot, channel)
         elif kind == KILL:
             self._kill(processor)

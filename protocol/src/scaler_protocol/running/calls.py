@@ -99,9 +99,8 @@ class Objects:
         self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
         self._client: ObjectClient | None = None
-        self._silent_since: float | None = (
-            None  #: when the storage was first found silent, if it has not answered since
-        )
+        #: when the storage was first found silent, if it has not answered since
+        self._silent_since: float | None = None
         #: functions and serializers that came with tasks of a family, and need not be fetched for it
         self.brought: dict[tuple[bytes, ObjectId], bytes] = {}
         self._fetched = fetched

@@ -166,9 +166,9 @@ class Feed:
         return True
 
     async def explain(self, task_id: TaskId) -> dict[str, Any]:
-        """Why this task waits; without one, which task can nobody run."""
+        """Why this task waits; without one, which task no worker can run."""
         if self.watcher is None:
-            return {"text": "this is a recording: there is nobody to ask"}
+            return {"text": "this is a recording: no scheduler answers"}
         if len(self._asked) >= QUESTIONS_LIMIT:
             return {"text": "too many questions at once: ask again in a moment"}
         number = next(self._numbers)

@@ -126,7 +126,7 @@ class Model:
 
     def _take_samples(self, message: TaskSamples, at: float) -> Json:
         new = list(runs(message, at))
-        # What was before is told of in part, and nobody knows how large a part: it is no share of anything.
+        # What was before is told of in part, and it is not known how large the part is: it is no share of anything.
         ended = len(new) if message.is_history else ended_count(message)
         if new:
             self.runs.add(json.dumps(new, separators=(",", ":")).encode(), len(new))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
-from scaler_protocol.messages import ClusterEvent
+from scaler_protocol.messages import ClusterEvent, Software
 
 EVENTS_KEPT = 1_000
 EVENTS_SHOWN = 32
@@ -22,6 +22,11 @@ SCHEDULER_STARTED, SCHEDULER_TOOK_OVER = "scheduler_started", "scheduler_took_ov
 STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE = "storage_connected", "storage_lost", "storage_trouble"
 LIMIT_SECONDS = 60.0
 """A limit that is reached again and again is told of once in this time."""
+
+
+def place_of(software: Software) -> str:
+    """Where a peer runs, as people are told."""
+    return f"{software.language or 'a process'} on {software.host}" if software.host else ""
 
 
 class ClusterEvents:

@@ -209,7 +209,7 @@ def _end_in_bulk(
     worker.completed_count += len(ids)
     tables.move(State.DISPATCHED, Move.SUCCEED, len(ids))
     for chunk, tasks in owners.items():
-        assert chunk is not None, "who ends in bulk is held by this worker"
+        assert chunk is not None, "what ends in bulk is held by this worker"
         worker.commit(chunk, -tasks)
         tables.unfinish(chunk, tasks)
     first = next(iter(owners))

@@ -142,11 +142,6 @@ class StorageReplied(NamedTuple):
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
 
 
-def _place_of(hello: Hello) -> str:
-    software = hello.software
-    return f"{software.language or 'a process'} on {software.host}" if software.host else ""
-
-
 def _weight(message: Message) -> int:
     """Bytes, about."""
     values = (getattr(message, field.name) for field in fields(message))
@@ -341,7 +336,9 @@ class SchedulerCore:
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             self.tables.has_idled = True
-            self.tables.events.note(cluster_events.WORKER_JOINED, worker.name, _place_of(event.hello))
+            self.tables.events.note(
+                cluster_events.WORKER_JOINED, worker.name, cluster_events.place_of(event.hello.software)
+            )
             self._recovery.worker_came(worker, event, now)
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:

@@ -1,4 +1,4 @@
-"""What has become of tasks, for those who watch, also for a monitor that comes afterwards (MON-32 to MON-35).
+"""What has become of tasks, for monitors, also for one that comes afterwards (MON-32 to MON-35).
 
 Failures are kept one by one, because each may be the one that a person looks for. Of successes the last are kept, some
 of each message of a worker. All of it is bounded, whatever clients, tasks and workers send.

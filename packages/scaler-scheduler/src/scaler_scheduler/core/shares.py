@@ -29,12 +29,9 @@ class Shares:
         self._user_weights = user_weights  #: 1 for others
         self.now = 0.0
         self.served_to = 0.0  #: the account that had the last turn
-        self.is_contended = False  #: more than one program is here, so that it matters who has had how much
+        self.is_contended = False  #: more than one program is here, so that it matters how much each has had
         self.contended_since = 0.0
         self._of: dict[bytes, Share] = {}
-
-    def __len__(self) -> int:
-        return len(self._of)
 
     def join(self, family: bytes, user: str, hundredths: int) -> Share:
         """Clients of one program have one account, those in its tasks among them. A client may ask for a smaller share,
