@@ -65,7 +65,7 @@ test: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest
 
 test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows
-	@SCALER_TEST_WINDOWS=1 $(BIN)/python -m pytest tests/windows $(ARGS)
+	@SCALER_TEST_WINDOWS=1 $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/windows $(ARGS)
 
 test-pythons: $(READY)  ## fast tests with every other Python that is here or can be had; WHICH=ends: the oldest and the newest
 	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/pythons $(ARGS)
