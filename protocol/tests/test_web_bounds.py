@@ -37,6 +37,14 @@ class Scene:
         await asyncio.get_running_loop().sock_sendall(connection, said)
         return connection
 
+    async def connect_deaf(self, count: int, said: bytes, most: int) -> list[socket.socket]:
+        """One after the other: callers that do not read. Of them at most `most` are kept."""
+        deaf = []
+        for _ in range(count):
+            deaf.append(await self.connect(said, receive_bytes=4096))
+            await self.until(lambda: len(self.bounds) == len(self.bounds._stalled) <= most, "it stalls")
+        return deaf
+
     async def read(self, connection: socket.socket, size: int = 65536) -> bytes:
         """Empty when it was closed."""
         try:
@@ -225,10 +233,7 @@ def test_answers_that_are_not_read_are_bounded_together(monkeypatch: pytest.Monk
     monkeypatch.setattr(bounds, "UNREAD_BYTES", 3 * LARGE_BYTES)
 
     async def scene(scene: Scene) -> None:
-        deaf = []
-        for _ in range(5):
-            deaf.append(await scene.connect(LARGE, receive_bytes=4096))
-            await scene.until(lambda: len(scene.bounds) == len(scene.bounds._stalled) <= 3, "it stalls")
+        deaf = await scene.connect_deaf(5, LARGE, 3)
         assert len(scene.bounds) == 3
         reader = await scene.connect(LARGE)
         size = 0
@@ -247,10 +252,7 @@ def test_a_text_that_is_written_in_pieces_counts_as_a_whole(monkeypatch: pytest.
     monkeypatch.setattr(bounds, "UNREAD_BYTES", 3 * LARGE_BYTES)
 
     async def scene(scene: Scene) -> None:
-        deaf = []
-        for _ in range(6):
-            deaf.append(await scene.connect(PIECES, receive_bytes=4096))
-            await scene.until(lambda: len(scene.bounds) == len(scene.bounds._stalled) <= 2, "it stalls")
+        deaf = await scene.connect_deaf(6, PIECES, 2)
         assert sum(gate._buffered_bytes for gate in scene.bounds._gates) < 1 << 20
         for one in deaf:
             one.close()

@@ -169,18 +169,24 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> tuple[Storage, Guarded, list[Obj
     return storage, server, lost
 
 
+def nothing_is_lost(guarded: tuple[Storage, Guarded, list[ObjectId]], object_id: ObjectId) -> None:
+    """When the second name is welcome, all is its own."""
+    storage, server, lost = guarded
+    told = Told()
+    storage.take_over(grant_of(SECOND), told)
+    assert told.is_complete.wait(WAIT)
+    assert (lost, server.owners) == ([], {object_id: {SECOND}})
+
+
 def test_a_put_that_ends_between_two_names_is_not_lost(guarded: tuple[Storage, Guarded, list[ObjectId]]) -> None:
     """The session is lost while the answer is on its way, and the scheduler has not welcomed the next name."""
-    storage, server, lost = guarded
+    storage, _, lost = guarded
     put = storage.start_put([b"argument"])
     storage.rename(SECOND)
     put.finish()
     assert storage._background.wait(WAIT)
     assert lost == [] and not storage.is_lost(put.object_id)
-    told = Told()
-    storage.take_over(grant_of(SECOND), told)
-    assert told.is_complete.wait(WAIT)
-    assert (lost, server.owners) == ([], {put.object_id: {SECOND}})
+    nothing_is_lost(guarded, put.object_id)
 
 
 def test_a_storage_that_restarts_between_two_names_loses_nothing_that_is_kept(
@@ -194,10 +200,7 @@ def test_a_storage_that_restarts_between_two_names_loses_nothing_that_is_kept(
     storage._restore_later()
     assert storage._background.wait(WAIT)
     assert lost == []
-    told = Told()
-    storage.take_over(grant_of(SECOND), told)
-    assert told.is_complete.wait(WAIT)
-    assert (lost, server.owners) == ([], {put.object_id: {SECOND}})
+    nothing_is_lost(guarded, put.object_id)
 
 
 def test_what_is_looked_for_between_two_names_waits_for_the_next(

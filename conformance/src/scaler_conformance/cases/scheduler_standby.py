@@ -123,6 +123,15 @@ def has_ended(scene: Scene, client: ClientPeer, clause: str = "SCH-82") -> None:
     scene.check(not welcomes, "a client was let in after another scheduler has followed", clause)
 
 
+def taken_over(scene: Scene) -> tuple[Pair, ClientPeer]:
+    """A standby that serves since the other one has left, and a client of it."""
+    pair = Pair(scene)
+    pair.leave()
+    client = pair.until_it_serves(SOON_SECONDS)
+    scene.storage_session()
+    return pair, client
+
+
 # ---------------------------------------------------------------- a standby that waits
 
 
@@ -233,10 +242,7 @@ def it_serves_when_the_other_one_says_goodbye(scene: Scene) -> None:
 
 @case("SCH-82", variant=STANDBY, fresh=True)
 def it_ends_when_the_other_one_serves_with_a_higher_generation(scene: Scene) -> None:
-    pair = Pair(scene)
-    pair.leave()
-    client = pair.until_it_serves(SOON_SECONDS)
-    scene.storage_session()
+    pair, client = taken_over(scene)
     link = pair.come_back(client.welcome["generation"] + 1)
     scene.equal(link.hello["servingGeneration"], client.welcome["generation"], "servingGeneration", "SCH-82")
     has_ended(scene, client)
@@ -245,10 +251,7 @@ def it_ends_when_the_other_one_serves_with_a_higher_generation(scene: Scene) -> 
 @case("SCH-82", variant=STANDBY, fresh=True)
 def it_ends_when_the_other_one_has_the_higher_id(scene: Scene) -> None:
     """And the same generation."""
-    pair = Pair(scene)
-    pair.leave()
-    client = pair.until_it_serves(SOON_SECONDS)
-    scene.storage_session()
+    pair, client = taken_over(scene)
     pair.come_back(client.welcome["generation"], HIGHEST)
     has_ended(scene, client)
 
@@ -256,9 +259,7 @@ def it_ends_when_the_other_one_has_the_higher_id(scene: Scene) -> None:
 @case("SCH-82", variant=STANDBY, fresh=True)
 def it_goes_on_beside_a_lower_rank(scene: Scene) -> None:
     """A lower generation, and with its own generation a lower id."""
-    pair = Pair(scene)
-    pair.leave()
-    client = pair.until_it_serves(SOON_SECONDS)
+    pair, client = taken_over(scene)
     link = pair.come_back(client.welcome["generation"] - 1)
     link.fence()
     link.lose(CODES.NO_SESSION)
