@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import zmq
@@ -21,6 +23,7 @@ from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_object_id, new_peer_id, new_routing_id
 from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject, Timers
+from scaler_protocol.process.event_loop import new_event_loop
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionEvent
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint, lane, router, sockets, zeromq, zmq_context
 from scaler_protocol.transport.lane_dealer import LaneDealer
@@ -350,7 +353,18 @@ class Asker:
             self.is_done.set()
 
 
-def test_the_driver_serves_from_asyncio() -> None:
+LOOPS = pytest.mark.parametrize("new_loop", (asyncio.new_event_loop, partial(new_event_loop, "builtin")))
+
+
+def run_in(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, None]) -> None:
+    try:
+        loop.run_until_complete(main)
+    finally:
+        loop.close()
+
+
+@LOOPS
+def test_the_driver_serves_from_asyncio(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def run() -> None:
         server = make_server()
 
@@ -369,10 +383,11 @@ def test_the_driver_serves_from_asyncio() -> None:
         for endpoint in (server, *(asker.endpoint for asker in askers)):
             endpoint.close()
 
-    asyncio.run(run())
+    run_in(new_loop(), run())
 
 
-def test_a_handler_that_raises_is_never_called_again() -> None:
+@LOOPS
+def test_a_handler_that_raises_is_never_called_again(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """Half a turn is lost, and what was polled is acknowledged: the process ends, as its loop's handler decides."""
     calls: list[str] = []
 
@@ -393,7 +408,7 @@ def test_a_handler_that_raises_is_never_called_again() -> None:
         await asyncio.sleep(0)
         server.close()
 
-    asyncio.run(run())
+    run_in(new_loop(), run())
     assert calls == ["handler", "failure"]
 
 

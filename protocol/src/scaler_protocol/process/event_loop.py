@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.process.failures import UsageError
@@ -28,6 +29,10 @@ def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
         uvloop: Any = importlib.import_module("uvloop")
         loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         return loop
+    if sys.platform == "linux":
+        from scaler_protocol.process.server_loop import ServerLoop
+
+        return ServerLoop()
     import asyncio
 
     return asyncio.new_event_loop()
