@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -20,7 +21,7 @@ from scaler_protocol.process import StartupError
 from scaler_storage.core import Keep
 from scaler_storage.core.values import FileValue, SpillFile, StoredValue
 from scaler_storage.data_directory import FOLDER, INDEX, PART_SUFFIX, SMALL_BYTES, SUFFIX, DataDirectory, SmallFile
-from scaler_storage.data_index import VERSION
+from scaler_storage.data_index import NAMED, VERSION
 
 FIRST, SECOND = PeerId(b"A" * 16), PeerId(b"B" * 16)
 ONE, TWO, THREE = (ObjectId(bytes((n,)) * 16) for n in (1, 2, 3))
@@ -245,6 +246,49 @@ def test_a_file_that_is_missing_or_cut_short_is_dropped(opened, tmp_path, caplog
         assert list(state(opened())) == [THREE]
     assert "2 objects" in caplog.text and "not whole" in caplog.text
     assert len(names(tmp_path)) == 1 and (tmp_path / FOLDER / "notes.txt").exists()
+
+
+def test_an_object_of_two_owners_without_its_file_goes_alone(opened, tmp_path, caplog) -> None:
+    """Its rows stand between those of others, and each owner has one."""
+    keep = batch(one=b"hello", two=LARGE, three=b"there")
+    several = tuple((one, SECOND, SECOND) for one in (ONE, TWO, THREE))
+    opened().keep(replace(keep, owners=(*keep.owners, *several)))
+    (tmp_path / FOLDER / names(tmp_path)[0]).unlink()
+    both = ((FIRST, FIRST), (SECOND, SECOND))
+    with caplog.at_level(logging.WARNING):
+        assert state(opened()) == {ONE: (b"hello", both), THREE: (b"there", both)}
+    assert "1 objects" in caplog.text
+    caplog.clear()
+    assert len(state(opened())) == 2 and not caplog.text, "nothing is left of it"
+
+
+def test_values_that_no_object_has_go_at_the_start(opened, tmp_path) -> None:
+    keep = batch(one=b"hello", two=LARGE, three=b"there")
+    opened().keep(replace(keep, objects=keep.objects[2:], owners=keep.owners[2:]))
+    opened()
+    opened.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / FOLDER / INDEX)) as index:
+        assert index.execute("SELECT number FROM vals").fetchall() == [(3,)]
+    assert names(tmp_path) == []
+
+
+# ---------------------------------------------------------------- a start with millions of objects
+
+
+def test_a_start_reads_each_table_in_its_order(opened, tmp_path) -> None:
+    """A row that is looked up at another place costs a page each: of a million objects that were half a minute."""
+    opened().keep(batch(one=b"hello"))
+    opened.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / FOLDER / INDEX)) as index:
+        plan = " ".join(str(row[-1]) for row in index.execute(f"EXPLAIN QUERY PLAN {NAMED}"))
+    assert "SCAN objects" in plan and "USING PRIMARY KEY (id=?)" in plan
+    assert "TEMP B-TREE" not in plan and "vals" not in plan
+
+
+def test_equal_owners_are_kept_once(opened) -> None:
+    opened().keep(batch(one=b"hello", two=b"there", three=LARGE))
+    owners = {id(found.owners) for found in opened().found()}
+    assert len(owners) == 1
 
 
 @pytest.mark.parametrize("wreck", ["garbage", "empty", "middle"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sqlite3
@@ -23,6 +24,7 @@ from scaler_protocol.ids import ObjectId, new_object_id, new_peer_id
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.data_directory import FOLDER, SMALL_BYTES
+from scaler_storage.service import uncollected
 
 MIB = 1024 * 1024
 OWNER, OTHER = new_peer_id(), new_peer_id()
@@ -169,3 +171,14 @@ def test_the_objects_of_a_cluster_with_other_keys_are_not_served(start, tmp_path
         client.get(one)
     server.end()
     assert kept_count(tmp_path) == 0 and os.listdir(tmp_path / "data") == [FOLDER]
+
+
+def test_the_collector_looks_at_nothing_that_was_made_at_the_start() -> None:
+    try:
+        with pytest.raises(RuntimeError), uncollected():
+            assert not gc.isenabled()
+            made: list[list[object]] = [[]]
+            raise RuntimeError
+        assert gc.isenabled() and not any(one is made for one in gc.get_objects())
+    finally:
+        gc.unfreeze()

@@ -21,6 +21,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.memory_files import OpenedFile
 from scaler_protocol.process import StartupError
@@ -39,6 +40,8 @@ INDEX, LOCK = "index.sqlite", "lock"
 SMALL_BYTES = 128 * 1024
 
 _INDEX_FILES = (INDEX, f"{INDEX}-wal", f"{INDEX}-shm")
+
+_Owners = tuple[tuple[PeerId, bytes], ...]
 
 INSECURE_MARK = b""
 """In place of the marks of keys, where there are none."""
@@ -97,6 +100,44 @@ class SmallFile:
         return memory_files.create(name, [self.read(offset, size)])
 
 
+class _Found:
+    """What is in a directory at the start. There may be millions of objects, so equal owners are one tuple here."""
+
+    def __init__(self, small: dict[int, int], files: dict[int, int]) -> None:
+        #: sizes of the values by their numbers: of those in the index, and of those with a file of their own
+        self.small = small
+        self.files = files
+        self.objects: list[tuple[ObjectId, int, _Owners]] = []
+
+    def read(self, rows: Iterable[tuple[ObjectId, int, PeerId | None, bytes | None]]) -> list[ObjectId]:
+        """Returns the objects without a value or without an owner, which are left out."""
+        incomplete: list[ObjectId] = []
+        known: dict[_Owners, _Owners] = {}
+        objects, small, files = self.objects, self.small, self.files
+        last: ObjectId | None = None
+        for object_id, number, owner, family in rows:
+            if owner is None or family is None or not (number in small or number in files):
+                if object_id != last:
+                    incomplete.append(object_id)
+            elif object_id == last:
+                before = objects.pop()
+                objects.append((object_id, number, (*before[2], (owner, family))))
+            else:
+                owners: _Owners = ((owner, family),)
+                objects.append((object_id, number, known.setdefault(owners, owners)))
+            last = object_id
+        return incomplete
+
+    def take_unused(self) -> list[int]:
+        """Values that no object has: a kill came between two batches."""
+        used = {number for _, number, _ in self.objects}
+        unused = [number for values in (self.small, self.files) for number in values if number not in used]
+        for number in unused:
+            self.small.pop(number, None)
+            self.files.pop(number, None)
+        return unused
+
+
 class KeepThreads(DiskThreads):
     def __init__(self, directory: DataDirectory, wake: Callable[[], None]) -> None:
         self._directory = directory
@@ -129,6 +170,7 @@ class DataDirectory:
         can end the process there. Raises StartupError."""
         self.path = path
         self._passed = passed
+        self._found: _Found | None = None
         with contextlib.ExitStack() as stack:
             try:
                 self._folder = _folder(path)
@@ -171,8 +213,7 @@ class DataDirectory:
         """Without what is of no use here."""
         try:
             self._remove_of_other_keys(index, marks)
-            self._remove_what_is_not_whole(index)
-            index.walk()
+            self._found = self._remove_what_is_not_whole(index)
         except BaseException:
             index.close()
             raise
@@ -202,47 +243,53 @@ class DataDirectory:
         except sqlite3.Error as error:
             logging.error("ObjectStorageServer: --data-directory %s does not take the new keys: %s", self.path, error)
 
-    def _remove_what_is_not_whole(self, index: DataIndex) -> None:
-        sizes = {}
-        for entry in os.scandir(Path(self.path, FOLDER)):
-            if entry.name.endswith(PART_SUFFIX):
-                os.unlink(entry.name, dir_fd=self._folder)
-            elif entry.name.endswith(SUFFIX):
-                sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
-        indexed = index.files()
-        missing = [number for number, size in indexed.items() if sizes.get(name_of(number)) != size]
+    def _remove_what_is_not_whole(self, index: DataIndex) -> _Found:
+        """Returns the rest. Each table is read once, in its order, so that all that cannot be read is noticed here."""
+        on_disk = self._files_on_disk()
+        small, files = index.small(), index.files()
+        missing = [number for number, size in files.items() if on_disk.get(name_of(number)) != size]
+        for number in missing:
+            del files[number]
+        found = _Found(small, files)
+        incomplete = found.read(index.named())
+        unused = found.take_unused()
         with index.transaction():
             index.delete_values(missing)
-            if incomplete := index.incomplete():
+            if incomplete:
                 logging.warning(
                     "ObjectStorageServer: %d objects in --data-directory %s are not whole, and are dropped",
                     len(incomplete), self.path,
                 )  # fmt: skip
                 index.delete_objects(incomplete)
-            index.delete_values(index.unused())
-        for name in sizes.keys() - {name_of(number) for number in index.files()}:
+            index.delete_values(unused)
+        for name in on_disk.keys() - {name_of(number) for number in files}:
             os.unlink(name, dir_fd=self._folder)
+        return found
+
+    def _files_on_disk(self) -> dict[str, int]:
+        """Names and sizes; what was not finished is removed."""
+        sizes = {}
+        with os.scandir(Path(self.path, FOLDER)) as entries:
+            for entry in entries:
+                if entry.name.endswith(PART_SUFFIX):
+                    os.unlink(entry.name, dir_fd=self._folder)
+                elif entry.name.endswith(SUFFIX):
+                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return sizes
 
     def found(self) -> Iterator[FoundObject]:
-        """All that is here. Raises StartupError."""
-        try:
-            last: FoundObject | None = None
-            for object_id, number, size, is_small, owner, family in self._index.found():
-                if last is not None and last.object_id == object_id:
-                    last = last._replace(owners=(*last.owners, (owner, family)))
-                    continue
-                if last is not None:
-                    yield last
-                last = FoundObject(object_id, self._file(number, size, is_small), ((owner, family),))
-            if last is not None:
-                yield last
-        except sqlite3.Error as error:
-            raise StartupError(
-                f"the index of --data-directory {self.path} is damaged ({error}): remove the directory, or name another"
-            ) from None
-
-    def _file(self, number: int, size: int, is_small: bool) -> LargeFile | SmallFile:
-        return SmallFile(self._index, number, size) if is_small else LargeFile(self._folder, number, size)
+        """All that is here. What was read at the start is given back with it."""
+        found, self._found = self._found, None
+        if found is None:
+            found = _Found(self._index.small(), self._index.files())
+            found.read(self._index.named())
+        for object_id, number, owners in found.objects:
+            size = found.small.get(number)
+            if size is None:
+                file: LargeFile | SmallFile = LargeFile(self._folder, number, found.files[number])
+            else:
+                file = SmallFile(self._index, number, size)
+            yield FoundObject(object_id, file, owners)
 
     # ------------------------------------------------------------ batches
 
@@ -311,6 +358,7 @@ class DataDirectory:
         missing = {number for number, _ in keep.values} - {row[0] for row in rows}
         objects = [row for row in keep.objects if row[1] not in missing]
         left_out = {object_id for object_id, number in keep.objects if number in missing}
+        self._found = None
         with self._index.transaction():
             self._index.delete_objects(keep.deleted)
             self._index.delete_owners(keep.released)

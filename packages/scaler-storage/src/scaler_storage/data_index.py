@@ -61,8 +61,9 @@ _DELETE_OWNERS = f"DELETE FROM owners WHERE id IN ({_ROWS} SELECT {_id('ids')} F
 _DELETE_OBJECTS = f"DELETE FROM objects WHERE id IN ({_ROWS} SELECT {_id('ids')} FROM n)"
 _DELETE_VALUES = f"DELETE FROM vals WHERE number IN ({_ROWS} SELECT {_number('numbers')} FROM n)"
 
-_FOUND = """SELECT objects.id, objects.number, vals.size, vals.bytes IS NOT NULL, owners.owner, owners.family
-    FROM objects JOIN vals USING (number) JOIN owners USING (id) ORDER BY objects.id, owners.owner"""
+#: All in the order of a key: joined with the values as well, each row would be looked up at another place.
+NAMED = """SELECT objects.id, objects.number, owners.owner, owners.family
+    FROM objects LEFT JOIN owners USING (id) ORDER BY objects.id, owners.owner"""
 
 
 class OtherVersion(Exception):
@@ -183,29 +184,18 @@ class DataIndex:
         """Of the values that have a file of their own: number and size."""
         return dict(self._writer.execute("SELECT number, size FROM vals WHERE bytes IS NULL"))
 
+    def small(self) -> dict[int, int]:
+        """The same of the values that lie here."""
+        return dict(self._writer.execute("SELECT number, size FROM vals WHERE bytes IS NOT NULL"))
+
     def last_number(self) -> int:
         ((number,),) = self._writer.execute("SELECT coalesce(max(number), 0) FROM vals").fetchall()
         return int(number)
 
-    def unused(self) -> list[int]:
-        """Values that no object has: a kill came between two batches."""
-        query = "SELECT number FROM vals WHERE number NOT IN (SELECT number FROM objects)"
-        return [number for (number,) in self._writer.execute(query)]
-
-    def incomplete(self) -> list[ObjectId]:
-        """Objects without a value, or without an owner."""
-        query = """SELECT id FROM objects WHERE number NOT IN (SELECT number FROM vals)
-            OR NOT EXISTS (SELECT 1 FROM owners WHERE owners.id = objects.id)"""
-        return [ObjectId(one) for (one,) in self._writer.execute(query)]
-
-    def walk(self) -> None:
-        """All rows, to find out whether they can be read."""
-        self._writer.execute(f"SELECT count(*) FROM ({_FOUND})").fetchall()
-
-    def found(self) -> Iterator[tuple[ObjectId, int, int, bool, PeerId, bytes]]:
-        """A row for each owner of each object: id, number and size of the value, whether it is small, owner, family."""
-        for one, number, size, is_small, owner, family in self._reader.execute(_FOUND):
-            yield ObjectId(one), number, size, bool(is_small), PeerId(owner), family
+    def named(self) -> Iterator[tuple[ObjectId, int, PeerId | None, bytes | None]]:
+        """A row for each owner of each object, those of one object after another: id, number of the value, owner,
+        family. An object without an owner has one row."""
+        return self._writer.execute(NAMED)
 
     def read(self, number: int, offset: int, size: int) -> bytes | None:
         """Of a small value. In any thread."""

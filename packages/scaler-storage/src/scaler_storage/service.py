@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -68,7 +70,8 @@ class StorageService:
         admission = admission_of(config)
         limits = CoreLimits(memory_bytes=config.memory_limit_bytes)
         self._disk: DiskThreads | None = None
-        self._directory = _directory_of(config, admission)
+        with uncollected():
+            self._directory = _directory_of(config, admission)
         if self._directory is not None:
             limits = replace(
                 limits,
@@ -86,7 +89,8 @@ class StorageService:
         )
         if self._directory is not None:
             self._core.disk.spilling.file_system_bytes = self._directory.room_bytes()
-            self._restore(self._directory, time.monotonic())
+            with uncollected():
+                self._restore(self._directory, time.monotonic())
         self._memory = MemoryReturn()
         self._lines = LineBudget("ObjectStorageServer")
         self._files = SharedFiles(is_enabled=config.shares_memory)
@@ -193,6 +197,18 @@ def _directory_of(config: Config, admission: Admission) -> SpillDirectory | Data
 
         return DataDirectory(config.data_directory, _marks(admission))
     return None
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """What is made here stays for long, and may be millions of objects without a cycle: the collector need not walk
+    through them, neither meanwhile nor later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _marks(admission: Admission) -> frozenset[bytes]:

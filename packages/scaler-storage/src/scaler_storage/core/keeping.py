@@ -335,47 +335,45 @@ class Keeping:
     def restore(self, objects: ObjectTable, found: Iterable[FoundObject], now: float) -> tuple[int, int]:
         """Returns how many objects there are again, and how many are dropped."""
         values: dict[int, AnyValue] = {}
-        all_files: dict[int, KeptFile] = {}
+        dropped: dict[int, KeptFile] = {}
         dropped_count = 0
         for object_id, file, owners in found:
-            self._last_value = max(self._last_value, file.number)
-            all_files[file.number] = file
             if not self._has_room_for(objects, owners):
                 dropped_count += 1
+                dropped[file.number] = file
                 self.rows[object_id] = 0
                 self.changed[object_id] = owners[0][0]
                 continue
             value = values.get(file.number)
             if value is None:
                 value = values[file.number] = self._restored(file)
-            (first, family), *others = owners
-            objects.add(object_id, value, first, family)
-            for owner, its_family in others:
-                objects.add_owner(object_id, owner, its_family)
-            self.changed.pop(object_id, None)  # which the table has noted
-            self.rows[object_id] = objects.objects[object_id].number
-        self.dropped += [file for number, file in all_files.items() if number not in values]
+            self.rows[object_id] = objects.restore(object_id, value, owners).number
+        self._last_value = max((self._last_value, *(max(numbers) for numbers in (values, dropped) if numbers)))
+        self.dropped += [file for number, file in dropped.items() if number not in values]
         self.unclaimed = tuple(objects.owned)
         self.unclaimed_until = now + UNCLAIMED_SECONDS
         return len(objects.objects), dropped_count
 
     def _has_room_for(self, objects: ObjectTable, owners: tuple[tuple[PeerId, bytes], ...]) -> bool:
         limits = self.limits
-        noted_bytes = limits.entry_bytes * (objects.entries + len(owners))
-        return (
-            (limits.memory_bytes is None or noted_bytes <= STOP_SHARE * limits.memory_bytes)
-            and objects.entries + len(owners) <= limits.objects
-            and len(objects.owned) + len(owners) <= limits.owners
-            and all(len(objects.owned.get(owner, ())) < limits.owner_objects for owner, _ in owners)
-        )
+        entries = objects.entries + len(owners)
+        if limits.memory_bytes is not None and limits.entry_bytes * entries > STOP_SHARE * limits.memory_bytes:
+            return False
+        owned = objects.owned
+        if entries > limits.objects or len(owned) + len(owners) > limits.owners:
+            return False
+        for owner, _ in owners:
+            of_owner = owned.get(owner)
+            if of_owner is not None and len(of_owner) >= limits.owner_objects:
+                return False
+        return True
 
     def _restored(self, file: KeptFile) -> AnyValue:
-        value = StoredValue(file.size)
+        size = file.size
+        value = StoredValue.on_disk(size, Place(file, 0)) if size else StoredValue(0)
         self.spilling.hold(file)
         self.files[value] = file
-        if file.size:
-            value.leave_memory(Place(file, 0))
-            self.spilling.spilled_bytes += file.size
+        self.spilling.spilled_bytes += size
         return value
 
     def take_unclaimed(self, now: float) -> tuple[PeerId, ...]:

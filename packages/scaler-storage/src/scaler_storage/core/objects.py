@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import field
 
 from scaler_protocol.ids import ObjectId, PeerId
@@ -21,7 +21,7 @@ class StoredObject:
     #: never empty: an object without owners is deleted (OWN-1)
     owners: set[PeerId] = field(default_factory=set)
     #: how many of its owners each family has (STO-33)
-    families: Counter[bytes] = field(default_factory=Counter)
+    families: dict[bytes, int] = field(default_factory=dict)
 
     def is_again(self, put: Put | PutShared) -> bool:
         """One of its owners stores it once more, as after a lost session. (STO-4)"""
@@ -61,6 +61,29 @@ class ObjectTable:
         self.objects[object_id] = StoredObject(value, self._last_number)
         self.add_owner(object_id, owner, family)
 
+    def restore(self, object_id: ObjectId, value: AnyValue, owners: Sequence[tuple[PeerId, bytes]]) -> StoredObject:
+        """As `add` and `add_owner`, of what is kept already. There may be millions at a start."""
+        total_bytes = value.total_bytes
+        if value.names == 0:
+            self.value_bytes += total_bytes
+        value.names += 1
+        self._last_number += 1
+        families: dict[bytes, int] = {}
+        stored = self.objects[object_id] = StoredObject(value, self._last_number, {one for one, _ in owners}, families)
+        for owner, family in owners:
+            owned = self.owned.get(owner)
+            if owned is None:
+                owned = self.owned[owner] = {}
+                self.owned_bytes[owner] = 0
+                if family != owner:
+                    self.families[owner] = family
+            family = self.families.get(owner, owner)
+            families[family] = families.get(family, 0) + 1
+            owned[object_id] = None
+            self.owned_bytes[owner] += total_bytes
+        self.entries += len(owners)
+        return stored
+
     def add_owner(self, object_id: ObjectId, owner: PeerId, family: bytes) -> None:
         stored = self.objects[object_id]
         if owner in stored.owners:
@@ -70,7 +93,8 @@ class ObjectTable:
         if self.keeping is not None:
             self.keeping.note(object_id, owner)
         stored.owners.add(owner)
-        stored.families[self.families.get(owner, owner)] += 1
+        family = self.families.get(owner, owner)
+        stored.families[family] = stored.families.get(family, 0) + 1
         self.owned.setdefault(owner, {})[object_id] = None
         self.owned_bytes[owner] = self.owned_bytes.get(owner, 0) + stored.value.total_bytes
         self.entries += 1

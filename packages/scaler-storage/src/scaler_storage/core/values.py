@@ -95,6 +95,11 @@ class FileValue:
         return memoryview(self.file.read(offset, most_bytes))
 
 
+#: Of all values that are on the disk. Nothing is ever put into these: only a value in memory grows.
+_NO_CHUNKS: list[memoryview] = []
+_NO_STARTS: list[int] = []
+
+
 class StoredValue:
     """Immutable once it is complete; `names` counts the ids that stand for it."""
 
@@ -115,8 +120,18 @@ class StoredValue:
         self.copy: SharedFile | None = None
         self.names = 0
 
+    @classmethod
+    def on_disk(cls, total_bytes: int, place: Place) -> StoredValue:
+        """A value that was never in memory. There may be millions of these."""
+        value = cls.__new__(cls)
+        value.total_bytes = total_bytes
+        value.chunks, value.starts, value.place = _NO_CHUNKS, _NO_STARTS, place
+        value.copy = None
+        value.names = 0
+        return value
+
     def leave_memory(self, place: Place) -> None:
-        self.chunks, self.starts, self.place = [], [], place
+        self.chunks, self.starts, self.place = _NO_CHUNKS, _NO_STARTS, place
 
     @property
     def shared(self) -> SharedFile | None:
@@ -134,6 +149,7 @@ class StoredValue:
         return self.held_bytes == self.total_bytes
 
     def append(self, payload: Buffer) -> None:
+        assert self.place is None, "a value on the disk is complete"
         chunk = kept(payload)
         assert self.held_bytes + chunk.nbytes <= self.total_bytes, "checked when the chunk was received"
         if chunk.nbytes:
