@@ -116,20 +116,19 @@ def resume_storms(attack: Attack) -> None:
     """Workers that answer for tasks they do not hold, faster than that is worked off, and resume at once when they are
     held back."""
     made, peer = _results(20_000), Peer(attack, AT_P, WORKER)
-    body = dict(peer.hello.body)
     while attack.is_on:
-        for _ in range(30):
+        for _ in range(attack.chance.choice((3, 30))):
             peer.send(made)
-        body["resume"] = {"sessionId": 1, "receivedSeq": 0}
+        body = dict(peer.hello.body)
+        body["resume"] = {"sessionId": attack.chance.choice((1, peer.session_id, peer.session_id)), "receivedSeq": 0}
         peer.wire.close()
         peer.wire = wire(attack, AT_P, WORKER)
         peer.wire.send(encode(Message("hello", body)))
         attack.count()
         answer = next(iter(peer.wire.received(0.05)), None)
-        if answer is None or attack.chance.random() < 0.1:
+        if (answer is not None and not peer.take_welcome(answer)) or attack.chance.random() < 0.1:
             peer.wire.close()
             peer = Peer(attack, AT_P, WORKER)
-            body = dict(peer.hello.body)
 
 
 # ---------------------------------------------------------------- crowds, each within its bounds

@@ -75,7 +75,7 @@ class Peer:
 
     def __init__(self, attack: Attack, at: int, role: int, **fields: Any) -> None:
         self.wire = wire(attack, at, role)
-        self.seq = 0
+        self.seq = self.session_id = 0
         self.place = f"{PORTS[at]}, {ROLE_NAMES[role]}"
         self._attack = attack
         self.hello = hello(attack.chance, role, credential=attack.scene.access.ticket(role), **fields)
@@ -89,8 +89,14 @@ class Peer:
         return bytes(self.hello.body["peerId"])
 
     def _is_answered(self) -> bool:
-        answer = next(iter(self.wire.received(2.0)), None)
-        return answer is not None and decode(answer, is_lenient=True).kind == "welcome"
+        return self.take_welcome(next(iter(self.wire.received(2.0)), None))
+
+    def take_welcome(self, answer: Frames | None) -> bool:
+        """Whether it is one: the session goes on where the server has received everything."""
+        if answer is None or (welcome := decode(answer, is_lenient=True)).kind != "welcome":
+            return False
+        self.session_id, self.seq = int(welcome.body["sessionId"]), int(welcome.body["receivedSeq"])
+        return True
 
     def send(self, *messages: Frames) -> bool:
         """Numbers them, in the envelope that our encoder has made."""

@@ -60,9 +60,11 @@ def test_what_is_canceled_at_once_is_told_in_parts(story: Story) -> None:
     story.client("c", limits)
     story.submit("c", TASKS)
     story.receive("c", Cancel(is_all=True))
+    story.work_off()
     assert sorted(told(story, limits, Results)) == sorted(TASKS)
     story.submit("c", TASKS)
     story.receive("c", Cancel(is_all=True))
+    story.work_off()
     assert sorted(told(story, limits, CancelReply)) == sorted(TASKS)
 
 

@@ -32,6 +32,9 @@ BUDGET_SECONDS = 0.002
 #: call of another peer waits for two or three turns. So less is read next time, but no less than the second number.
 _TURN_SECONDS = 0.003
 _LEAST_BUDGET_SECONDS = 0.0005
+#: A message with a longer envelope begins a turn: to read its columns takes as long as a turn is meant to, and what was
+#: read before it in the same turn, such as a call of another peer, would wait for that.
+_LONG_BYTES = 64 * 1024
 _SKIP_FRAMES = 4096
 
 _NOBODY = RoutingId(b"")
@@ -54,6 +57,8 @@ class _ZeroMq:
         self.budget_bytes = 0
         #: the first of the message that is being handed over
         self._frame: zmq.Frame | None = None
+        #: a long message that begins the next turn: its first frame, and what it is
+        self._put_off: tuple[zmq.Frame, tuple[RoutingId, Parts]] | None = None
         self._is_skipping = False  # in the middle of a message with far too many frames
 
     def _received(self, *, is_routed: bool) -> Iterator[tuple[RoutingId, Parts]]:
@@ -67,15 +72,22 @@ class _ZeroMq:
         self.is_drained = self.is_quiet = False
         if self._is_skipping and not self._skip():
             return
-        for _ in range(_BUDGET_MESSAGES):
-            # Asking first is a tenth of the cost of the exception that ends every round otherwise.
-            if not has_input(self.socket):
-                self.is_drained = self.is_quiet = True
-                self._frame = None
-                return
-            routing_id: RoutingId = recv(sockets.NOBLOCK) if is_routed else _NOBODY  # type: ignore[assignment]
-            self._frame = frame = recv(sockets.NOBLOCK, False)
-            parts = read(frame, recv, self._envelope_limit)
+        for number in range(_BUDGET_MESSAGES):
+            if self._put_off is not None:
+                (self._frame, (routing_id, parts)), self._put_off = self._put_off, None
+            else:
+                # Asking first is a tenth of the cost of the exception that ends every round otherwise.
+                if not has_input(self.socket):
+                    self.is_drained = self.is_quiet = True
+                    self._frame = None
+                    return
+                routing_id = recv(sockets.NOBLOCK) if is_routed else _NOBODY  # type: ignore[assignment]
+                frame: zmq.Frame = recv(sockets.NOBLOCK, False)
+                parts = read(frame, recv, self._envelope_limit)
+                if number and is_routed and len(frame) > _LONG_BYTES and not parts[3]:
+                    self._put_off = frame, (routing_id, parts)
+                    return
+                self._frame = frame
             yield routing_id, parts
             self.budget_bytes -= parts[2]
             if (parts[3] and not self._skip()) or self.budget_bytes < 0:
@@ -93,7 +105,7 @@ class _ZeroMq:
 
     def has_input(self) -> bool:
         if not self.is_quiet:
-            self.is_quiet = not sockets.has_input(self.socket)
+            self.is_quiet = self._put_off is None and not sockets.has_input(self.socket)
         return not self.is_quiet
 
     def close(self, linger_milliseconds: int = sockets.LINGER_MILLISECONDS) -> None:

@@ -10,11 +10,19 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
-from scaler_protocol.codes import KIND_OBJECT, STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_REFUSED, STATUS_SUCCESS
+from scaler_protocol.codes import (
+    KIND_OBJECT,
+    OVERLOADED,
+    STATUS_CANCELED,
+    STATUS_PROCESSOR_DIED,
+    STATUS_REFUSED,
+    STATUS_SUCCESS,
+)
 from scaler_protocol.columns import PROFILE_BYTES, split_ids
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core import adopted, cut_off, endings, retrying, successes
+from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE
@@ -30,6 +38,8 @@ NO_OWNERS: Mapping[Chunk | None, int] = {}
 
 #: So many successes that nothing else has to do with are taken by the column at once.
 PLAIN_ROWS = 4_096
+#: To look up tasks and the clients that they are for takes a step for so many.
+LOOKED_UP_PER_STEP = 10
 #: Of successes that others wait for, and of anything else: to read the error of a failure takes longest.
 STEPS_PER_SUCCESS = 4
 STEPS_PER_ROW = 4 * STEPS_PER_TASK
@@ -68,6 +78,9 @@ def _in_slices(tables: Tables, worker: Worker, message: Results) -> Job:
     """Each slice is looked at for itself: what is plain at first may not be so a turn later."""
     for part in parts(message, PLAIN_ROWS):
         ids: Sequence[TaskId] = split_ids(part.ids)  # type: ignore[assignment]
+        if not _are_some_known(tables, worker, ids):
+            yield 1 + len(ids) // LOOKED_UP_PER_STEP
+            continue
         owners = Counter(map(worker.held.get, ids))
         client = _client_of_successes(tables, part, ids, owners)
         if client is not None and _are_plain(tables, ids, owners):
@@ -76,7 +89,32 @@ def _in_slices(tables: Tables, worker: Worker, message: Results) -> Job:
             _has_ended(tables, worker, owners)
             yield 1 + len(ids) // 4
         else:
-            yield from _in_small_slices(tables, worker, part, _most_rows(tables, client))
+            yield 1 + 2 * len(ids) // LOOKED_UP_PER_STEP
+            known = _known(tables, worker, ids) if None in owners else range(len(ids))
+            if known:
+                left = part if len(known) == len(ids) else picked(part, known)
+                yield from _in_small_slices(tables, worker, left, _most_rows(tables, client))
+
+
+def _are_some_known(tables: Tables, worker: Worker, ids: Sequence[TaskId]) -> bool:
+    """Some of these tasks have not ended. Nothing is to be done for the others: a worker that reports many tasks which
+    it does not hold costs the scheduler little more than to read its messages. (SCH-6)"""
+    held, where, presented = worker.held, tables.where, tables.presentation.of_worker.get(worker)
+    if not held.keys().isdisjoint(ids) or not where.keys().isdisjoint(ids):
+        return True
+    if presented is not None and not presented.keys().isdisjoint(ids):
+        return True
+    _note_stale(tables, worker, len(ids))
+    return False
+
+
+def _known(tables: Tables, worker: Worker, ids: Sequence[TaskId]) -> Sequence[int]:
+    """The rows of tasks that have not ended."""
+    held, where, presented = worker.held, tables.where, tables.presentation.of_worker.get(worker, ())
+    known = [row for row, task_id in enumerate(ids) if task_id in held or task_id in where or task_id in presented]
+    if len(known) < len(ids):
+        _note_stale(tables, worker, len(ids) - len(known))
+    return known
 
 
 def _in_small_slices(tables: Tables, worker: Worker, message: Results, most: int) -> Job:
@@ -100,7 +138,7 @@ def _end(
 ) -> None:
     """By the column if all are successes for this client, else row by row."""
     if client is None:
-        for row in rows(message):
+        for row in rows(message, _known(tables, worker, ids) if None in owners else None):
             _end_one(tables, worker, row)
         return
     chunks = [worker.held[task_id] for task_id in ids]
@@ -227,7 +265,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     if chunk is None and tables.presentation.tasks and adopted.ended(tables, worker, row):
         return
     if chunk is None or row.attempt != (abandoned or tables.attempt(row.task_id)):
-        _drop_stale(tables, chunk, row)
+        _drop_stale(tables, worker, chunk, row)
         return
     is_adopted = row.task_id in tables.presentation.owners
     if is_adopted:
@@ -256,14 +294,27 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
         endings.end_started(tables, chunk, row, _move_of(row), worker.name)
 
 
-def _drop_stale(tables: Tables, chunk: Chunk | None, row: Row) -> None:
+def _drop_stale(tables: Tables, worker: Worker, chunk: Chunk | None, row: Row) -> None:
     """A result of an attempt that is not current, or of a task this worker does not hold (SCH-6). A worker may name any
     object here: only that of this attempt is released, and not that which the task's present worker stores (OWN-7)."""
-    tables.presentation.has_other_results = tables.presentation.has_news = True
+    _note_stale(tables, worker, 1)
     if chunk is None and row.task_id in tables.where and row.attempt != tables.attempt(row.task_id):
         chunk = tables.chunk_of(row.task_id)
     if chunk is not None and row.kind == KIND_OBJECT and row.value == chunk.value_id(row.task_id, row.attempt):
         tables.release([(chunk, ObjectId(bytes(row.value)))])
+
+
+def _note_stale(tables: Tables, worker: Worker, count: int) -> None:
+    """The worker is told all the same that it need not keep so many results. (SCH-72) One that goes on and on reports
+    what it was never given, and loses its session: what it has sent behind that is dropped unread. (LIM-24)"""
+    tables.presentation.has_other_results = tables.presentation.has_news = True
+    before = worker.stale_left
+    worker.stale_left -= count
+    if worker.stale_left < 0 <= before and not worker.is_gone:
+        text = (
+            "too many results of tasks that this worker does not hold: report what was dispatched, and each task once"
+        )
+        tables.act(Disconnect(worker.peer_id, OVERLOADED, text))
 
 
 def _move_of(row: Row) -> Move:

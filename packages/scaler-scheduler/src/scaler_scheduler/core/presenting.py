@@ -25,7 +25,7 @@ from itertools import accumulate, islice
 
 from scaler_protocol.codes import HELD_ENDED
 from scaler_protocol.columns import split_ids, split_u16
-from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
 from scaler_protocol.messages import Cancel, Holding
 from scaler_scheduler.core import adopted, completion
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
@@ -47,6 +47,7 @@ def holding(tables: Tables, worker: Worker, message: Holding) -> Job | None:
     if worker not in presentation.expected:
         tables.refused_count += 1  # of tasks of this life, or of none: the worker holds what it was dispatched
         return None
+    worker.stale_left += len(message.ids) // ID_BYTES
     return _holding(tables, worker, message)
 
 

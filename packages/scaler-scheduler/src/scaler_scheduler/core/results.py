@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -51,16 +51,17 @@ def _error_of(row: Row) -> TaskError:
         )
 
 
-def rows(message: Results) -> Iterator[Row]:
+def rows(message: Results, wanted: Iterable[int] | None = None) -> Iterator[Row]:
+    """All rows, or those with these numbers."""
     ids = split_ids(message.ids)
     attempts: Sequence[int] = split_u16(message.attempts) if message.attempts else (1,) * len(ids)
     statuses, kinds = message.statuses or bytes(len(ids)), message.kinds or bytes(len(ids))
     starts = offsets(split_u32(message.sizes))
     view, profiles = memoryview(message.payload), message.profiles
-    for index, task_id in enumerate(ids):
+    for index in range(len(ids)) if wanted is None else wanted:
         profile = profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)]
         value = view[starts[index] : starts[index + 1]]
-        yield Row(TaskId(task_id), attempts[index], statuses[index], kinds[index], value, profile)
+        yield Row(TaskId(ids[index]), attempts[index], statuses[index], kinds[index], value, profile)
 
 
 def parts(message: Results, most: int) -> Iterator[Results]:
@@ -97,10 +98,9 @@ def pack(items: Sequence[Row]) -> Results:
     )
 
 
-def picked(message: Results, wanted: Sequence[int]) -> Results:
-    """These rows of a message without failures."""
-    every = tuple(rows(message))
-    return pack([every[row] for row in wanted])
+def picked(message: Results, wanted: Iterable[int]) -> Results:
+    """These rows of the message."""
+    return pack(tuple(rows(message, wanted)))
 
 
 def merge(messages: Sequence[Results], rows_limit: int, payload_limit: int) -> list[Results]:

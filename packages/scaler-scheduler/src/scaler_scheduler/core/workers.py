@@ -11,6 +11,9 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import CODE_SETS, FEATURE_CODE_SETS, Requirement, offered, offers
 from scaler_scheduler.core.shares import Shares
 
+STALE_RESULTS = 65_536
+"""A worker may report so many results for tasks that it does not hold, and as many as it has presented. (LIM-24)"""
+
 
 class Worker:
     __slots__ = (
@@ -44,6 +47,7 @@ class Worker:
         "results_count",
         "sample_limit",
         "software",
+        "stale_left",
         "status",
         "status_at",
         "tails",
@@ -64,8 +68,7 @@ class Worker:
         #: code that its processors read; empty: it has not said, and is given any (SCH-39)
         self.code_tags = offer.code_tags
         #: all that tasks may ask for
-        takes_code_sets = FEATURE_CODE_SETS in welcome.features
-        self.offer = offered(self.capabilities, offer.code_tags, takes_code_sets=takes_code_sets)
+        self.offer = offered(self.capabilities, offer.code_tags, takes_code_sets=FEATURE_CODE_SETS in welcome.features)
         #: what is left of counted capabilities while tasks that need them are held
         self.free_amounts: dict[str, int] = {name: amount for name, amount in self.capabilities.items() if amount >= 0}
         #: held tasks that are blocked and lend the counted amounts they take; and those that borrow -> from which task
@@ -113,6 +116,7 @@ class Worker:
         self.presented_count = 0
         #: Results messages of this session that were worked off, or are being so (SCH-72)
         self.results_count = 0
+        self.stale_left = STALE_RESULTS  #: so many results for tasks that it does not hold may it report (LIM-24)
 
     @property
     def takes_code_sets(self) -> bool:
