@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import io
 import logging
 import os
 import random
@@ -79,13 +80,22 @@ def _outlive_sigterm() -> None:
 
 
 def _use_streams() -> None:
-    """No input; output line by line, so that a killed processor has said what it printed, and lines do not mix."""
+    """No input; output line by line, so that a killed processor has said what it printed, and lines do not mix. What
+    standard output cannot show is escaped, as it always is on standard error: no task fails for its worker's locale."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(line_buffering=True)
+    try:
+        # Another one: this one may take a pipe for a file, if it was a file before, and then cannot be told to escape.
+        descriptor = io.FileIO(sys.stdout.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(descriptor), sys.stdout.encoding, "backslashreplace", line_buffering=True
+        )
+    except (AttributeError, ValueError, OSError):
+        pass  # standard output is no file, as under some test runners
     try:
         faulthandler.enable()
     except (AttributeError, ValueError, OSError):
