@@ -206,7 +206,7 @@ def test_a_trace_of_half_a_recording(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_bytes(path.read_bytes()[:-1])
     assert trace.main([str(path), str(tmp_path / "out")]) == 1
     told = capsys.readouterr()
-    assert told.err.startswith("scaler_trace: error: ") and "was cut off" in told.err and "1 of 10" in told.out
+    assert told.err.startswith("scaler_trace: error: ") and "was cut off" in told.err and "1 of 10" in told.err
     assert len(json.loads((tmp_path / "out").read_text())["traceEvents"]) == 3
     assert trace.main([str(path), str(tmp_path)]) == 1
     assert "cannot be written" in capsys.readouterr().err

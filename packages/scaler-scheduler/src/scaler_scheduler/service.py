@@ -21,6 +21,7 @@ from scaler_protocol.codes import (
     ROLE_MONITOR,
     ROLE_SCHEDULER,
     ROLE_WORKER,
+    SESSION_REPLACED,
     SHUTTING_DOWN,
 )
 from scaler_protocol.ids import PeerId, new_peer_id, split_name
@@ -452,8 +453,10 @@ class SchedulerService:
             place = place_of(event.hello.software) or "of unknown software"
             logging.info("Scheduler: %s %s joined (%s)", role, name, place)
         elif isinstance(event, Lost):
-            level = logging.INFO if event.is_orderly else logging.WARNING
-            how = "left" if event.is_orderly else "was lost"
+            # A dialer whose first Welcome comes too late begins another session, as after a break: no trouble.
+            is_usual = event.is_orderly or event.code == SESSION_REPLACED
+            level = logging.INFO if is_usual else logging.WARNING
+            how = "left" if is_usual else "was lost"
             name = self._core.name_of(event.peer_id)
             logging.log(level, "Scheduler: peer %s %s: %s", name, how, event.text or "goodbye")
         elif isinstance(event, Complained):

@@ -63,9 +63,10 @@ def _run(options: argparse.Namespace) -> int:
                 write(file, found)
         except OSError as error:
             raise RecordingError(f"{options.trace} cannot be written: {error.strerror or error}") from None
-    print(f"{found.sampled_count:,} of {found.ended_count:,} tasks that ended are in {options.trace}")
+    told = f"{found.sampled_count:,} of {found.ended_count:,} tasks that ended are in {options.trace}"
     if recording.trouble:
-        raise RecordingError(recording.trouble)
+        raise RecordingError(f"{recording.trouble}; until then {told}")
+    print(told)
     return 0
 
 
