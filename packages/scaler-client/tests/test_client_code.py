@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -131,6 +132,40 @@ def test_requirement_lines(tmp_path: Path) -> None:
 
 
 NAMES = st.text("ab./\\:\0é", max_size=8) | st.sampled_from(["a", "a/b", "b.py", "a.py", "é"])
+
+
+UV = Path(sys.executable).with_name("uv")
+A_PROJECT = """
+[project]
+name = "program"
+version = "0"
+requires-python = ">=3.10"
+dependencies = ["tiny-of-ours"]
+[tool.uv]
+no-index = true
+find-links = ["wheels"]
+"""
+
+
+@pytest.mark.skipif(not UV.exists(), reason="uv is not installed here")
+def test_a_lock_file_is_read_by_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(A_PROJECT)
+    (tmp_path / "wheels").mkdir()
+    info = "tiny_of_ours-1.0.dist-info"
+    with zipfile.ZipFile(tmp_path / "wheels" / "tiny_of_ours-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-of-ours\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    lock = [UV, "lock", "--offline", "--python", sys.executable]
+    subprocess.run(lock, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    monkeypatch.setenv("PATH", str(UV.parent))
+    assert requirements_of(tmp_path / "uv.lock") == "tiny-of-ours==1.0\n"
+    (tmp_path / "uv.lock").write_text("no lock")
+    with pytest.raises(ValueError, match="cannot be read: uv said"):
+        requirements_of(tmp_path / "uv.lock")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="write a requirements file instead"):
+        requirements_of(tmp_path / "uv.lock")
 
 
 @given(st.dictionaries(NAMES, st.binary(max_size=5), max_size=5), st.text(max_size=10))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -280,8 +279,19 @@ def test_links_to_elsewhere_are_not_followed_when_it_is_removed(tmp_path: Path) 
 # ---------------------------------------------------------------- packages
 
 
-_HAS_INSTALLER = bool(shutil.which("uv")) or importlib.util.find_spec("pip") is not None
-needs_installer = pytest.mark.skipif(not _HAS_INSTALLER, reason="neither uv nor pip is installed here")
+@pytest.fixture(params=["uv", "pip"])
+def installer(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is found: of this environment, and no other."""
+    found = tmp_path / "bin"
+    found.mkdir()
+    if request.param == "uv":
+        uv = Path(sys.executable).with_name("uv")
+        if not uv.exists():
+            pytest.skip("uv is not installed here")
+        (found / "uv").symlink_to(uv)
+    elif importlib.util.find_spec("pip") is None:
+        pytest.skip("pip is not installed here")
+    monkeypatch.setenv("PATH", str(found))
 
 
 @pytest.fixture
@@ -304,7 +314,7 @@ def make_wheel(directory: Path, name: str, version: str, text: str) -> None:
         wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 
 
-@needs_installer
+@pytest.mark.usefixtures("installer")
 def test_packages_are_installed_once(tmp_path: Path, wheels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     required = pack(CodeSet({}, f"{wheels}tiny_of_ours==1.0\n"))
     first = entered(tmp_path, required)
@@ -315,14 +325,14 @@ def test_packages_are_installed_once(tmp_path: Path, wheels: str, monkeypatch: p
     assert entered(tmp_path, required) == first
 
 
-@needs_installer
+@pytest.mark.usefixtures("installer")
 def test_why_an_installation_failed_is_told(tmp_path: Path, wheels: str) -> None:
     told = refused(ENVIRONMENT_FAILED, tmp_path, pack(CodeSet({}, f"{wheels}tiny_of_ours==2.0\n")))
     assert "tiny" in told.partition("\n")[2], "the last lines of the installer"
     assert not [path for path in (tmp_path / "root" / "environments").iterdir() if path.is_dir()]
 
 
-@needs_installer
+@pytest.mark.usefixtures("installer")
 def test_an_installation_is_bounded_in_time_and_bytes(tmp_path: Path, wheels: str) -> None:
     required = pack(CodeSet({}, f"{wheels}tiny_of_ours==1.0\n"))
     assert "longer than 0.01 s" in refused(ENVIRONMENT_FAILED, tmp_path, required, environment_seconds=0.01)

@@ -189,9 +189,12 @@ def _exported(lock: Path) -> str:
     if uv is None:
         raise ValueError(f"{lock} is read by uv, which is not installed here: write a requirements file instead")
     command = [uv, "export", "--frozen", "--no-dev", "--no-emit-project", "--format", "requirements-txt"]
-    done = subprocess.run(
-        command, cwd=lock.parent, capture_output=True, text=True, timeout=_LOCK_SECONDS, stdin=subprocess.DEVNULL
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=lock.parent, capture_output=True, text=True, timeout=_LOCK_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{lock} cannot be read: uv took longer than {_LOCK_SECONDS:g} s") from None
     if done.returncode:
         raise ValueError(f"{lock} cannot be read: uv said {done.stderr.strip()[-2000:]}")
     return done.stdout
