@@ -53,7 +53,7 @@ class Keyed:
     def of_workers(self, is_manager: bool) -> list[str]:
         if is_manager:
             return ["--key-file", self.key, "--max-task-concurrency=1"]
-        return ["-n", "1", "--key-file", self.worker_key]
+        return ["-n", "1", "--key-file", self.worker_key, "--code-directory", str(self.folder / "places")]
 
     def ticket(
         self, name: str, *roles: int, user: str = "ana", expires: float = 0.0, keys: Sequence[bytes] = (KEY,)
@@ -84,6 +84,25 @@ def test_a_clients_ticket_opens_what_clients_need(keyed: Keyed, way: None) -> No
     with keyed.client(keyed.ticket("client.key", codes.ROLE_CLIENT)) as client:
         assert client.submit(sum, [1, 2, 3]).result() == 6
         assert client.submit(len, os.urandom(3_000_000)).result() == 3_000_000
+
+
+def test_modules_of_two_users_stay_apart(keyed: Keyed, way: None, tmp_path: Path) -> None:
+    """Each with a ticket, on a worker with a ticket: the code of a client is its own. (WRK-50)"""
+
+    def which() -> str:
+        import module_of_a_user  # type: ignore[import-not-found]
+
+        return str(module_of_a_user.OWNER)
+
+    for user in ("ana", "ben"):
+        (tmp_path / user).mkdir()
+        (tmp_path / user / "module_of_a_user.py").write_text(f"OWNER = {user!r}\n")
+        key_file = keyed.ticket(f"{user}.key", codes.ROLE_CLIENT, user=user)
+        with keyed.client(key_file, code=tmp_path / user / "module_of_a_user.py") as client:
+            assert client.submit(which).result() == user
+    key_file = keyed.ticket("cal.key", codes.ROLE_CLIENT, user="cal")
+    with keyed.client(key_file) as client, pytest.raises(ModuleNotFoundError):
+        client.submit(which).result()
 
 
 def _children(count: int) -> int:
