@@ -97,7 +97,7 @@ def _brings_token(request: web.Request) -> bool:
 async def _page(request: web.Request) -> web.StreamResponse:
     if "token" in request.query:
         # Out of the address, so that it is in no history and no picture of the screen.
-        response = web.Response(status=303, headers={"Location": "/"})
+        response = web.Response(status=303, headers={"Location": "./"})
         # Lax, not Strict: the link may have been followed from a page of elsewhere, and then it would not come back.
         response.set_cookie(
             cookie_name(request.host),

@@ -110,7 +110,7 @@ function notice(text) {
 }
 
 // EventSource dials again by itself; each time the server begins from the beginning.
-const source = new EventSource("/events");
+const source = new EventSource("events");
 for (const kind of Object.keys(takes)) {
   source.addEventListener(kind, (event) => {
     takes[kind](JSON.parse(event.data));
@@ -173,7 +173,7 @@ async function ask() {
   const answer = at("explain-answer");
   answer.textContent = "…";
   try {
-    const response = await fetch(`/explain?task=${encodeURIComponent(at("explain-task").value.trim())}`);
+    const response = await fetch(`explain?task=${encodeURIComponent(at("explain-task").value.trim())}`);
     const told = response.ok ? await response.json() : { text: await response.text() };
     const ofUser = told.user ? ` of ${told.user}` : "";
     answer.textContent = told.task ? `${told.function || "task"} ${told.task}${ofUser}: ${told.text}` : told.text;

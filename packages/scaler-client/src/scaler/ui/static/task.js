@@ -104,7 +104,7 @@ export class TaskPage {
     place.textContent = "…";
     let answer;
     try {
-      const response = await fetch(`/explain?task=${encodeURIComponent(task)}`);
+      const response = await fetch(`explain?task=${encodeURIComponent(task)}`);
       answer = response.ok ? (await response.json()).text : await response.text();
     } catch {
       answer = "scaler_ui does not answer";
