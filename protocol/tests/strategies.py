@@ -66,6 +66,10 @@ def _field(field: FieldPlan, is_peer_id: bool) -> st.SearchStrategy[Any]:
         return st.just(b"") | ids
     if field.name == "samples":
         return st.lists(st.binary(min_size=SAMPLE_BYTES, max_size=SAMPLE_BYTES), max_size=2).map(b"".join)
+    if field.name == "functions" and field.kind == "data" and field.plan is None:
+        return st.lists(st.binary(min_size=32, max_size=32), max_size=2).map(b"".join)
+    if field.name == "function_buckets":  # there may be no row
+        return st.just(b"")
     if field.name == "owners":
         return st.lists(ids, max_size=3).map(b"".join)
     if field.name in ("owner_objects", "owner_bytes"):  # of two owners: both columns have as many

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler_protocol import codec, codes
-from scaler_protocol.columns import join_u16, join_u32
+from scaler_protocol.columns import BUCKET_ROW, FUNCTION_ROW, join_u16, join_u32
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -24,6 +24,7 @@ from scaler_protocol.messages import (
     StorageStatusRequest,
     Submit,
     TaskHeader,
+    WorkerStatus,
 )
 
 
@@ -65,6 +66,7 @@ RESULTS = Results(
     kinds=bytes([0, 1, codes.KIND_NONE]),
     profiles=bytes(72),
 )
+STATUS = WorkerStatus(functions=FUNCTION_ROW.pack(task_id(0xF0), 1, 1), function_buckets=BUCKET_ROW.pack(0, 60, 1))
 
 
 def refusal(message: Message, limits: Limits = codec.DEFAULT_LIMITS) -> codec.CodecError:
@@ -199,6 +201,24 @@ def test_what_breaks_no_clause_passes() -> None:
 )
 def test_ids_that_are_not_whole_are_unreadable(message: Message) -> None:
     error = refusal(message)
+    assert (error.code, error.clause) == (codes.BAD_ENVELOPE, "FRM-8")
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    (
+        {"samples": bytes(55)},
+        {"functions": bytes(33)},
+        {"functions": bytes(32 * 258), "function_buckets": b""},
+        {"functions": b""},
+        {"function_buckets": bytes(7)},
+        {"function_buckets": BUCKET_ROW.pack(1, 0, 1)},
+        {"function_buckets": BUCKET_ROW.pack(0, 61, 1)},
+        {"function_buckets": BUCKET_ROW.pack(0, 60, 1) * 62},
+    ),
+)
+def test_rows_of_a_status_that_do_not_add_up_are_unreadable(spoiled: dict[str, bytes]) -> None:
+    error = refusal(replace(STATUS, **spoiled))  # type: ignore[arg-type]
     assert (error.code, error.clause) == (codes.BAD_ENVELOPE, "FRM-8")
 
 

@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     Error,
     Explain,
     Explanation,
+    FunctionEntry,
     FunctionName,
     Get,
     GraphShape,
@@ -265,6 +266,24 @@ HISTORY: list[Message] = [
     )),
 ]
 """What became of tasks and of the cluster, in fields that were added to these kinds. (MON-32 to MON-36)"""
+
+FUNCTIONS: list[Message] = [
+    WorkerStatus(
+        functions=struct.pack("<16sQQ16sQQ", OBJECT, 2_500_000, 1_500_000, bytes(16), 2**40, 0),
+        function_buckets=struct.pack("<HHIHHIHHI", 0, 0, 8, 0, 29, 1, 1, 60, 2**32 - 1),
+    ),
+    ClusterStatus(
+        9, 100, SERVER, task_counts=(Count("success", 9),),
+        functions=(
+            FunctionEntry(
+                OBJECT, "prix_de_l'été", "ána", 2**40, 7, 2**39, 5, 4, 3, 2, 12.5, 6.25, 2**33 + 0.5, 2**32 + 0.25,
+                bytes((0, 29, 60)), join_u64([2**39, 1, 2]),
+            ),
+            FunctionEntry(),
+        ),
+    ),
+]
+"""What functions cost. (MON-38 to MON-41, WRK-54)"""
 
 FULL_HEADER = TaskHeader(
     PEER, codes.CALL_SEPARATE, ("key",), an_id(0x5E), CAPABILITIES, -5, 2, an_id(0xAB),

@@ -18,6 +18,7 @@ def valid_cases() -> list[Case]:
     small = [_case(message, "minimal", "As little as this kind can say", "FRM-6") for message in samples.SMALL]
     full = [_case(message, "full", "Every field is set, none to its default", "FRM-6") for message in samples.FULL]
     told = [_case(one, "what-became-of-tasks", "Fields that were added", "FRM-6", "MON-32") for one in samples.HISTORY]
+    told += [_case(one, "functions", "What functions cost", "FRM-6", "WRK-54", "MON-38") for one in samples.FUNCTIONS]
     return [*small, *full, *told, *_envelopes(), *_tasks(), *_dispatches(), *_results(), *_task_errors()]
 
 

@@ -20,6 +20,17 @@ _RESULT_BYTES = ID_BYTES + 2 + 1 + 1 + 4 + PROFILE_BYTES
 #: What else an envelope of results has.
 _FRAME_BYTES = 1024
 
+FUNCTION_ROW = Struct("<16sQQ")
+"""Of `WorkerStatus.functions`: function id, microseconds run, microseconds of processor time. (WRK-54)"""
+FUNCTIONS_MAX = 256
+"""So many functions are named in one WorkerStatus, besides the zero id for all others. (WRK-55)"""
+BUCKET_ROW = Struct("<HHI")
+"""Of `WorkerStatus.function_buckets`: row of `functions`, bucket, tasks."""
+BUCKETS = 61
+BUCKET_BOUNDS_MICROSECONDS = tuple((150 if bucket % 2 else 100) << bucket // 2 for bucket in range(BUCKETS - 1))
+"""The longest time of each bucket but the last, which has all longer ones. They are whole numbers, so that every port
+counts a time in the same bucket."""
+
 
 @lru_cache(maxsize=4096)
 def _struct(item_format: str, count: int) -> Struct:

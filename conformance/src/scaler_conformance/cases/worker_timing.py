@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.clock import Stopwatch
 from scaler_conformance.play.ids import new_id, result_id
@@ -149,6 +151,40 @@ def ended_tasks_are_told_of_when_asked(scene: Scene) -> None:
     run(scene, worker, call(scene, "echo", b"unwatched again"))
     scene.pump.until(lambda: len(_statuses(worker, before)) >= 2, 5.0)
     scene.equal(_told(worker, before), (0, b""), "endedCount and samples of a worker that is asked no more")
+
+
+@case("WRK-54", fresh=True, seconds=60.0)
+def runs_are_counted_by_function(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+    before = len(worker.history)
+    fast = [call(scene, "echo", b"x") for _ in range(8)]
+    slow = call(scene, "sleep_ms", b"200")
+    run(scene, worker, *fast, slow)
+    enough = len(_statuses(worker, before)) + 2
+    scene.pump.until(lambda: len(_statuses(worker, before)) >= enough, 5.0)
+    counted = _counted(scene, worker, before)
+    scene.needs(bool(counted), "a worker need not tell of functions")
+    echoes, sleeps = counted.get(fast[0].function, {}), counted.get(slow.function, {})
+    scene.equal(sum(echoes.values()), len(fast), "the runs of one function", "WRK-54")
+    scene.equal(sum(sleeps.values()), 1, "the runs of another function", "WRK-54")
+    scene.check(min(sleeps, default=0) > 20, f"200 ms are counted in bucket {min(sleeps, default=0)}", "WRK-54")
+    before = len(worker.history)
+    scene.pump.until(lambda: len(_statuses(worker, before)) >= 2, 5.0)
+    scene.equal(_counted(scene, worker, before), {}, "the runs that are told when nothing has run", "WRK-54")
+
+
+def _counted(scene: Scene, worker: WorkerGuest, since: int) -> dict[bytes, dict[int, int]]:
+    """By function and bucket, of all WorkerStatus since then."""
+    found: dict[bytes, dict[int, int]] = {}
+    for status in _statuses(worker, since):
+        rows, buckets = status["functions"], status["functionBuckets"]
+        scene.equal(
+            (len(rows) % 32, len(buckets) % 8), (0, 0), "what is left of functions and functionBuckets", "WRK-54"
+        )
+        for row, bucket, tasks in struct.iter_unpack("<HHI", buckets):
+            own = found.setdefault(rows[32 * row : 32 * row + 16], {})
+            own[bucket] = own.get(bucket, 0) + tasks
+    return found
 
 
 def _statuses(worker: WorkerGuest, since: int) -> list[Message]:

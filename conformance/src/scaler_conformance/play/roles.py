@@ -33,7 +33,7 @@ RAW = CODES.CALL_RAW
 class ClientPeer(Dialer):
     def new_tasks(self, count: int = 1, **fields: Any) -> list[Task]:
         """Tasks nobody has heard of; RAW calls of `echo` with one inline part."""
-        made = [Task(id=new_id(), function=ECHO, **{"parts": ((0, b"x"),), **fields}) for _ in range(count)]
+        made = [Task(id=new_id(), **{"function": ECHO, "parts": ((0, b"x"),), **fields}) for _ in range(count)]
         for task in made:
             self.transcript.name(task.id, "t")
         return made

@@ -28,6 +28,7 @@ class StatusReader:
         cpu, rss_bytes = _usage(self._agent)
         sampler = core.tables.sampler
         ended_count, samples = sampler.take(now) if sampler is not None else (0, b"")
+        functions, function_buckets = core.tables.run_times.take()
         return WorkerStatus(
             agent_cpu=cpu,
             agent_rss_bytes=rss_bytes,
@@ -40,6 +41,8 @@ class StatusReader:
             samples=samples,
             recycled_count=core.tables.recycled_count,
             limited_count=core.tables.limited_count,
+            functions=functions,
+            function_buckets=function_buckets,
         )
 
     def _processor(self, processor: Processor) -> ProcessorStatus:

@@ -14,6 +14,7 @@ from typing import Any
 from scaler_protocol import codes
 from scaler_protocol.codec.batches import check_dispatch, check_holding, check_kept, check_results, check_submit
 from scaler_protocol.codec.errors import CodecError
+from scaler_protocol.columns import BUCKET_ROW, BUCKETS, FUNCTION_ROW, FUNCTIONS_MAX
 from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import (
     Cancel,
@@ -61,9 +62,21 @@ def _check_cancel_reply(reply: CancelReply, limits: Limits) -> None:
         raise _bad_column("outcomes", f"{len(reply.outcomes)} bytes for {count} ids")
 
 
-def _check_samples(status: WorkerStatus, limits: Limits) -> None:
+def _check_status(status: WorkerStatus, limits: Limits) -> None:
     if len(status.samples) % SAMPLE_BYTES:
         raise _bad_column("samples", f"{len(status.samples)} bytes, which are not whole rows of {SAMPLE_BYTES}")
+    functions, buckets = status.functions, status.function_buckets
+    if not functions and not buckets:
+        return
+    if len(functions) % FUNCTION_ROW.size or len(functions) > FUNCTION_ROW.size * (FUNCTIONS_MAX + 1):
+        text = f"{len(functions)} bytes, which are not at most {FUNCTIONS_MAX + 1} rows of {FUNCTION_ROW.size}"
+        raise _bad_column("functions", text)
+    rows = len(functions) // FUNCTION_ROW.size
+    if len(buckets) % BUCKET_ROW.size or len(buckets) > BUCKET_ROW.size * BUCKETS * rows:
+        text = f"{len(buckets)} bytes, which are not at most {BUCKETS} rows of {BUCKET_ROW.size} for each of {rows}"
+        raise _bad_column("functionBuckets", text)
+    if any(row >= rows or bucket >= BUCKETS for row, bucket, _ in BUCKET_ROW.iter_unpack(buckets)):
+        raise _bad_column("functionBuckets", f"a row of {rows}, or a bucket of {BUCKETS}, that does not exist")
 
 
 def _check_names(message: NameFunctions, limits: Limits) -> None:
@@ -101,6 +114,6 @@ _CHECKS: dict[type, Callable[[Any, Limits], None]] = {
     StorageStatusRequest: _check_owners,
     StorageStatus: _check_owned,
     LiveOwners: _check_ids,
-    WorkerStatus: _check_samples,
+    WorkerStatus: _check_status,
     NameFunctions: _check_names,
 }

@@ -18,30 +18,31 @@ class Durations:
     """
 
     def __init__(self) -> None:
-        self._means: OrderedDict[ObjectId, float] = OrderedDict()
+        #: of each function that is remembered; `add` keeps it
+        self.means: OrderedDict[ObjectId, float] = OrderedDict()
         #: functions whose calls wait for other tasks -> how many more calls must not, before they are forgotten
-        self._waiting: OrderedDict[ObjectId, int] = OrderedDict()
+        self.waiting: OrderedDict[ObjectId, int] = OrderedDict()
         #: mean over all functions, weighted towards the recent; None before the first
         self.overall: float | None = None
 
     def estimate(self, function: ObjectId) -> float | None:
         """None for those that were not measured, and for those that wait: what runs behind them would wait, too."""
-        if self._waiting and function in self._waiting:
+        if self.waiting and function in self.waiting:
             return None
-        return self._means.get(function)
+        return self.means.get(function)
 
     def note_wait(self, function: ObjectId) -> None:
         """A call of this function waits for other tasks."""
-        self._waiting[function] = CALLS_WITHOUT_WAIT
-        if len(self._waiting) > REMEMBERED_FUNCTIONS:
-            self._waiting.popitem(last=False)
+        self.waiting[function] = CALLS_WITHOUT_WAIT
+        if len(self.waiting) > REMEMBERED_FUNCTIONS:
+            self.waiting.popitem(last=False)
 
     def add(self, function: ObjectId, seconds: float) -> None:
-        if self._waiting and function in self._waiting:
-            self._waiting[function] -= 1
-            if not self._waiting[function]:
-                del self._waiting[function]
-        means = self._means
+        if self.waiting and function in self.waiting:
+            self.waiting[function] -= 1
+            if not self.waiting[function]:
+                del self.waiting[function]
+        means = self.means
         mean = means.get(function)
         if mean is None:
             means[function] = seconds

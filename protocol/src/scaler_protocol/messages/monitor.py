@@ -117,6 +117,26 @@ class ClusterEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionEntry:
+    function_id: ObjectId = NO_OBJECT
+    name: str = ""
+    user: str = ""
+    submitted_count: int = 0
+    dispatched_count: int = 0
+    success_count: int = 0
+    failed_count: int = 0
+    canceled_count: int = 0
+    worker_lost_count: int = 0
+    refused_count: int = 0
+    queued_seconds: float = 0.0
+    dispatched_seconds: float = 0.0
+    run_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    buckets: bytes = b""
+    bucket_counts: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     request_id: int = 0
     sequence: int = 0
@@ -154,6 +174,7 @@ class ClusterStatus:
     presented_count: int = 0
     events: tuple[ClusterEvent, ...] = ()
     event_count: int = 0
+    functions: tuple[FunctionEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

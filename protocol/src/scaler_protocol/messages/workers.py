@@ -47,6 +47,8 @@ class WorkerStatus:
     samples: bytes = b""
     recycled_count: int = 0
     limited_count: int = 0
+    functions: bytes = b""
+    function_buckets: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

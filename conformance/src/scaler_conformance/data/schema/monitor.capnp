@@ -40,8 +40,7 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   sentCounts @9 :List(Count);       # messages by kind
   receivedCounts @10 :List(Count);
   functionCounts @11 :List(Count);
-  # Unfinished tasks by function id (hex), the most frequent ones. An empty name: all other unfinished tasks, which were
-  # not looked at one by one. (MON-14)
+  # Unfinished tasks by function id (hex), the most frequent ones. An empty name: all other unfinished tasks. (MON-14)
   clients @12 :List(ClientEntry);
   workers @13 :List(WorkerEntry);
   rejectedCount @14 :UInt64;        # messages refused: bad framing, bad batches, no session, wrong role
@@ -71,6 +70,32 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
 
   events @34 :List(ClusterEvent);   # the last of them, the oldest first (MON-36)
   eventCount @35 :UInt64;           # events since the start; more than are listed, soon
+
+  functions @36 :List(FunctionEntry);
+  # What has become of all tasks since the start, by function: those with unfinished tasks first. (MON-38, MON-40)
+}
+
+struct FunctionEntry @0xc7d1e5a3928b4f06 {
+  # Counts of all tasks of one function since the scheduler's start. (MON-38, LIM-26)
+  functionId @0 :Data;            # empty: all functions that are not listed, together
+  name @1 :Text;                  # as its client calls it, or empty; foreign text (MON-7)
+  user @2 :Text;                  # of the client that submitted it first; as in ClientEntry
+  submittedCount @3 :UInt64;
+  dispatchedCount @4 :UInt64;     # with workers now, whether a processor has begun them or not
+  successCount @5 :UInt64;        # ended: these five are as in `taskCounts`
+  failedCount @6 :UInt64;
+  canceledCount @7 :UInt64;
+  workerLostCount @8 :UInt64;
+  refusedCount @9 :UInt64;
+  queuedSeconds @10 :Float64;
+  # For so long its tasks have been neither with a worker nor ended, all added up. (MON-41)
+  dispatchedSeconds @11 :Float64;
+  # For so long they have been with workers, all added up. (MON-41)
+  runSeconds @12 :Float64;        # they ran for so long, as workers tell with their WorkerStatus (MON-39)
+  cpuSeconds @13 :Float64;        # processor time of that, where it was measured
+  buckets @14 :Data;
+  # u8·m, rising: those buckets of WorkerStatus.functionBuckets in which there are any runs. (MON-39)
+  bucketCounts @15 :Data;         # u64·m: how many. A task that ran twice counts twice
 }
 
 struct ClusterEvent @0xe6f4a1b07c39d258 {

@@ -45,6 +45,16 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
 
   limitedCount @10 :UInt64 = 0;
   # Tasks that this worker has ended with MEMORY_LIMIT, since it was started. (WRK-46)
+
+  functions @11 :Data;
+  # 32·n: the functions of tasks that this worker had begun and that have ended since the WorkerStatus before. Each: function
+  # id (16), u64 microseconds that these tasks ran, u64 microseconds of processor time that was measured for them. Id zero:
+  # all functions that are not named. (WRK-54, WRK-55)
+
+  functionBuckets @12 :Data;
+  # 8·m: how many of these tasks ran for how long. Each: u16 row of `functions`, counted from 0, u16 bucket, u32 tasks.
+  # Bucket 2i has those that ran for at most 100·2^i microseconds, and bucket 2i + 1 those of at most 150·2^i, unless they
+  # are in a bucket before; the last one, 60, has all longer ones. (WRK-54)
 }
 
 struct SampleTasks @0xdbb7eeb51d76a39b {

@@ -156,6 +156,7 @@ class Admission:
         if graph_id and not self._is_graph_sealed:
             client.graphs.setdefault(graph_id, {})
         chunk.unfinished = 0
+        tables.functions.enter(chunk, tables.history.now)
         tables.admitting[chunk] = None
         ready: list[int] = []
         steps = 0
@@ -233,6 +234,7 @@ class Admission:
         tables = self._tables
         tables.dependencies.wait(self._chunk.ids[index], self._chunk, index, missing)
         tables.move(State.NEW, Move.SUBMIT_WAITING)
+        tables.functions.submitted(self._chunk, (index,), tables.history.now)
         self._wait_for(missing)
 
     def _wait_for(self, missing: Sequence[TaskId]) -> None:
@@ -271,6 +273,7 @@ class Admission:
         tables, chunk = self._tables, self._chunk
         here = sorted(index for index in ready if tables.where.get(chunk.ids[index]) is chunk)
         tables.move(State.NEW, Move.SUBMIT_READY, len(here))
+        tables.functions.submitted(chunk, here, tables.history.now)
         for run in contiguous(here) if here else ():
             tables.enqueue(chunk, run)
         ready.clear()

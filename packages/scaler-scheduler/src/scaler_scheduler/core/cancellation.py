@@ -85,7 +85,7 @@ class _Canceling:
             return
         steps = 0
         for task_id in ids:
-            steps += STEPS_PER_TASK
+            steps += STEPS_PER_TASK + 2
             if chunk is not None and chunk.has_dependencies:
                 steps += chunk.dependency_count(chunk.index_of[task_id])
             self._end_one(task_id)
@@ -162,8 +162,7 @@ def _answered(tables: Tables, worker: Worker, ids: Sequence[TaskId], outcomes: b
         unknown = [task_id for task_id, outcome in run if outcome == CANCEL_UNKNOWN and task_id in worker.held]
         for task_id in unknown:
             if task_id in tables.abandoned:
-                tables.take_back(worker, task_id)
-                endings.end_abandoned(tables, task_id)
+                endings.end_abandoned(tables, task_id, tables.take_back(worker, task_id))
             elif task_id in tables.canceling:
                 chunk = tables.take_back(worker, task_id)
                 endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)

@@ -19,6 +19,7 @@ from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer, Dispatch, Submit, TaskBatch, TaskHeader
 
 if TYPE_CHECKING:
+    from scaler_scheduler.core.function_counts import FunctionCounts
     from scaler_scheduler.core.tables import Client
 
 Indexes = range | list[int]
@@ -31,12 +32,16 @@ class Chunk:
     """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
 
     __slots__ = (
-        "__dict__", "batch", "client", "dropped", "has_dependencies", "header", "ids", "is_plain", "unfinished",
+        "__dict__", "batch", "client", "counts", "dropped", "has_dependencies", "header", "ids", "is_plain",
+        "unfinished",
     )  # fmt: skip
 
     #: of a graph: tasks that ended, and not well. In the instance once there are any
     failed_count = 0
     canceled_count = 0
+    #: of several functions: what is counted of each, in the order of `batch.functions`, and of which each task is
+    rows: Sequence[FunctionCounts] = ()
+    row_numbers: Sequence[int] = ()
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
@@ -48,8 +53,14 @@ class Chunk:
         self.ids: tuple[TaskId, ...] = one or split_ids(batch.ids)  # type: ignore[assignment]
         self.unfinished = len(self.ids)
         self.dropped: frozenset[int] | set[int] | range = NONE_DROPPED
+        #: what is counted of its function; None: it has several, or was not accepted yet
+        self.counts: FunctionCounts | None = None
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
+
+    def rows_at(self, indexes: Iterable[int]) -> Iterator[FunctionCounts]:
+        """What is counted of the function of each of these tasks, in a batch of several functions."""
+        return map(self.rows.__getitem__, map(self.row_numbers.__getitem__, indexes))
 
     def value_id(self, task_id: TaskId, attempt: int) -> ObjectId:
         """Where this attempt of one of these tasks stores a large value. (OWN-6)"""
@@ -200,7 +211,11 @@ class Chunk:
         runs = contiguous(indexes)
         parts = self._parts(runs)
         own = self._submit(self.batch.header, self._functions(runs), runs, parts, self._pieces(parts))
-        return Chunk(self.client, self.header, own)
+        part = Chunk(self.client, self.header, own)
+        part.counts = self.counts
+        if self.rows:
+            part.rows, part.row_numbers = list(self.rows_at(indexes)), range(len(indexes))
+        return part
 
     def _submit(
         self,

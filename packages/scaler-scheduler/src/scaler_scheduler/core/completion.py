@@ -234,6 +234,7 @@ def _are_plain(tables: Tables, ids: Sequence[TaskId], owners: Mapping[Chunk | No
 def _end_in_bulk(
     tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int], profiles: bytes
 ) -> None:
+    _count(tables, worker, ids, owners)
     deque(map(worker.held.__delitem__, ids), 0)
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:
@@ -259,6 +260,30 @@ def _end_in_bulk(
     tables.history.successes.append((worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured))
 
 
+def _count(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> None:
+    """Their functions have so many successes more, for those who watch. Before the worker has them no longer."""
+    now = tables.history.now
+    has_several = False
+    for chunk, tasks in owners.items():
+        row = chunk.counts  # type: ignore[union-attr]
+        if row is None:
+            has_several = True
+        else:
+            row.dispatched -= tasks
+            row.given_at -= tasks * now
+            row.ended[State.SUCCESS] += tasks
+            row.open_at += tasks * now
+    if has_several:
+        for task_id in ids:
+            chunk = worker.held[task_id]
+            if chunk.counts is None:
+                row = chunk.rows[chunk.row_numbers[chunk.index_of[task_id]]]
+                row.dispatched -= 1
+                row.given_at -= now
+                row.ended[State.SUCCESS] += 1
+                row.open_at += now
+
+
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     chunk = worker.held.get(row.task_id)
     abandoned = tables.abandoned.get(row.task_id)  # its attempt, if no client waits for its end
@@ -276,7 +301,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     worker.completed_count += 1
     if abandoned:
         tables.presentation.has_other_results = tables.presentation.has_news = True
-        endings.end_abandoned(tables, row.task_id)
+        endings.end_abandoned(tables, row.task_id, chunk)
         return
     if row.status == STATUS_PROCESSOR_DIED:
         # It may have stored a large value and not reported it, as a worker that is lost may have (OWN-6, OWN-7).

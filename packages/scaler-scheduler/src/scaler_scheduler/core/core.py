@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from scaler_protocol.codes import (
@@ -457,6 +457,9 @@ class SchedulerCore:
                 self.tables.act(PublishLog(message))
 
     def _worker_status(self, worker: Worker, message: WorkerStatus) -> None:
+        if message.functions:
+            self.tables.functions.merge(worker, message)
+            message = replace(message, functions=b"", function_buckets=b"")
         if message.ended_count or message.samples:
             message = self._sampler.take(worker, message)
         worker.status, worker.status_at = message, worker.heard_at

@@ -31,11 +31,11 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move, worker: str 
     above it has ended so, children that are on their way are canceled too. (CAN-13) `worker`: the one that ran it."""
     task_id = row.task_id
     replies = tables.canceling.pop(task_id, None)
-    tables.move(State.DISPATCHED if replies is None else State.CANCELING, move)
+    state = tables.move(State.DISPATCHED if replies is None else State.CANCELING, move)
     parent_task = chunk.header.parent_task
     if replies is not None or (parent_task and tables.families.has_ended(parent_task)):
         tables.families.note_end(task_id)
-    _end(tables, chunk, row, worker)
+    _end(tables, chunk, row, state, worker)
     outcome = CANCEL_CANCELED if row.status == STATUS_CANCELED else CANCEL_TOO_LATE
     for _ in range(0 if chunk.client.is_gone else replies or 0):
         tables.answer(chunk.client, CancelReply(ids=task_id, outcomes=bytes([outcome])))
@@ -43,21 +43,21 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move, worker: str 
 
 def refuse_queued(tables: Tables, task_id: TaskId, chunk: Chunk, error: TaskError) -> None:
     """A QUEUED task that has left the queue cannot be given to anybody (PAY-4)."""
-    tables.move(State.QUEUED, Move.REFUSE)
-    _end(tables, chunk, refused_row(task_id, tables.attempt(task_id), error))
+    state = tables.move(State.QUEUED, Move.REFUSE)
+    _end(tables, chunk, refused_row(task_id, tables.attempt(task_id), error), state)
 
 
 def end_unstarted(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     """A WAITING or QUEUED task is cancelled."""
     if tables.dependencies.stop_waiting(task_id):
-        tables.move(State.WAITING, Move.CANCEL)
+        state = tables.move(State.WAITING, Move.CANCEL)
     else:
         tables.ready.drop(chunk, chunk.index_of[task_id])
-        tables.move(State.QUEUED, Move.CANCEL)
+        state = tables.move(State.QUEUED, Move.CANCEL)
     attempt = tables.attempts.get(task_id, 1)
     if attempt > 1:
         tables.families.note_end(task_id)
-    _end(tables, chunk, canceled_row(task_id, attempt))
+    _end(tables, chunk, canceled_row(task_id, attempt), state)
 
 
 def requeue(
@@ -83,7 +83,11 @@ def requeue(
         fail_dependents_of(tables, failed[0])
 
 
-def _end(tables: Tables, chunk: Chunk, row: Row, worker: str = "") -> None:
+def _end(tables: Tables, chunk: Chunk, row: Row, state: State, worker: str = "") -> None:
+    # As `note_ended`, which would be one more call for each.
+    counts = chunk.counts or chunk.rows[chunk.row_numbers[chunk.index_of[row.task_id]]]
+    counts.ended[state] += 1
+    counts.open_at += tables.history.now
     if row.status == STATUS_SUCCESS:
         is_wanted = chunk.is_wanted(chunk.index_of[row.task_id])
         if is_wanted:
@@ -157,7 +161,7 @@ def _failing(tables: Tables, client: Client, row: Row) -> Job:
             _keep_failure(tables, chunk, row)
             if chunk.header.graph_id:
                 tables.history.note_outcomes(chunk, (task_id,), row.status)
-            tables.move(State.WAITING, move)
+            tables.note_ended(chunk, task_id, tables.move(State.WAITING, move))
             tables.deliver(chunk.client, row)
             tables.forget(task_id, chunk)
         if steps >= 2 * tables.backlog.slice_tasks:
@@ -257,13 +261,13 @@ def abandon_all(tables: Tables, ids: Iterable[TaskId]) -> None:
     tell_workers(tables, running, DEFAULT_GRACE_SECONDS)
 
 
-def end_abandoned(tables: Tables, task_id: TaskId) -> None:
+def end_abandoned(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
     """It is out of its worker's hands. If it was submitted again under its id, that may start now (SCH-8); children
     that have come since are its own, and not those of its next life."""
     del tables.abandoned[task_id]
     tables.families.note_end(task_id)
     cancel_children(tables, task_id)
-    tables.move(State.CANCELING, Move.CONFIRM)
+    tables.note_ended(chunk, task_id, tables.move(State.CANCELING, Move.CONFIRM))
     resume_waiting(tables, tables.dependencies.previous_life_ended(task_id))
 
 

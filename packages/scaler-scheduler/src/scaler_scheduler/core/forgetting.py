@@ -34,7 +34,7 @@ def _forget_chunk(tables: Tables, chunk: Chunk) -> Job:
             yield 3 + len(ids) // 6
         else:
             endings.abandon_all(tables, [task_id for task_id in ids if is_of(tables, task_id, chunk)])
-            yield STEPS_PER_TASK * len(ids)
+            yield (STEPS_PER_TASK + 1) * len(ids)
 
 
 def seal(tables: Tables, client: Client, graph_id: GraphId) -> Job:

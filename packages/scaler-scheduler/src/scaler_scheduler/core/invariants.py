@@ -9,7 +9,8 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.core import SchedulerCore
 from scaler_scheduler.core.delivery import size_of
 from scaler_scheduler.core.dependencies import listed
-from scaler_scheduler.core.states import UNFINISHED, State
+from scaler_scheduler.core.function_counts import ROWS_MAX
+from scaler_scheduler.core.states import FINISHED, UNFINISHED, State
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -19,6 +20,7 @@ def check(core: SchedulerCore) -> None:
     tables = core.tables
     _check_places(tables)
     _check_counts(tables)
+    _check_functions(tables)
     _check_clients(tables)
     _check_workers(tables)
     _check_dependencies(tables)
@@ -76,6 +78,28 @@ def _check_counts(tables: Tables) -> None:
     by_share = Counter(chunk.client.share for worker in every_worker(tables) for chunk in worker.held.values())
     for share in (client.share for client in tables.clients.values()):
         assert share.held == by_share[share], f"a program is said to have {share.held} tasks with workers"
+
+
+def _check_functions(tables: Tables) -> None:
+    """What is counted by function adds up to what is counted by state."""
+    every = list(tables.functions.every())
+    dispatched = tables.counts[State.DISPATCHED] + tables.counts[State.CANCELING]
+    queued = tables.counts[State.WAITING] + tables.counts[State.QUEUED]
+    assert sum(row.dispatched for row in every) == dispatched, "functions have another number of dispatched tasks"
+    assert sum(row.unfinished_count for row in every) == dispatched + queued, "functions have other unfinished tasks"
+    for state in FINISHED:
+        assert sum(row.ended[state] for row in every) == tables.counts[state], (
+            f"functions have other {state.value} tasks"
+        )
+    assert len(tables.functions.rows) <= ROWS_MAX, "too many functions are counted"
+    held = Counter[int]()
+    for worker in every_worker(tables):
+        for task_id, chunk in worker.held.items():
+            held[id(chunk.counts or chunk.rows[chunk.row_numbers[chunk.index_of[task_id]]])] += 1
+    for row in every:
+        assert row.dispatched == held[id(row)], (
+            f"a function has {row.dispatched} tasks with workers, not {held[id(row)]}"
+        )
 
 
 def _check_clients(tables: Tables) -> None:

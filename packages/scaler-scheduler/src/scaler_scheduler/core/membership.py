@@ -89,7 +89,7 @@ def _leaving(tables: Tables, worker: Worker, text: str, *, is_counted: bool) -> 
         for task_id in left:
             chunk = tables.take_back(worker, task_id)
             if task_id in tables.abandoned:
-                endings.end_abandoned(tables, task_id)
+                endings.end_abandoned(tables, task_id, chunk)
             elif task_id in tables.canceling:
                 _release_attempt(tables, task_id, chunk)
                 endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
@@ -145,7 +145,7 @@ def returned(tables: Tables, worker: Worker, message: Returned) -> Job:
             if tables.presentation.owners:
                 tables.presentation.disown(task_id)
             if task_id in tables.abandoned:
-                endings.end_abandoned(tables, task_id)
+                endings.end_abandoned(tables, task_id, chunk)
             elif task_id in tables.canceling:
                 endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
             else:

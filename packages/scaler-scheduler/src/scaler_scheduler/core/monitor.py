@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
+from heapq import nlargest
 from itertools import islice
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
@@ -25,8 +25,6 @@ from scaler_scheduler.core.tables import Client, Tables
 #: The status stays one small message however many functions are in use.
 FUNCTIONS_LIMIT = 100
 CLASSES_LIMIT = 20
-#: So many batches are looked at to count functions: a million calls, each a batch of its own, would take half a second.
-CHUNKS_LIMIT = 5_000
 
 
 def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> ClusterStatus:
@@ -45,6 +43,7 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> Cluster
         returned_count=tables.returned_count,
         events=tables.events.last(now, EVENTS_SHOWN),
         event_count=tables.events.count,
+        functions=tables.functions.shown(now),
     )
 
 
@@ -79,15 +78,10 @@ def _workers(tables: Tables, now: float) -> Iterable[WorkerEntry]:
 
 
 def _functions(tables: Tables) -> dict[bytes, int]:
-    """Unfinished tasks by function, the most frequent first. A chunk of one function is counted whole; others by their
-    first function. What is left out or was not looked at stands under no id. (MON-14)"""
-    counts: Counter[bytes] = Counter()
-    left = CHUNKS_LIMIT
-    for client in tables.clients.values():
-        for chunk in islice(client.chunks, left):
-            left -= 1
-            counts[chunk.function_id(0)] += chunk.unfinished
-    found = dict(counts.most_common(FUNCTIONS_LIMIT))
+    """Unfinished tasks by function, the most frequent first. What is left out, or is counted with others, stands under
+    no id. (MON-14)"""
+    counts = {row.function_id: row.unfinished_count for row in tables.functions.rows.values()}
+    found = {one: counts[one] for one in nlargest(FUNCTIONS_LIMIT, counts, key=counts.__getitem__) if counts[one]}
     others = sum(tables.counts[state] for state in UNFINISHED) - sum(found.values())
     return found | {b"": others} if others > 0 else found
 

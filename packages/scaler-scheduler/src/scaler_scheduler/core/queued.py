@@ -41,7 +41,7 @@ def end_queued(tables: Tables, chunk: Chunk, indexes: range | list[int], ids: Se
     if tables.attempts:
         deque(map(tables.families.note_end, filter(tables.attempts.__contains__, ids)), 0)
     tables.ready.drop_all(chunk, indexes)
-    tables.move(State.QUEUED, Move.CANCEL, len(ids))
+    tables.functions.ended(chunk, indexes, tables.move(State.QUEUED, Move.CANCEL, len(ids)), tables.history.now)
     for table in (tables.attempts, tables.lost_workers, tables.retried, tables.deaths):
         if table:
             deque(map(table.pop, ids, repeat(None)), 0)

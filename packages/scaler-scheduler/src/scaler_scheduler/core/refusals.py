@@ -59,7 +59,7 @@ def _end(tables: Tables, worker: Worker, task_id: TaskId, complaint: Complained)
     chunk = tables.take_back(worker, task_id)
     attempt = tables.attempt(task_id)
     if task_id in tables.abandoned:
-        endings.end_abandoned(tables, task_id)
+        endings.end_abandoned(tables, task_id, chunk)
     elif task_id in tables.canceling:
         endings.end_started(tables, chunk, canceled_row(task_id, attempt), Move.CONFIRM)
     else:

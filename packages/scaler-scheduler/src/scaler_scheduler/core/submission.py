@@ -33,6 +33,7 @@ def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | Non
         # Tasks of a client that came back under a new id before its former self was given up end there. (SCH-8)
         endings.abandon_all(tables, known)
     _register(tables, chunk)
+    tables.functions.accept(chunk, tables.history.now)
     if chunk.has_dependencies or (tables.abandoned and not tables.abandoned.keys().isdisjoint(chunk.ids)):
         _admit_one_by_one(tables, chunk)
     else:

@@ -31,6 +31,7 @@ from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.families import Families
+from scaler_scheduler.core.function_counts import FunctionTable
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.history import History
 from scaler_scheduler.core.names import FunctionNames
@@ -219,7 +220,7 @@ class Tables:
         self.generation = 1  #: what tells this scheduler from those before it (HSK-35)
         self.presentation = Presentation()  #: what workers have from a predecessor
         self.counts: Counter[State] = Counter()
-        self.function_names = FunctionNames()
+        self.functions = FunctionTable()
         #: tasks that workers were asked to give back, and that they gave back (SCH-20)
         self.recalled_count = self.returned_count = 0
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
@@ -241,13 +242,36 @@ class Tables:
         self._actions: list[Action] = []
         self._last_actions: list[Action] = []
 
+    @property
+    def function_names(self) -> FunctionNames:
+        return self.functions.names
+
     # ------------------------------------------------------------ moves
 
-    def move(self, source: State, move: Move, tasks: int = 1) -> None:
+    def move(self, source: State, move: Move, tasks: int = 1) -> State:
         """So many tasks take this row of the transition table."""
         destination = target(source, move)
         self.counts[source] -= tasks
         self.counts[destination] += tasks
+        return destination
+
+    def note_ended(self, chunk: Chunk, task_id: TaskId, state: State) -> None:
+        """For those who watch: a task that no worker has any longer has ended so."""
+        row = chunk.counts or chunk.rows[chunk.row_numbers[chunk.index_of[task_id]]]
+        row.ended[state] += 1
+        row.open_at += self.history.now
+
+    def note_held(self, chunk: Chunk, ids: Sequence[TaskId], sign: int) -> None:
+        """For those who watch: a worker has these from now on (1), or has them no longer (-1)."""
+        at = sign * self.history.now
+        row = chunk.counts
+        if row is not None:
+            row.dispatched += sign * len(ids)
+            row.given_at += at * len(ids)
+            return
+        for row in chunk.rows_at(map(chunk.index_of.__getitem__, ids)):
+            row.dispatched += sign
+            row.given_at += at
 
     def attempt(self, task_id: TaskId) -> int:
         return self.attempts.get(task_id, 1)
@@ -277,6 +301,12 @@ class Tables:
         self.where.update(dict.fromkeys(ids, worker))
         worker.commit(chunk, len(ids))
         self.move(source, Move.DISPATCH, len(ids))
+        row = chunk.counts
+        if row is None:
+            self.note_held(chunk, ids, 1)
+        else:  # as `note_held`, which would be one more call for each lone task
+            row.dispatched += len(ids)
+            row.given_at += len(ids) * self.history.now
         dependents = self.dependencies.dependents
         if dependents and not dependents.keys().isdisjoint(ids):
             self.note_tails(worker, filter(dependents.__contains__, ids))
@@ -295,6 +325,12 @@ class Tables:
         worker.lenders.pop(task_id, None)
         worker.borrowers.pop(task_id, None)
         worker.commit(chunk, -1)
+        row = chunk.counts
+        if row is None:
+            self.note_held(chunk, (task_id,), -1)
+        else:
+            row.dispatched -= 1
+            row.given_at -= self.history.now
         return chunk
 
     def forget(self, task_id: TaskId, chunk: Chunk) -> None:
@@ -309,7 +345,9 @@ class Tables:
         self.unfinish(chunk, 1)
         self.leave_parent(chunk, (task_id,))
         if chunk.has_dependencies:
-            self.release(self.dependencies.ended(chunk, (chunk.index_of[task_id],)))
+            unused = self.dependencies.ended(chunk, (chunk.index_of[task_id],))
+            if unused:
+                self.release(unused)
 
     def leave_parent(self, chunk: Chunk, ids: Sequence[TaskId]) -> None:
         """If a task has submitted these, it has them no longer."""

@@ -20,7 +20,7 @@ from scaler_protocol.codes import CANCEL_TOO_LATE, KIND_INLINE, STATUS_PROCESSOR
 from scaler_protocol.columns import join_ids, split_ids
 from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task, tasks_of
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import (
     Cancel,
     Credit,
@@ -239,7 +239,10 @@ class AgentCore:
         tables = self.tables
         processor = tables.processors[event.processor]
         slice_, tasks = processor.slice, tables.tasks
-        add_duration, add_result, followers = tables.durations.add, tables.results.append, tables.ahead.followers
+        add_result, followers = tables.results.append, tables.ahead.followers
+        run_times, durations = tables.run_times, tables.durations
+        means, waiting = durations.means, durations.waiting
+        noted: ObjectId | None = None
         busy_seconds = 0.0
         if tables.sampler is not None:
             tables.sampler.note(processor, event.ends, now)
@@ -252,7 +255,15 @@ class AgentCore:
             task = slice_.popleft()
             processor.outstanding_seconds -= task.estimate_seconds
             busy_seconds += seconds
-            add_duration(task.function, seconds)
+            function = task.function
+            if function is not noted:  # most ends are of the function of the end before
+                noted, note = function, run_times.notes[function].extend
+            note((seconds, profile))
+            mean = means.get(function)
+            if mean is None or waiting:
+                durations.add(function, seconds)
+            else:  # as `Durations.add`, which would be one more call for each
+                means[function] = mean + (seconds - mean) * (0.5 if seconds > mean else 0.1)
             if status == events.INTERRUPTED:
                 self._end_interrupted(task)
                 continue
@@ -262,7 +273,8 @@ class AgentCore:
                 tables.settle_followers(task, status, kind, value)
             if task.stop is not None:
                 tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
-        tables.durations.add_round(len(event.ends), busy_seconds)
+        run_times.noted(len(event.ends))
+        durations.add_round(len(event.ends), busy_seconds)
         processor.ended_count += len(event.ends)
         if len(slice_) > 1:
             handing.note_pace(processor, busy_seconds / len(event.ends))
@@ -360,6 +372,8 @@ class AgentCore:
             was_killed = before is State.STOPPING and not processor.is_broken
             task = processor.slice.popleft()
             is_returned = was_killed and task.stop is None and not tables.is_draining
+            if not is_returned:
+                tables.run_times.note(task.function, max(0.0, now - processor.first_since))
             if tables.sampler is not None and not is_returned:
                 status = task.stop.status if task.stop is not None else STATUS_PROCESSOR_DIED
                 tables.sampler.note_death(processor, task, status, now)

@@ -21,6 +21,7 @@ from scaler_protocol.records import dataclass
 from scaler_worker.core.actions import Action, Reclaim
 from scaler_worker.core.ahead import Ahead
 from scaler_worker.core.processors import Processor, State
+from scaler_worker.core.run_times import RunTimes
 from scaler_worker.core.sampling import Sampler
 
 _IDLE, _RUNNING = State.IDLE, State.RUNNING
@@ -88,6 +89,7 @@ class Tables:
     room: Room = field(default_factory=Room)  #: for tasks that those held here wait for (CRD-9)
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
+    run_times: RunTimes = field(default_factory=RunTimes)  #: of tasks that have ended since the last status (WRK-54)
     sampler: Sampler | None = None  #: set while a monitor watches tasks (MON-11)
     #: of a drained worker, in this session: the scheduler was asked whether it has all, and it has
     awaits_acknowledgement: bool = False
