@@ -263,7 +263,7 @@ class Story:
     def work_off(self) -> None:
         """As many turns as all that has arrived takes. What leaves is kept for `settle` or `actions`."""
         self.handle(Settled())
-        while self.core.tables.backlog:
+        while self.core.tables.backlog or self.core.tables.placing_left <= 0:
             self.handle(Settled())
 
     def settle(self) -> list[str]:

@@ -76,6 +76,7 @@ def test_a_worker_with_a_long_queue_is_told_in_parts() -> None:  # LIM-23
     story.client("c")
     story.worker("long", credit=len(tasks))
     story.submit("c", tasks)
+    story.work_off()
     assert told_workers(story, Dispatch) == [TASKS_IN_A_MESSAGE] * 3
     story.worker("idle", credit=len(tasks))
     story.settle()

@@ -11,7 +11,7 @@ from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.records import dataclass
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.states import State
-from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.tables import DISPATCH_STEPS, Tables
 from scaler_scheduler.core.workers import Worker
 
 
@@ -25,15 +25,17 @@ class Follower:
 
 def send_ahead(tables: Tables) -> None:
     """Called when all that is queued has had its turn."""
-    for worker in tables.followable:
+    while tables.followable and tables.placing_left > 0:
+        worker = next(iter(tables.followable))
         _send_followers(tables, worker)
-    tables.followable.clear()
+        if tables.placing_left > 0:
+            del tables.followable[worker]
 
 
 def _send_followers(tables: Tables, worker: Worker) -> None:
     """Each may have a follower of its own, so `tails` grows meanwhile."""
     run = _Run(tables, worker)
-    while worker.tails:
+    while worker.tails and tables.placing_left > 0:
         tail, _ = worker.tails.popitem()
         follower = _follower_of(tables, worker, tail)
         if follower is None:
@@ -97,6 +99,7 @@ class _Run:
         self._payload_bytes += payload_bytes
         self._column_bytes += column_bytes
         tables.dependencies.stop_waiting(follower.task_id)
+        tables.placing_left -= DISPATCH_STEPS
         tables.give(worker, chunk, (follower.task_id,), State.WAITING)
 
     def _has_room(self, chunk: Chunk, payload_bytes: int, column_bytes: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
@@ -14,6 +15,9 @@ from scaler_scheduler.core.workers import Worker
 Advice = list[tuple[Worker, list[TaskId]]]
 
 
+RECALLED_A_LOOK = 8_192
+"""Of one worker, and it is looked up of no more than twice as many whether they may come back. The next look is not far
+away. (LIM-25)"""
 IDLE_SECONDS = 0.05
 """How long a worker is idle before others are asked for what they have not begun. Idleness between two tasks, or at the
 end of a map, is shorter: a question then costs messages and moves nothing."""
@@ -105,8 +109,8 @@ def _movable(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -
     ids: list[TaskId] = []
     if worker.recalling:
         return ids
-    for task_id in reversed(worker.held):
-        if len(ids) == surplus:
+    for task_id in islice(reversed(worker.held), 2 * RECALLED_A_LOOK):
+        if len(ids) == min(surplus, RECALLED_A_LOOK):
             break
         requirement = tables.ready.key(worker.held[task_id].header).requirement
         if task_id in tables.canceling or _is_ahead(tables, task_id, worker.held[task_id]):

@@ -213,7 +213,7 @@ class SchedulerCore:
         next look at the balance, or at the managers, or at kept results, or at the end of a rest, or when the clients
         are to be named to the storage."""
         tables = self.tables
-        if tables.backlog.jobs or tables.families.looks_left <= 0:
+        if tables.backlog.jobs or tables.families.looks_left <= 0 or tables.placing_left <= 0:
             return 0.0
         earliest = min(self._balancer.look_at, self._namer.look_at, self._confirmer.look_at, self._recovery.look_at)
         # Until the end of a recovery, which is a deadline too, managers are not looked at.
@@ -485,7 +485,7 @@ class SchedulerCore:
         if now >= self._confirmer.due_at or tables.presentation.has_news:
             self._confirmer.settle(now)
         placement.place(tables)
-        if tables.arrived and not tables.presentation.is_recovering:
+        if tables.arrived and tables.placing_left > 0 and not tables.presentation.is_recovering:
             admission.refuse_excess(tables)
         self._balancer.settle(now)
         if self._explainer.questions:

@@ -51,8 +51,8 @@ def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> boo
     tables.release([(chunk, chunk.value_id(task_id, row.attempt))])
     if task_id in tables.canceling:
         return False
-    lost = tables.lost_workers.setdefault(task_id, [])
-    lost.append(f"{worker.name}: does not reach the storage")
+    lost = (*tables.lost_workers.get(task_id, ()), f"{worker.name}: does not reach the storage")
+    tables.lost_workers[task_id] = lost
     if len(lost) >= tables.policy.lost_workers_limit:
         return False
     tables.attempts[task_id] = row.attempt + 1

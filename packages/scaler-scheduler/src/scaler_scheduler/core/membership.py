@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from itertools import islice
+
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
@@ -18,6 +21,11 @@ from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.states import Move
 from scaler_scheduler.core.tables import LAST_ATTEMPT, Client, Tables
 from scaler_scheduler.core.workers import Worker
+
+HELD_AT_ONCE = 16_384
+"""The ids of so many tasks are read in one slice."""
+HELD_PER_STEP = 64
+KNOWN_STORIES = 1_000
 
 
 def client_joined(tables: Tables, event: Opened) -> Client:
@@ -82,7 +90,8 @@ def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) 
 
 def _leaving(tables: Tables, worker: Worker, text: str, *, is_counted: bool) -> Job:
     """The newest first, as each goes to the front of the queue."""
-    held = tuple(worker.held)
+    held = yield from _all_held(worker)
+    losses = _Losses(f"{worker.name}: {text}")
     most = tables.backlog.slice_tasks
     for stop in range(len(held), 0, -most):
         left = [task_id for task_id in reversed(held[max(0, stop - most) : stop]) if task_id in worker.held]
@@ -94,21 +103,51 @@ def _leaving(tables: Tables, worker: Worker, text: str, *, is_counted: bool) -> 
                 _release_attempt(tables, task_id, chunk)
                 endings.end_started(tables, chunk, canceled_row(task_id, tables.attempt(task_id)), Move.CONFIRM)
             else:
-                _lose(tables, worker, task_id, chunk, text, is_counted=is_counted)
+                _lose(tables, task_id, chunk, losses, is_counted=is_counted)
         yield 1 + 2 * STEPS_PER_TASK * len(left)
 
 
-def _lose(tables: Tables, worker: Worker, task_id: TaskId, chunk: Chunk, text: str, *, is_counted: bool) -> None:
+def _all_held(worker: Worker) -> Generator[int, None, Sequence[TaskId]]:
+    """Oldest first: a part in each turn, because a worker may hold a million tasks."""
+    held: list[TaskId] = []
+    left = iter(worker.held)
+    try:
+        while part := tuple(islice(left, HELD_AT_ONCE)):
+            held += part
+            if len(part) == HELD_AT_ONCE:
+                yield HELD_AT_ONCE // HELD_PER_STEP
+    except RuntimeError:  # some have left the worker meanwhile
+        return tuple(worker.held)
+    return held
+
+
+class _Losses:
+    """What is remembered of each task that is lost with one worker: one object for all tasks with the same story. A
+    list for each would make the garbage collector stop the scheduler for tenths of a second."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def after(self, earlier: tuple[str, ...]) -> tuple[str, ...]:
+        lost = self._known.get(earlier)
+        if lost is None:
+            if len(self._known) >= KNOWN_STORIES:
+                self._known.clear()
+            lost = self._known[earlier] = (*earlier, self.text)
+        return lost
+
+
+def _lose(tables: Tables, task_id: TaskId, chunk: Chunk, losses: _Losses, *, is_counted: bool) -> None:
     attempt = tables.attempt(task_id)
     _release_attempt(tables, task_id, chunk)
     if is_counted and not tables.unfinished(chunk.dependencies(chunk.index_of[task_id])):
-        lost = tables.lost_workers.setdefault(task_id, [])
-        lost.append(f"{worker.name}: {text}")
+        lost = tables.lost_workers[task_id] = losses.after(tables.lost_workers.get(task_id, ()))
         if len(lost) >= tables.policy.lost_workers_limit:
             endings.end_started(tables, chunk, _give_up_row(task_id, attempt, lost), Move.GIVE_UP)
             return
     if attempt >= LAST_ATTEMPT:
-        row = _give_up_row(task_id, attempt, [*tables.lost_workers.get(task_id, ()), f"{worker.name}: {text}"])
+        row = _give_up_row(task_id, attempt, losses.after(tables.lost_workers.get(task_id, ())))
         endings.end_started(tables, chunk, row, Move.GIVE_UP)
         return
     tables.attempts[task_id] = attempt + 1
@@ -126,7 +165,7 @@ def _release_attempt(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
         adopted.release_attempt(tables, chunk, task_id, attempt, owner)
 
 
-def _give_up_row(task_id: TaskId, attempt: int, lost: list[str]) -> Row:
+def _give_up_row(task_id: TaskId, attempt: int, lost: Sequence[str]) -> Row:
     message = f"{len(lost)} workers were lost while they held this task, so it is not tried again: {'; '.join(lost)}"
     error = TaskError(code=WORKER_LOST, type_name="WorkerDiedError", message=message, text=message, workers=tuple(lost))
     return Row(task_id, attempt, STATUS_WORKER_LOST, KIND_INLINE, encode_task_error(error), b"")

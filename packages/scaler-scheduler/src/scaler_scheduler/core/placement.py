@@ -8,17 +8,19 @@ from scaler_scheduler.core import ahead, endings, lending
 from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
 from scaler_scheduler.core.families import LOOKS_A_TURN
 from scaler_scheduler.core.ready import ClassKey, ReadyClass
-from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, Tables
+from scaler_scheduler.core.tables import DISPATCH_STEPS, TASKS_IN_A_MESSAGE, Tables
 from scaler_scheduler.core.workers import Worker
 
 LOAD_INDEXES_LIMIT = 256
 
 
 def place(tables: Tables) -> None:
-    """Every class gets its turn, whether or not the one before it found a worker: none blocks the line (SCH-11)."""
+    """Every class gets its turn, whether or not the one before it found a worker: none blocks the line (SCH-11). What
+    is beyond the steps of a turn has the next one (LIM-25)."""
     if len(tables.load_indexes) > LOAD_INDEXES_LIMIT:
         tables.forget_load_indexes()
     tables.families.looks_left = LOOKS_A_TURN
+    tables.placing_left = tables.placed_a_turn
     if tables.elsewhere:
         _place_elsewhere(tables)
     for ready in tables.ready.by_urgency():
@@ -32,7 +34,7 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
     if not index.members:
         return
     share = -(-ready.count // len(index.members))
-    while ready.count:
+    while ready.count and tables.placing_left > 0:
         least_loaded = index.pop_least_loaded()
         if least_loaded is None:
             if tables.lending and lending.may_borrow(ready):
@@ -40,7 +42,7 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
             return
         worker, room = least_loaded
         room = min(share, room)
-        while room > 0:
+        while room > 0 and tables.placing_left > 0:
             taken = ready.take(min(room, TASKS_IN_A_MESSAGE))
             if taken is None:
                 break
@@ -148,6 +150,7 @@ def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes:
     else:
         ids = tuple([chunk.ids[index] for index in indexes])
     tables.give(worker, chunk, ids)
+    tables.placing_left -= DISPATCH_STEPS + len(ids)
     if chunk.header.generation != tables.generation:
         tables.renew_header(chunk)
     tables.tell(worker.peer_id, chunk.cut(indexes, tables.attempts_column(ids), inputs))

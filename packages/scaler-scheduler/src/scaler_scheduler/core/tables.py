@@ -53,6 +53,11 @@ IDS_IN_A_MESSAGE = 65_536
 #: takes it some milliseconds then, and its processors wait no longer than that. (LIM-23)
 TASKS_IN_A_MESSAGE = 4_096
 
+#: So many steps of placing in one turn: one for each task, and some for each message. The rest has its turn at once,
+#: after what others have sent meanwhile. (LIM-25)
+PLACED_A_TURN = 8_192
+DISPATCH_STEPS = 16
+
 #: What an answer weighs that no worker has worked for, and each of its rows.
 ANSWER_BYTES = 512
 ANSWER_ROW_BYTES = 24
@@ -197,7 +202,7 @@ class Tables:
         self.dependencies = Dependencies()
         self.attempts: dict[TaskId, int] = {}  #: current attempt, for tasks past their first (SCH-5)
         #: names of the workers that were lost with a task
-        self.lost_workers: dict[TaskId, list[str]] = {}
+        self.lost_workers: dict[TaskId, tuple[str, ...]] = {}
         #: runs that used up a retry: they failed, or were lost with a processor too many (SCH-15)
         self.retried: dict[TaskId, int] = {}
         #: what is known of the attempts whose processor died and that were tried again (SCH-75, SCH-41)
@@ -229,12 +234,12 @@ class Tables:
         self.cut_off: dict[Worker, float] = {}
         #: queued tasks, and for each the worker on which its processor has just died (SCH-40)
         self.elsewhere: list[tuple[Chunk, int, Worker]] = []
-        #: workers with blocked tasks that lend what they take (SCH-47)
-        self.lending: dict[Worker, None] = {}
+        self.lending: dict[Worker, None] = {}  #: workers with blocked tasks that lend what they take (SCH-47)
         #: a worker has just run out of tasks, or come without any (SCH-20)
         self.has_idled = False
         #: workers that may have a place, and something that follows what they hold (SCH-36)
         self.followable: dict[Worker, None] = {}
+        self.placed_a_turn = self.placing_left = PLACED_A_TURN  #: in each turn, and in this one: then the next goes on
         self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
         self.delivery = Delivery(self.ready, unacknowledged)
         self._out: dict[PeerId, list[Message]] = {}
