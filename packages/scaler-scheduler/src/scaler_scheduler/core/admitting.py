@@ -10,6 +10,9 @@ meanwhile, and none of its tasks is given to a worker.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from operator import lt
+from typing import TypeVar
 
 from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
@@ -22,6 +25,10 @@ from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 Refusal = tuple[int, str, str]
+Item = TypeVar("Item")
+
+STEPS_PER_ADMITTED = 8
+"""Of a task with few dependencies."""
 
 
 def is_known_to(tables: Tables, client: Client, task_id: TaskId) -> bool:
@@ -42,6 +49,37 @@ def unknown(task_id: TaskId, other: TaskId) -> Refusal:
 def duplicate(task_id: TaskId) -> Refusal:
     text = f"task {task_id.hex()} is here already and has not ended: nothing of this batch was accepted"
     return DUPLICATE_TASK, text, "SCH-2"
+
+
+def line_up(tables: Tables, chunk: Chunk, indexes: Sequence[int], needs: Sequence[Sequence[TaskId]]) -> None:
+    """These tasks of a batch, which are in the tables and need these others, wait for what of it has not ended, or are
+    queued. One that is submitted again waits for its own earlier life (SCH-8). None of them needs a later one."""
+    dependencies, where, abandoned = tables.dependencies, tables.where, tables.abandoned
+    failed: dict[TaskId, None] = {}
+    if dependencies.kept:
+        failed.update(dict.fromkeys(filter(dependencies.has_failed, chain.from_iterable(needs))))
+    ready: list[int] = []
+    awaited: dict[TaskId, None] = {}
+    for index, own in zip(indexes, needs, strict=True):
+        missing = [other for other in own if other in where or other in failed]
+        if abandoned and (task_id := chunk.ids[index]) in abandoned:
+            missing.append(previous_life(task_id))
+            tables.attempts[task_id] = abandoned[task_id] + 1
+        if missing:
+            dependencies.wait(chunk.ids[index], chunk, index, missing)
+            awaited.update(dict.fromkeys(missing))
+        else:
+            ready.append(index)
+    for other in awaited:
+        if isinstance(place := where.get(other), Worker):
+            tables.note_tails(place, (other,))
+    tables.move(State.NEW, Move.SUBMIT_WAITING, len(indexes) - len(ready))
+    tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
+    ready.sort()  # in the order of the batch, as far as it is known
+    for run in contiguous(ready) if ready else ():
+        tables.enqueue(chunk, run)
+    for task_id in failed:
+        endings.fail_dependents_of(tables, task_id)
 
 
 CIRCLE: Refusal = (BAD_GRAPH, "the dependencies of this batch run in a circle: nothing of it was accepted", "SCH-16")
@@ -78,10 +116,11 @@ class Admission:
             del tables.admitting[chunk]
 
     def _look_at_ids(self) -> Job:
+        where = self._tables.where
         for ids in _slices(self._chunk.ids, self._most):
             self.refusal = rights.foreign_task(self._tables, self._client, ids)
-            for task_id in ids:
-                if self.refusal is None and task_id in self._tables.where and self._is_older(task_id):
+            for task_id in filter(where.__contains__, ids):
+                if self.refusal is None and self._is_older(task_id):
                     self.refusal = duplicate(task_id)
             if self.refusal is not None:
                 return
@@ -92,21 +131,24 @@ class Admission:
         return self._tables.chunk_of(task_id).client.number >= self._client.number
 
     def _look_at_needs(self) -> Job:
+        """By the column: most of what a large batch needs is in the batch, and before the task that needs it."""
         chunk, tables = self._chunk, self._tables
-        place_of = chunk.index_of.get
+        place_of, indexes = chunk.index_of.get, chunk.every_needing()
         is_in_order = True
-        for index, start, stop in self._pieces():
-            needs = self._needs[start:stop]
-            for other in needs:
-                place = place_of(other)
-                if place is not None:
-                    is_in_order = is_in_order and place < index
-                elif not is_known_to(tables, self._client, other):
-                    self.refusal = unknown(chunk.ids[index], other)
-                    return
+        for needs in _slices(self._needs, self._most):
+            places, here = list(map(place_of, needs)), list(islice(indexes, len(needs)))
+            if None not in places:
+                is_in_order = is_in_order and all(map(lt, places, here))  # type: ignore[arg-type]
+            else:
+                for place, index, other in zip(places, here, needs, strict=True):
+                    if place is not None:
+                        is_in_order = is_in_order and place < index
+                    elif not is_known_to(tables, self._client, other):
+                        self.refusal = unknown(chunk.ids[index], other)
+                        return
             tables.dependencies.users.update(needs)
-            self._pinned_count = stop
-            yield 2 + len(needs)
+            self._pinned_count += len(needs)
+            yield 1 + len(needs)
         if not is_in_order:
             yield from self._sort()
 
@@ -158,32 +200,15 @@ class Admission:
         chunk.unfinished = 0
         tables.functions.enter(chunk, tables.history.now)
         tables.admitting[chunk] = None
-        ready: list[int] = []
-        steps = 0
-        for index in self._order:
-            needs = chunk.dependencies(index)
-            if client.is_gone or chunk.ids[index] in tables.where:
-                self._enqueue(ready)
-                yield from self._make_room(chunk.ids[index])
-            if client.is_gone:
-                yield from self._unpin(needs)
-                continue
-            steps += 8
-            if chunk.ids[index] in tables.where:
-                yield from self._unpin(needs)  # a later session has it: this batch was on its way (SCH-48)
-                continue
-            self._note(index)
-            steps += 2 * len(needs)
-            if len(needs) > self._most:
-                self._enqueue(ready)
-                yield from self._wait_in_slices(index, needs)
-            elif not self._waits(index, needs):
-                ready.append(index)
-            if steps >= self._most:
-                self._enqueue(ready)
-                yield steps
-                steps = 0
-        self._enqueue(ready)
+        starts = chunk.need_starts() if chunk.has_dependencies else bytes(len(chunk.ids) + 1)
+        for part in _slices(self._order, max(1, self._most // STEPS_PER_ADMITTED)):
+            needs = [self._needs[starts[index] : starts[index + 1]] for index in part]
+            if self._is_plain(part, needs):
+                self._note(part)
+                line_up(tables, chunk, part, needs)
+                yield STEPS_PER_ADMITTED * len(part)
+            else:
+                yield from self._accept_one_by_one(part)
         for ids in _slices(chunk.ids, self._most) if tables.presentation.tasks else ():
             presenting.match(tables, ids)
             yield 1 + len(ids)
@@ -194,6 +219,29 @@ class Admission:
             tables.arrived.append(chunk)
         endings.cancel_late(tables, chunk)
         yield 1
+
+    def _is_plain(self, part: Sequence[int], needs: Sequence[Sequence[TaskId]]) -> bool:
+        """None of these tasks is here already, and what they need is not looked at for long."""
+        ids, where = self._chunk.ids, self._tables.where
+        if self._client.is_gone or sum(map(len, needs)) > self._most:
+            return False
+        return where.keys().isdisjoint([ids[index] for index in part])
+
+    def _accept_one_by_one(self, part: Sequence[int]) -> Job:
+        tables, client, chunk = self._tables, self._client, self._chunk
+        for index in part:
+            needs = chunk.dependencies(index)
+            if client.is_gone or chunk.ids[index] in tables.where:
+                yield from self._make_room(chunk.ids[index])
+            if client.is_gone or chunk.ids[index] in tables.where:
+                yield from self._unpin(needs)  # a later session has it: this batch was on its way (SCH-48)
+                continue
+            self._note((index,))
+            if len(needs) > self._most:
+                yield from self._wait_in_slices(index, needs)
+            else:
+                line_up(tables, chunk, (index,), (needs,))
+            yield STEPS_PER_ADMITTED + 2 * len(needs)
 
     def _make_room(self, task_id: TaskId) -> Job:
         """A task of a client that came back under a new id before its former self was given up ends there (SCH-8)."""
@@ -206,35 +254,25 @@ class Admission:
             while task_id in tables.failing:
                 yield SHARE_STEPS
 
-    def _note(self, index: int) -> None:
+    def _note(self, part: Sequence[int]) -> None:
         tables, client, chunk = self._tables, self._client, self._chunk
-        task_id = chunk.ids[index]
-        tables.where[task_id] = chunk
+        ids = [chunk.ids[index] for index in part]
+        tables.where.update(dict.fromkeys(ids, chunk))
         client.chunks[chunk] = None
-        chunk.unfinished += 1
-        client.unfinished_count += 1
+        chunk.unfinished += len(ids)
+        client.unfinished_count += len(ids)
+        tables.functions.submitted(chunk, part, tables.history.now)
         if chunk.header.parent_task:
-            tables.children.setdefault(chunk.header.parent_task, {})[task_id] = None
+            tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(ids))
 
     def _missing(self, needs: Sequence[TaskId]) -> list[TaskId]:
         where, has_failed = self._tables.where, self._tables.dependencies.has_failed
         return [other for other in needs if other in where or has_failed(other)]
 
-    def _waits(self, index: int, needs: Sequence[TaskId]) -> bool:
-        tables, task_id = self._tables, self._chunk.ids[index]
-        missing = self._missing(needs)
-        if task_id in tables.abandoned:
-            missing.append(previous_life(task_id))
-            tables.attempts[task_id] = tables.abandoned[task_id] + 1
-        if missing:
-            self._wait(index, missing)
-        return bool(missing)
-
     def _wait(self, index: int, missing: Sequence[TaskId]) -> None:
         tables = self._tables
         tables.dependencies.wait(self._chunk.ids[index], self._chunk, index, missing)
         tables.move(State.NEW, Move.SUBMIT_WAITING)
-        tables.functions.submitted(self._chunk, (index,), tables.history.now)
         self._wait_for(missing)
 
     def _wait_for(self, missing: Sequence[TaskId]) -> None:
@@ -268,16 +306,6 @@ class Admission:
         if task_id in dependencies.waiting:
             endings.resume_waiting(tables, dependencies.succeeded(first[:1]))
 
-    def _enqueue(self, ready: list[int]) -> None:
-        """In the order of the batch, as far as it is known."""
-        tables, chunk = self._tables, self._chunk
-        here = sorted(index for index in ready if tables.where.get(chunk.ids[index]) is chunk)
-        tables.move(State.NEW, Move.SUBMIT_READY, len(here))
-        tables.functions.submitted(chunk, here, tables.history.now)
-        for run in contiguous(here) if here else ():
-            tables.enqueue(chunk, run)
-        ready.clear()
 
-
-def _slices(items: Sequence[TaskId], most: int) -> Iterator[Sequence[TaskId]]:
+def _slices(items: Sequence[Item], most: int) -> Iterator[Sequence[Item]]:
     return (items[start : start + most] for start in range(0, len(items), most))

@@ -98,7 +98,7 @@ class _Run:
         self._followers.append(follower)
         self._payload_bytes += payload_bytes
         self._column_bytes += column_bytes
-        tables.dependencies.stop_waiting(follower.task_id)
+        tables.dependencies.stop_waiting_for(follower.task_id, follower.awaited)
         tables.placing_left -= DISPATCH_STEPS
         tables.give(worker, chunk, (follower.task_id,), State.WAITING)
 

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING
 
 from scaler_protocol.codes import KIND_TASK, TASK_UNWANTED
@@ -143,6 +143,10 @@ class Chunk:
     def every_need(self) -> tuple[TaskId, ...]:
         """What all tasks depend on, one task after another."""
         return _split(self.batch.dependencies) if self.has_dependencies else ()
+
+    def every_needing(self) -> Iterator[int]:
+        """For each of `every_need` the index of the task that needs it."""
+        return chain.from_iterable(map(repeat, range(len(self.ids)), split_u16(self.batch.dependency_counts)))
 
     def need_starts(self) -> Sequence[int]:
         """Where the dependencies of each task begin there, and where the last end."""

@@ -115,13 +115,16 @@ class Dependencies:
 
     def stop_waiting(self, task_id: TaskId) -> bool:
         """It ends before its dependencies do. False: it was not waiting."""
-        waiting = self.waiting.pop(task_id, None)
+        waiting = self.waiting.get(task_id)
         if waiting is not None:
-            self._stop_waiting(task_id, waiting.chunk, waiting.index)
+            needs = waiting.chunk.dependencies(waiting.index)
+            self.stop_waiting_for(task_id, (*needs, previous_life(task_id), admission_of(task_id)))
         return waiting is not None
 
-    def _stop_waiting(self, task_id: TaskId, chunk: Chunk, index: int) -> None:
-        for other in (*chunk.dependencies(index), previous_life(task_id), admission_of(task_id)):
+    def stop_waiting_for(self, task_id: TaskId, others: Iterable[TaskId]) -> None:
+        """Of a task that waits for these and for nothing else."""
+        del self.waiting[task_id]
+        for other in others:
             dependents = self.dependents.get(other)
             if isinstance(dependents, dict):
                 dependents.pop(task_id, None)

@@ -13,8 +13,10 @@ tasks were short, and to run them again is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from scaler_protocol.codes import BAD_GRAPH, STATUS_SUCCESS, TASK_UNWANTED, TOO_LARGE
@@ -96,16 +98,18 @@ class Keeper:
 
     def _tell(self, ids: Iterable[TaskId]) -> None:
         kept_of = self._tables.dependencies.kept
-        by_client: dict[Client, _Told] = {}
-        for task_id in ids:
-            kept = kept_of[task_id]
-            client = kept.chunk.client
-            if client.is_told_of_kept and not (client.is_gone or kept.is_given or kept.status != STATUS_SUCCESS):
-                by_client.setdefault(client, _Told()).add(task_id, kept)
-        for client, told in by_client.items():
-            for graph_id, rows in told.graphs.items():
-                for piece in _pieces(client, rows):
+        told: dict[Client, _Told] = {}
+        for chunk, rows in groupby([_Row(task_id, kept_of[task_id]) for task_id in ids], _chunk_of):
+            client = chunk.client
+            if client.is_told_of_kept and not client.is_gone:
+                told.setdefault(client, _Told()).add(chunk.header.graph_id, rows)
+        for client, own in told.items():
+            for graph_id, rows_of_graph in own.graphs.items():
+                for piece in _pieces(client, rows_of_graph):
                     self._tables.tell(client.peer_id, _packed(graph_id, piece))
+
+
+_chunk_of: Callable[[_Row], Chunk] = attrgetter("kept.chunk")
 
 
 class _Told:
@@ -116,12 +120,15 @@ class _Told:
         self._rows_left = TOLD_RESULTS
         self._bytes_left = TOLD_BYTES
 
-    def add(self, task_id: TaskId, kept: Kept) -> None:
-        if self._rows_left <= 0 or self._bytes_left <= 0:
-            return
-        self._rows_left -= 1
-        self._bytes_left -= len(kept.value)
-        self.graphs.setdefault(kept.chunk.header.graph_id, []).append(_Row(task_id, kept))
+    def add(self, graph_id: GraphId, rows: Iterable[_Row]) -> None:
+        """As many of these as there is room for: the last one may be larger than what is left."""
+        rows = [row for row in rows if row.kept.status == STATUS_SUCCESS and not row.kept.is_given]
+        starts = offsets([len(row.kept.value) for row in rows])
+        count = min(self._rows_left, bisect_left(starts, self._bytes_left, hi=len(rows)))
+        if count:
+            self._rows_left -= count
+            self._bytes_left -= starts[count]
+            self.graphs.setdefault(graph_id, []).extend(rows[:count])
 
 
 def _pieces(client: Client, rows: list[_Row]) -> Iterator[list[_Row]]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
-
 from scaler_protocol.codes import BAD_BATCH, OVERLOADED
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Error, Submit
 from scaler_scheduler.core import endings, presenting, rights
-from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, unknown
+from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, line_up, unknown
 from scaler_scheduler.core.backlog import Job
-from scaler_scheduler.core.chunk import Chunk, contiguous
-from scaler_scheduler.core.dependencies import previous_life
+from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import CLASSES_MAX
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
-from scaler_scheduler.core.workers import Worker
 
 
 def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | None:
@@ -166,35 +161,9 @@ def _register(tables: Tables, chunk: Chunk) -> None:
 
 def _admit_one_by_one(tables: Tables, chunk: Chunk) -> None:
     """A task waits for its unfinished dependencies; and one submitted again waits for its own earlier life (SCH-8)."""
-    ready: list[int] = []
-    awaited: dict[TaskId, None] = {}
-    dependencies, where, abandoned = tables.dependencies, tables.where, tables.abandoned
-    failed: dict[TaskId, None] = {}
-    every: Iterable[tuple[TaskId, ...]] = repeat(())
-    if chunk.has_dependencies:
-        needed = chunk.dependencies_of(range(len(chunk.ids)))
-        dependencies.users.update(needed)
-        failed.update(dict.fromkeys(filter(dependencies.has_failed, needed if dependencies.kept else ())))
-        every = chunk.every_dependency()
-    for index, (task_id, needs) in enumerate(zip(chunk.ids, every, strict=False)):
-        missing = [other for other in needs if other in where or other in failed]
-        if abandoned and task_id in abandoned:
-            missing.append(previous_life(task_id))
-            tables.attempts[task_id] = abandoned[task_id] + 1
-        if missing:
-            dependencies.wait(task_id, chunk, index, missing)
-            awaited.update(dict.fromkeys(missing))
-        else:
-            ready.append(index)
-    for other in awaited:
-        if isinstance(place := where.get(other), Worker):
-            tables.note_tails(place, (other,))
-    tables.move(State.NEW, Move.SUBMIT_WAITING, len(chunk.ids) - len(ready))
-    tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
-    for run in contiguous(ready) if ready else ():
-        tables.enqueue(chunk, run)
-    for task_id in failed:
-        endings.fail_dependents_of(tables, task_id)
+    tables.dependencies.users.update(chunk.every_need())
+    needs = list(chunk.every_dependency()) if chunk.has_dependencies else [()] * len(chunk.ids)
+    line_up(tables, chunk, range(len(chunk.ids)), needs)
 
 
 def _track_graph(tables: Tables, client: Client, batch: Submit) -> None:
