@@ -434,6 +434,37 @@ def test_a_process_ends_though_one_of_its_sockets_is_open() -> None:
     assert ended.returncode == 0
 
 
+ENDING = """
+import os
+from scaler_protocol.transport import context, end_context, zmq_context
+from tests.support.endpoints import Bench
+bench = Bench()
+server = bench.server()
+bench.open(bench.dialer(server.address))
+own = zmq_context()
+bench.close()
+end_context()
+print(own.closed)
+"""
+
+
+@pytest.mark.parametrize(
+    ("off", "is_ended"),
+    (
+        pytest.param("", False, marks=pytest.mark.skipif(not lane.is_offered(), reason="the local lane is Linux's")),
+        ("1", True),
+    ),
+    ids=("lane", "zeromq"),
+)
+def test_a_context_is_ended_if_something_may_have_to_leave(off: str, is_ended: bool) -> None:
+    """Over ZeroMQ the goodbyes were sent just now. On the lane the kernel has them."""
+    environment = {**os.environ, lane.OFF_VARIABLE: off, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert ended.stdout.strip() == str(is_ended)
+
+
 # ---------------------------------------------------------------- floods
 
 

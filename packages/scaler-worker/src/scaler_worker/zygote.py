@@ -89,13 +89,18 @@ class ZygoteClient:
 
     def close(self) -> None:
         """The zygote ends when its control socket does, and kills what it has forked. The wait for it is bounded."""
-        self.control.close()
+        poller = select.poll()
+        poller.register(self.control, select.POLLIN)
         give_up_at = time.monotonic() + CLOSE_SECONDS
-        while time.monotonic() < give_up_at:
-            if os.waitpid(self.process_id, os.WNOHANG)[0]:
-                return
-            time.sleep(0.002)
-        os.kill(self.process_id, signal.SIGKILL)
+        try:
+            self.control.shutdown(socket.SHUT_WR)
+            while (left := give_up_at - time.monotonic()) > 0:
+                poller.poll(left * 1000)
+                self.read()
+            os.kill(self.process_id, signal.SIGKILL)
+        except (EOFError, OSError):
+            pass  # it has closed its end, which is the last thing that it does, or has died
+        self.control.close()
         os.waitpid(self.process_id, 0)
 
     def _send(self, kind: int, processor: int, slot: int, descriptors: list[int] | None = None) -> None:
@@ -169,9 +174,9 @@ class _Zygote:
         except ConnectionError:
             pass  # the agent has gone before it had read all that we told
         finally:
-            # These wake-ups are not read any more, and the deaths that follow would be written to a closed socket.
-            signal.set_wakeup_fd(-1)
             self._wait_for_processors()
+            # The wake-ups are not read any more, and the deaths that follow would be written to a closed socket.
+            signal.set_wakeup_fd(-1)
             for processor in list(self._processors):
                 self._kill(processor)
             self._close()
@@ -179,13 +184,19 @@ class _Zygote:
 
     def _wait_for_processors(self) -> None:
         """Those that the agent has not killed see the end of their channels."""
+        poller = select.poll()
+        poller.register(self._wake_reader, select.POLLIN)
         give_up_at = time.monotonic() + END_SECONDS
-        while self._processors and time.monotonic() < give_up_at:
+        while True:
             for processor, process_id in list(self._processors.items()):
                 if os.waitpid(process_id, os.WNOHANG)[0]:
                     self._kill_group(process_id)
                     del self._processors[processor]
-            time.sleep(0.002)
+            left = give_up_at - time.monotonic()
+            if not self._processors or left <= 0:
+                return
+            if poller.poll(left * 1000):
+                self._wake_reader.recv(4096)
 
     def _close(self) -> None:
         for end in (self._control, self._wake_reader, self._wake_writer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 import weakref
 from typing import Any
 
@@ -53,10 +54,23 @@ def zmq_context() -> Context:
     return context
 
 
+#: when the last of what closed sockets have sent is given up, if it has not left by then
+_leaves_by = 0.0
+
+
+def let_out(seconds: float) -> None:
+    """What a socket has sent that is just being closed may take so long to leave."""
+    global _leaves_by
+    _leaves_by = max(_leaves_by, time.monotonic() + seconds)
+
+
 def end_context() -> None:
     """Let the last goodbyes out: bounded, because every endpoint closes its socket with a bounded linger. With a socket
     still open, of an endpoint or of any other program part, this would wait for ever, so then the goodbyes are lost
-    instead."""
+    instead. If there are none, the process just ends: libzmq takes itself apart in a row of threads that wake each
+    other, which took ten milliseconds of the end of a cluster."""
     context = _contexts.get(os.getpid())
-    if context is not None and not context.closed and not context.has_open_sockets():
+    if context is None or context.closed or time.monotonic() >= _leaves_by:
+        return
+    if not context.has_open_sockets():
         context.term()

@@ -6,6 +6,7 @@ says that this is so, and that there was none.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
@@ -19,7 +20,7 @@ from scaler_protocol.messages import Limits
 from scaler_protocol.session.admission import Proof
 from scaler_protocol.session.channel import Frames
 from scaler_protocol.transport import curve, sockets
-from scaler_protocol.transport.context import Socket
+from scaler_protocol.transport.context import Socket, let_out
 from scaler_protocol.transport.framing import Parts
 
 #: One poll reads no more than this, so that a flood from some peers leaves time for the others and for the role. The
@@ -60,6 +61,7 @@ class _ZeroMq:
         #: a long message that begins the next turn: its first frame, and what it is
         self._put_off: tuple[zmq.Frame, tuple[RoutingId, Parts]] | None = None
         self._is_skipping = False  # in the middle of a message with far too many frames
+        self._sent_at = -math.inf
 
     def _received(self, *, is_routed: bool) -> Iterator[tuple[RoutingId, Parts]]:
         """What is there, within a budget: behind the routing id of its sender, or nothing in its place."""
@@ -111,6 +113,8 @@ class _ZeroMq:
     def close(self, linger_milliseconds: int = sockets.LINGER_MILLISECONDS) -> None:
         if not self.socket.closed:
             self.socket.close(linger=linger_milliseconds)
+            if time.monotonic() < self._sent_at + linger_milliseconds / 1000:
+                let_out(linger_milliseconds / 1000)
 
     def _skip(self) -> bool:
         self._is_skipping = not sockets.skip(self.socket.recv, _SKIP_FRAMES)
@@ -135,6 +139,7 @@ class ZeroMqRouter(_ZeroMq):
     def send(self, routing_id: RoutingId, frames: Frames) -> None:
         """Raises zmq.ZMQError when no connection has that routing id."""
         self.is_quiet = False  # sending may have swallowed the edge
+        self._sent_at = time.monotonic()
         self.socket.send(routing_id, sockets.NOBLOCK_MORE)
         sockets.write(self.socket.send, frames)
 
@@ -152,6 +157,7 @@ class ZeroMqDealer(_ZeroMq):
 
     def send(self, messages: Iterable[Frames]) -> None:
         self.is_quiet = False
+        self._sent_at = time.monotonic()
         send = self.socket.send
         try:
             for frames in messages:
