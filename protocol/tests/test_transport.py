@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine
-from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 import zmq
-from tests.support.endpoints import PATIENCE_SECONDS, Bench, crash, make_dialer, make_server
+from tests.support.endpoints import PATIENCE_SECONDS, Bench, crash, make_server
 
 from scaler_protocol import codes
 from scaler_protocol.addresses import AddressError, parse_address
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_object_id, new_peer_id, new_routing_id
-from scaler_protocol.messages import Cancel, CancelReply, Error, Hello, Limits, Put, Reject, Timers
-from scaler_protocol.process.event_loop import new_event_loop
-from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionEvent
-from scaler_protocol.transport import AsyncioDriver, RouterEndpoint, lane, router, sockets, zeromq, zmq_context
+from scaler_protocol.messages import Cancel, Error, Hello, Limits, Put, Reject, Timers
+from scaler_protocol.session import Lost, Received, Rejected
+from scaler_protocol.transport import RouterEndpoint, lane, router, sockets, zeromq, zmq_context
 from scaler_protocol.transport.lane_dealer import LaneDealer
 
 
@@ -331,85 +327,7 @@ def test_a_dialer_that_dies_is_noticed_though_nobody_sends_it_anything(bench: Be
     assert time.monotonic() - began_at < 5.0, "long before the lease of 10 s"
 
 
-# ---------------------------------------------------------------- asyncio, processes
-
-
-class Asker:
-    """A dialer's role: asks a thousand times at once and counts the answers."""
-
-    def __init__(self, address: str) -> None:
-        self.endpoint = make_dialer(address)
-        self.driver = AsyncioDriver(self.endpoint, self.handle)
-        self.answered = 0
-        self.is_done = asyncio.Event()
-
-    def handle(self, events: list[SessionEvent], now: float) -> None:
-        for event in events:
-            if isinstance(event, Opened):
-                for number in range(1000):
-                    self.endpoint.send(Cancel(number.to_bytes(16, "little")))
-            self.answered += isinstance(event, Received)
-        if self.answered == 1000:
-            self.is_done.set()
-
-
-LOOPS = pytest.mark.parametrize("new_loop", (asyncio.new_event_loop, partial(new_event_loop, "builtin")))
-
-
-def run_in(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, None]) -> None:
-    try:
-        loop.run_until_complete(main)
-    finally:
-        loop.close()
-
-
-@LOOPS
-def test_the_driver_serves_from_asyncio(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    async def run() -> None:
-        server = make_server()
-
-        def serve(events: list[SessionEvent], now: float) -> None:
-            for event in events:
-                if isinstance(event, Received) and isinstance(event.message, Cancel):
-                    server.send(event.peer_id, CancelReply(event.message.ids))
-
-        askers = [Asker(server.address) for _ in range(3)]
-        drivers = [AsyncioDriver(server, serve), *(asker.driver for asker in askers)]
-        for driver in drivers:
-            driver.start()
-        await asyncio.wait_for(asyncio.gather(*(asker.is_done.wait() for asker in askers)), PATIENCE_SECONDS)
-        for driver in drivers:
-            driver.stop()
-        for endpoint in (server, *(asker.endpoint for asker in askers)):
-            endpoint.close()
-
-    run_in(new_loop(), run())
-
-
-@LOOPS
-def test_a_handler_that_raises_is_never_called_again(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """Half a turn is lost, and what was polled is acknowledged: the process ends, as its loop's handler decides."""
-    calls: list[str] = []
-
-    async def run() -> None:
-        server = make_server()
-        failed = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.set_result(context["exception"]))
-
-        def serve(events: list[SessionEvent], now: float) -> None:
-            calls.append("handler")
-            raise ValueError("a mistake of ours")
-
-        driver = AsyncioDriver(server, serve, on_failure=lambda: calls.append("failure"))
-        driver.start()
-        error = await asyncio.wait_for(failed, PATIENCE_SECONDS)
-        assert isinstance(error, ValueError)
-        driver.wake()
-        await asyncio.sleep(0)
-        server.close()
-
-    run_in(new_loop(), run())
-    assert calls == ["handler", "failure"]
+# ---------------------------------------------------------------- processes
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")

@@ -17,6 +17,7 @@ FILES: dict[str, str] = {
     "packages/scaler-client/tests/test_lone_calls.py": _LENT,
     "packages/scaler-client/tests/test_released_functions.py": _SLOW,
     "protocol/tests/test_keyed_sockets.py": _ATTACKED,
+    "protocol/tests/test_asyncio_driver.py": _ATTACKED,
     "protocol/tests/test_transport.py": _ATTACKED,
     "protocol/tests/test_web_bounds.py": _ATTACKED,
     "protocol/tests/test_keys_lookup.py": _POSIX_FILES,
