@@ -6,22 +6,28 @@ import argparse
 import sys
 import time
 import traceback
+from itertools import chain
 from pathlib import Path
 
-from tests.simulation.deaths import DrainingWorld, HarshWorld, TwiceDeadWorld
+from tests.simulation.deaths import DrainingWorld, HarshWorld, OftenDeadWorld, TwiceDeadWorld
 from tests.simulation.managed import HarshManagedWorld, ManagedWorld
+from tests.simulation.managed_pair import ManagedPairWorld
 from tests.simulation.presenting import PresentingWorld
 from tests.simulation.restored import NotADump, Restored, read
+from tests.simulation.standby import StandbyWorld
 from tests.simulation.world import Report, World
 
 WORLDS: dict[str, type[World]] = {
     "any": World,
     "presenting": PresentingWorld,
     "twice-dead": TwiceDeadWorld,
+    "often-dead": OftenDeadWorld,
     "draining": DrainingWorld,
     "harsh": HarshWorld,
     "managed": ManagedWorld,
     "harsh-managed": HarshManagedWorld,
+    "standby": StandbyWorld,
+    "managed-standby": ManagedPairWorld,
 }
 
 
@@ -32,6 +38,10 @@ def run_seed(seed: int, kind: type[World] = World) -> tuple[Report | None, World
         return world.run(), world, ""
     except Exception:
         return None, world, traceback.format_exc()
+
+
+def _is_death(trouble: str) -> bool:
+    return trouble.startswith("scheduler") and trouble.endswith(" crashes")
 
 
 def run_dump(path: Path) -> int:
@@ -77,6 +87,7 @@ def main() -> int:
         f"{len(reports)} seeds passed: {sum(report.tasks for report in reports):,} tasks, "
         f"{sum(report.messages for report in reports):,} messages, "
         f"{sum(len(report.troubles) for report in reports)} misfortunes, "
+        f"{sum(map(_is_death, chain(*(report.troubles for report in reports)))):,} of them deaths of schedulers, "
         f"{hours:.1f} virtual hours in {time.monotonic() - begun:.1f} s"
     )
     return 0

@@ -37,6 +37,13 @@ class TwiceDeadWorld(PresentingWorld):
         super()._crash_scheduler()
 
 
+class OftenDeadWorld(TwiceDeadWorld):
+    """Most schedulers die before all of their peers have found them, and a peer may meet none of five."""
+
+    pause_seconds = (0.2, 1.5)
+    absence_seconds = (0.05, 1.0)
+
+
 class DrainingWorld(TwiceDeadWorld):
     """Each worker of the first hour drains, and another one comes. Its tasks end there, whichever scheduler runs."""
 

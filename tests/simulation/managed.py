@@ -13,6 +13,7 @@ from scaler_scheduler.core.scaling.policies import NONE, Scaling
 from tests.simulation.deaths import GRACE_SECONDS, HarshWorld, TwiceDeadWorld
 from tests.simulation.managers import ManagerNode
 from tests.simulation.nodes import TIMERS
+from tests.simulation.servers import SchedulerNode
 from tests.simulation.world import TROUBLE_SECONDS
 
 NO_SHOW_SECONDS = 60.0
@@ -38,11 +39,11 @@ class ManagedWorld(TwiceDeadWorld):
         assert self.scaling.policy != NONE
         #: managers have left
         self.has_ended = False
-        #: of each session of a manager what it said last, and what it was told last
-        self._statuses: dict[PeerId, ManagerStatus] = {}
-        self._numbers: dict[PeerId, int] = {}
-        #: units that the scheduler of this life has named in `stop`
-        self._named: set[str] = set()
+        #: of each session of a manager with a scheduler what it said last, and what it was told last
+        self._statuses: dict[tuple[str, PeerId], ManagerStatus] = {}
+        self._numbers: dict[tuple[str, PeerId], int] = {}
+        #: scheduler, and unit that it has named in `stop` in this life
+        self._named: set[tuple[str, str]] = set()
         self.stopped_count = 0
         super().__init__(seed)
         for worker in self.workers[seed % 2 :]:
@@ -55,42 +56,45 @@ class ManagedWorld(TwiceDeadWorld):
 
     # ------------------------------------------------------------ laws of the scheduler
 
-    def was_lost(self, event: Lost) -> None:
-        self._statuses.pop(event.peer_id, None)
-        self._numbers.pop(event.peer_id, None)
+    def was_lost(self, by: SchedulerNode, event: Lost) -> None:
+        self._statuses.pop((by.name, event.peer_id), None)
+        self._numbers.pop((by.name, event.peer_id), None)
 
-    def was_received(self, peer_id: PeerId, message: Message) -> None:
+    def was_received(self, by: SchedulerNode, peer_id: PeerId, message: Message) -> None:
         if isinstance(message, ManagerStatus):
-            self._statuses[peer_id] = message
+            self._statuses[by.name, peer_id] = message
 
-    def was_sent(self, peer_id: PeerId, message: Message) -> None:
+    def was_sent(self, by: SchedulerNode, peer_id: PeerId, message: Message) -> None:
         if isinstance(message, ManagerTarget):
-            self._check_target(peer_id, message)
+            self._check_target(by, peer_id, message)
         elif isinstance(message, Dispatch):
-            worker = self.scheduler.core.tables.workers[peer_id]
-            self.law(worker.unit_id not in self._named, f"{worker.name} is to end, and was given a task (MGR-16)")
+            worker = by.core.tables.workers[peer_id]
+            is_named = (by.name, worker.unit_id) in self._named
+            self.law(not is_named, f"{worker.name} is to end, and was given a task (MGR-16)")
 
-    def _check_target(self, peer_id: PeerId, target: ManagerTarget) -> None:
-        status = self._statuses.get(peer_id)
+    def _check_target(self, by: SchedulerNode, peer_id: PeerId, target: ManagerTarget) -> None:
+        status = self._statuses.get((by.name, peer_id))
         self.law(status is not None, "a manager has a target that has told nothing (MGR-5)")
         assert status is not None
-        self.law(target.number > self._numbers.get(peer_id, 0), f"target {target.number} again (MGR-11)")
-        self._numbers[peer_id] = target.number
+        self.law(target.number > self._numbers.get((by.name, peer_id), 0), f"target {target.number} again (MGR-11)")
+        self._numbers[by.name, peer_id] = target.number
         self.law(target.worker_count <= status.max_workers, f"{target.worker_count} workers are wanted (MGR-12)")
         running = {unit.unit_id for unit in status.units if unit.state == UNIT_RUNNING}
         for unit_id in target.stop:
-            if unit_id in self._named:
+            if (by.name, unit_id) in self._named:
                 continue
             self.law(unit_id in running, f"unit {unit_id} is to end, and does not run")
-            members = [one for one in self.scheduler.core.tables.workers.values() if one.unit_id == unit_id]
+            members = [one for one in by.core.tables.workers.values() if one.unit_id == unit_id]
             busy = [one.name for one in members if one.held]
             self.law(not busy, f"unit {unit_id} is to end, and {busy} hold tasks (MGR-7)")
-            self._named.add(unit_id)
+            self._named.add((by.name, unit_id))
             self.stopped_count += 1
 
-    def scheduler_died(self) -> None:
-        for table in (self._named, self._statuses, self._numbers):
-            table.clear()
+    def scheduler_died(self, scheduler: SchedulerNode) -> None:
+        name = scheduler.name
+        self._named = {key for key in self._named if key[0] != name}
+        self._statuses = {key: status for key, status in self._statuses.items() if key[0] != name}
+        self._numbers = {key: number for key, number in self._numbers.items() if key[0] != name}
 
     # ------------------------------------------------------------ misfortune
 
@@ -100,6 +104,9 @@ class ManagedWorld(TwiceDeadWorld):
 
     def _plan_trouble(self) -> None:
         super()._plan_trouble()
+        self._plan_trouble_of_managers()
+
+    def _plan_trouble_of_managers(self) -> None:
         kinds = (self._crash_manager, self._crash_manager, self._cut_manager, self._stop_manager)
         for _ in range(self.scaling_rng.choice((0, 1, 2, 3))):
             self.clock.at(self.scaling_rng.uniform(0.5, TROUBLE_SECONDS), self.scaling_rng.choice(kinds))
@@ -116,8 +123,12 @@ class ManagedWorld(TwiceDeadWorld):
 
     def _cut_manager(self) -> None:
         manager, seconds = self.scaling_rng.choice(self.managers), self.scaling_rng.choice((0.3, 3.0, 15.0))
-        self._trouble(f"{manager.name} and scheduler do not reach each other for {seconds:g} s")
-        self.network.part(manager.name, "scheduler", seconds)
+        scheduler = self._scheduler_to_cut_off()
+        self._trouble(f"{manager.name} and {scheduler} do not reach each other for {seconds:g} s")
+        self.network.part(manager.name, scheduler, seconds)
+
+    def _scheduler_to_cut_off(self) -> str:
+        return "scheduler"
 
     def _stop_manager(self) -> None:
         manager, seconds = self.scaling_rng.choice(self.managers), self.scaling_rng.uniform(1, 15)

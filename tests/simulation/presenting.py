@@ -14,6 +14,8 @@ LONGEST_ABSENCE_SECONDS = 5.0
 
 class PresentingWorld(World):
     is_of_one_version = True
+    #: between two deaths, at least and at most
+    pause_seconds = (0.5, 8.0)
 
     def _plan_work(self) -> None:
         for client in self.clients:
@@ -46,7 +48,7 @@ class PresentingWorld(World):
         self.network.weather.delay_seconds = self.rng.choice((0.0005, 0.005, 0.02))
         at = 0.0
         while at < TROUBLE_SECONDS - 6:
-            at += self.rng.uniform(0.5, 8)
+            at += self.rng.uniform(*self.pause_seconds)
             self.clock.at(at, self._crash_scheduler)
 
     def _crash_scheduler(self) -> None:

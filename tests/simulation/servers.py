@@ -160,7 +160,7 @@ class SchedulerNode(ServerNode):
     def crash(self) -> None:
         super().crash()
         self._storage.close()
-        self.world.scheduler_died()
+        self.world.scheduler_died(self)
 
     def round(self, now: float) -> None:
         for event in self.poll_server(now):
@@ -199,7 +199,7 @@ class SchedulerNode(ServerNode):
         for action in actions:
             if isinstance(action, scheduling.Send):
                 self._check_law(action, held_before)
-                self.world.was_sent(action.peer_id, action.message)
+                self.world.was_sent(self, action.peer_id, action.message)
                 self._check_window(action, slow_before)
                 seq = self.server.send(action.peer_id, action.message)
                 if isinstance(action.message, Dispatch):
@@ -224,10 +224,10 @@ class SchedulerNode(ServerNode):
                     first = tables.attempt(task_id) + isinstance(place, Worker)
                     self._canceled.setdefault((event.peer_id, task_id), first)
         if isinstance(event, Received):
-            self.world.was_received(event.peer_id, event.message)
+            self.world.was_received(self, event.peer_id, event.message)
         elif isinstance(event, Lost):
             self._gone.add(event.peer_id)
-            self.world.was_lost(event)
+            self.world.was_lost(self, event)
         elif isinstance(event, Opened):
             self._gone.discard(event.peer_id)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scaler_protocol.ids import PeerId
 from scaler_protocol.session import Lost
 from tests.simulation.nodes import TIMERS
-from tests.simulation.servers import VANISHED_SECONDS
+from tests.simulation.servers import VANISHED_SECONDS, SchedulerNode
 from tests.simulation.workers import WorkerNode
 from tests.simulation.world import TROUBLE_SECONDS, World
 
@@ -30,10 +30,10 @@ class SilentWorld(World):
         self._vanished: dict[bytes, float] = {}
         self.found_after: list[float] = []
 
-    def was_lost(self, event: Lost) -> None:
+    def was_lost(self, by: SchedulerNode, event: Lost) -> None:
         """A worker that is only slow is never lost. One whose host has vanished is."""
         vanished_at = self._vanished.pop(event.peer_id, None)
-        is_worker = event.peer_id in self.scheduler.core.tables.workers
+        is_worker = event.peer_id in by.core.tables.workers
         if vanished_at is not None:
             self.found_after.append(self.clock.now - vanished_at)
         elif is_worker and not event.is_orderly:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_scheduler.core.recovering import Recovery
-from scaler_scheduler.core.succession import Duty, Succession
+from scaler_scheduler.core.succession import State, Succession
 from scaler_scheduler.standby import Standby
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.standby import StandbyWorld, TakeOverWorld
@@ -39,8 +39,8 @@ def _two_that_serve_go_on(patch: pytest.MonkeyPatch) -> None:
 
 def _a_standby_does_not_heed_the_other(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Succession, now: float) -> None:
-        if self.duty is Duty.WAITING and (self.is_linked or now >= self.serve_at):
-            self._serve("for no reason")
+        if self.is_waiting and (self.is_linked or now >= self.serve_at):
+            self.state = State.SERVING
 
     patch.setattr(Succession, "tick", broken)
 

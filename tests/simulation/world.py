@@ -49,6 +49,9 @@ class World:
     #: every peer has all features, as those of one version have
     is_of_one_version = False
 
+    #: until a scheduler that crashed is started again, at least and at most
+    absence_seconds = (0.05, 5.0)
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(seed)
@@ -136,17 +139,17 @@ class World:
     def was_given(self, worker_id: bytes) -> None:
         """A Dispatch leaves for this worker."""
 
-    def was_sent(self, peer_id: PeerId, message: Message) -> None:
-        """The scheduler sends this."""
+    def was_sent(self, by: SchedulerNode, peer_id: PeerId, message: Message) -> None:
+        """This scheduler sends it."""
 
-    def was_received(self, peer_id: PeerId, message: Message) -> None:
-        """The scheduler has received this."""
+    def was_received(self, by: SchedulerNode, peer_id: PeerId, message: Message) -> None:
+        """This scheduler has received it."""
 
-    def scheduler_died(self) -> None:
+    def scheduler_died(self, scheduler: SchedulerNode) -> None:
         """With all that it knew."""
 
-    def was_lost(self, event: Lost) -> None:
-        """The session of a peer of the scheduler is over."""
+    def was_lost(self, by: SchedulerNode, event: Lost) -> None:
+        """The session of a peer of this scheduler is over."""
 
     def may_be_canceled(self, client: ClientNode) -> bool:
         """A client whose session was lost has its tasks cancelled; so has a task whose parent ended."""
@@ -279,7 +282,7 @@ class World:
             self._trouble("scheduler crashes")
             self.may_fail = True
             self.scheduler.crash()
-            self.clock.after(self.rng.uniform(0.05, 5), self.scheduler.start)
+            self.clock.after(self.rng.uniform(*self.absence_seconds), self.scheduler.start)
 
     def _cut_off_worker(self) -> None:
         """From the storage only, and for longer than a task waits for it."""

@@ -20,6 +20,7 @@ import pytest
 from scaler.client.core import states as client
 from scaler_protocol.session import dialer_states as dialer
 from scaler_scheduler.core import states as scheduler
+from scaler_scheduler.core import succession
 from scaler_storage.core import states as storage
 from scaler_worker.core import processors
 from scaler_worker.manager import units
@@ -143,6 +144,19 @@ COMPARISONS = [
             ("blocked", "dropped"): "its processor is killed, and what it says no longer counts",
             ("canceling", "dropped"): "its processor is killed, and what it says no longer counts",
         },
+    ),
+    Comparison(
+        "standby",
+        succession.TRANSITIONS,
+        succession.State,
+        {
+            succession.State.LOOKING: "looking",
+            succession.State.WAITING: "waiting",
+            succession.State.SERVING: "serving",
+            succession.State.FOLLOWED: "followed",
+            succession.State.ENDED: "ended",
+        },
+        elsewhere={("serving", "ended"): "the process ends"},
     ),
     Comparison(
         # Uploads belong to sessions and have a table of their own; the object is absent or awaited meanwhile.

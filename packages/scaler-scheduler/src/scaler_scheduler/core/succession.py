@@ -28,11 +28,54 @@ class Duty(Enum):
     ENDED = "ended"  # with the cluster
 
 
+class State(Enum):
+    """Of a scheduler that was told the address of another one (`spec/states.toml`, standby)."""
+
+    LOOKING = "looking"  # a standby without a session with the other scheduler
+    WAITING = "waiting"  # a standby with one
+    SERVING = "serving"
+    FOLLOWED = "followed"
+    ENDED = "ended"
+
+
+class Step(Enum):
+    FOUND = "found"  # the other one has a session with this one, and goes first
+    GOES_FIRST = "goes first"  # the other one has a session with this one, and is to be its standby
+    GOODBYE = "goodbye"
+    SILENT = "silent"
+    LOST = "lost"  # the session is over for another reason
+    REFUSED = "refused"
+    EXPIRED = "expired"  # no session for the lease
+    SHUTDOWN = "shutdown"
+    OUTRANKED = "outranked"
+
+
+TRANSITIONS: dict[tuple[State, Step], State] = {
+    (State.LOOKING, Step.FOUND): State.WAITING,
+    (State.LOOKING, Step.GOES_FIRST): State.SERVING,
+    (State.LOOKING, Step.REFUSED): State.LOOKING,
+    (State.LOOKING, Step.EXPIRED): State.SERVING,
+    (State.WAITING, Step.GOODBYE): State.SERVING,
+    (State.WAITING, Step.SILENT): State.SERVING,
+    (State.WAITING, Step.LOST): State.LOOKING,
+    (State.WAITING, Step.SHUTDOWN): State.ENDED,
+    (State.SERVING, Step.OUTRANKED): State.FOLLOWED,
+}
+
+_DUTIES = {
+    State.LOOKING: Duty.WAITING,
+    State.WAITING: Duty.WAITING,
+    State.SERVING: Duty.SERVING,
+    State.FOLLOWED: Duty.FOLLOWED,
+    State.ENDED: Duty.ENDED,
+}
+
+
 class Succession:
     def __init__(self, server_id: PeerId, lease_seconds: float, *, waits: bool) -> None:
         self._server_id = server_id
         self._lease_seconds = lease_seconds
-        self.duty = Duty.WAITING if waits else Duty.SERVING
+        self.state = State.LOOKING if waits else State.SERVING
         #: for people: why this scheduler serves, or ends
         self.why = ""
         #: the highest generation that the other scheduler has told; ours is higher when we serve (SCH-81)
@@ -42,6 +85,10 @@ class Succession:
         self._other_waits = False
         #: waiting without a session: when this scheduler serves. Never as long as time has not begun
         self.serve_at = math.inf
+
+    @property
+    def duty(self) -> Duty:
+        return _DUTIES[self.state]
 
     @property
     def is_waiting(self) -> bool:
@@ -67,38 +114,41 @@ class Succession:
         self._other, self._other_waits = (generation, server_id), is_standby
         self.seen_generation = max(self.seen_generation, generation)
         self.serve_at = math.inf
-        if self.duty is Duty.SERVING and not is_standby:
+        if self.is_waiting:
+            # Of two that wait both see both ids, so exactly one of the two goes first.
+            goes_first = is_standby and self._server_id < server_id
+            self._move(Step.GOES_FIRST if goes_first else Step.FOUND, "the other scheduler is a standby too")
+        elif not is_standby:
             self._compare((generation, server_id), own_generation)
-        elif self.duty is Duty.WAITING and is_standby and self._server_id < server_id:
-            # Both see both ids, so exactly one of the two goes first.
-            self._serve("the other scheduler is a standby too")
 
     def told_goodbye(self) -> None:
         """It leaves in good order, so there is nothing to wait for."""
         self._other = None
-        if self.duty is Duty.WAITING:
-            self._serve("the other scheduler has said goodbye")
+        if self.is_waiting:
+            self._move(Step.GOODBYE, "the other scheduler has said goodbye")
 
     def lost(self, now: float, *, is_silent: bool) -> None:
         """The session is over. `is_silent`: nothing has been heard of it for the lease; otherwise it may be back at
         once, as after a restart."""
         self._other = None
-        if self.duty is not Duty.WAITING:
+        if not self.is_waiting:
             return
         if is_silent:
-            self._serve(f"the other scheduler has given no sign for {self._lease_seconds:g} s")
+            self._move(Step.SILENT, f"the other scheduler has given no sign for {self._lease_seconds:g} s")
         else:
+            self._move(Step.LOST)
             self.begin(now)
 
     def refused(self, now: float) -> None:
         """It lives, and does not let us in."""
-        if self.duty is Duty.WAITING:
+        if self.is_waiting:
+            self._move(Step.REFUSED)
             self.begin(now)
 
     def told_to_end(self) -> None:
-        """A client has ended the cluster: there is nothing to follow on. (SCH-83)"""
-        if self.duty is Duty.WAITING:
-            self.duty, self.why = Duty.ENDED, "a client asked for the end of the cluster"
+        """A client has ended the cluster: there is nothing to follow on. (SCH-89)"""
+        if self.is_waiting:
+            self._move(Step.SHUTDOWN, "a client asked for the end of the cluster")
 
     # ------------------------------------------------------------ its session with us
 
@@ -106,21 +156,21 @@ class Succession:
         """The other scheduler, or one that was configured so, has dialed us, and is known to be one. (SCH-82)"""
         if hello.serving_generation and hello.last_server_id != NO_PEER:
             self.seen_generation = max(self.seen_generation, hello.serving_generation)
-            if self.duty is Duty.SERVING:
-                self._compare((hello.serving_generation, hello.last_server_id), own_generation)
+            self._compare((hello.serving_generation, hello.last_server_id), own_generation)
 
     def tick(self, now: float) -> None:
-        if self.duty is Duty.WAITING and now >= self.serve_at:
-            self._serve(f"no other scheduler has answered for {self._lease_seconds:g} s")
+        if self.is_waiting and now >= self.serve_at:
+            self._move(Step.EXPIRED, f"no other scheduler has answered for {self._lease_seconds:g} s")
 
     # ------------------------------------------------------------ decisions
 
-    def _serve(self, why: str) -> None:
-        self.duty, self.why = Duty.SERVING, why
-        self.serve_at = math.inf
-
     def _compare(self, other: Rank, own_generation: int) -> None:
         """Both serve. Both compare the same two ranks, so at most one of them ends."""
-        if other > (own_generation, self._server_id):
-            self.duty = Duty.FOLLOWED
-            self.why = f"another scheduler serves with generation {other[0]}, and this one has {own_generation}"
+        if self.state is State.SERVING and other > (own_generation, self._server_id):
+            text = f"another scheduler serves with generation {other[0]}, and this one has {own_generation}"
+            self._move(Step.OUTRANKED, text)
+
+    def _move(self, step: Step, why: str = "") -> None:
+        before, self.state = self.state, TRANSITIONS[self.state, step]
+        if self.state is not before and not self.is_waiting:
+            self.why, self.serve_at = why, math.inf
