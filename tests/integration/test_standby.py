@@ -28,9 +28,11 @@ WORKERS = 4
 class Pair:
     """A storage and two schedulers of one cluster, the second a standby of the first; workers with both addresses."""
 
-    def __init__(self, stage: Stage, *, is_mutual: bool = False) -> None:
+    def __init__(self, stage: Stage, *, is_mutual: bool = False, options: tuple[str, ...] = ()) -> None:
+        """`options`: of both schedulers."""
         self.stage = stage
         self.is_mutual = is_mutual
+        self.options = options
         port, other = stage.ports(), stage.ports()
         self.storage_address = f"tcp://127.0.0.1:{port + 1}"
         self.first_address, self.second_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{other}"
@@ -42,7 +44,7 @@ class Pair:
         self.wait_until(self.second_address, lambda status: bool(status.standby_of), "the second waits")
 
     def start(self, address: str, *options: str) -> Command:
-        given = ("-osa", self.storage_address, *QUICK, *LEASE_OPTION, *options)
+        given = ("-osa", self.storage_address, *QUICK, *LEASE_OPTION, *self.options, *options)
         return self.stage.start("scaler_scheduler", address, *given)
 
     def start_first(self) -> Command:
@@ -65,6 +67,11 @@ class Pair:
 
 def begins(log: Path) -> Counter[str]:
     return Counter(log.read_text().split()) if log.exists() else Counter()
+
+
+def processes(status: ClusterStatus) -> set[int]:
+    """Of the workers."""
+    return {worker.software.process_id for worker in status.workers}
 
 
 @pytest.fixture
@@ -96,6 +103,29 @@ def test_the_second_goes_on_where_the_first_ended(pair: Pair, number: signal.Sig
     assert (
         "said goodbye" in pair.second.text if number == signal.SIGTERM else "given no sign for 2 s" in pair.second.text
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_manager_goes_to_the_second_and_its_units_go_on(
+    stage: Stage, number: signal.Signals, tmp_path: Path
+) -> None:
+    """The second ends no unit whose workers are on their way to it, and asks for no other workers in their place."""
+    pair = Pair(stage, options=("--policy-content", "allocate=even; scaling=vanilla"))
+    line = ("baremetal_native", pair.addresses, "-wmi", "here", "-mtc", "2")
+    manager = stage.start("scaler_worker.manager", *line)
+    log = tmp_path / "log"
+    with Client(pair.addresses) as client:
+        futures = submitted(client, log)
+        pair.wait_until(pair.first_address, lambda status: len(status.workers) == 2, "all workers are there")
+        until(lambda: len(begins(log)) >= 4, "some have begun")
+        before = processes(pair.status(pair.first_address))
+        pair.first.end(number)
+        pair.wait_until(pair.second_address, lambda status: processes(status) == before, "the same workers have come")
+        pair.wait_until(pair.second_address, lambda status: len(status.managers) == 1, "their manager has come")
+        assert [len(future.result(WAIT)) for future in futures] == [10 if n % 4 else 200_000 for n in range(TASKS)]  # type: ignore[attr-defined]
+        counts = begins(log)
+        assert len(counts) == TASKS and set(counts.values()) == {1}, counts
+    assert manager.end(signal.SIGTERM) == 0
 
 
 def test_a_scheduler_that_was_stopped_ends_when_another_has_followed(pair: Pair, tmp_path: Path) -> None:
