@@ -106,9 +106,7 @@ def test_the_second_goes_on_where_the_first_ended(pair: Pair, number: signal.Sig
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_manager_goes_to_the_second_and_its_units_go_on(
-    stage: Stage, number: signal.Signals, tmp_path: Path
-) -> None:
+def test_a_manager_goes_to_the_second_and_its_units_go_on(stage: Stage, number: signal.Signals, tmp_path: Path) -> None:
     """The second ends no unit whose workers are on their way to it, and asks for no other workers in their place."""
     pair = Pair(stage, options=("--policy-content", "allocate=even; scaling=vanilla"))
     line = ("baremetal_native", pair.addresses, "-wmi", "here", "-mtc", "2")
