@@ -60,13 +60,15 @@ def deaf_watchers(attack: Attack) -> None:
 
 @family(has_sessions=True)
 def questions(attack: Attack) -> None:
-    """Snapshots, explanations and parts of dumps, asked for without end and not read."""
+    """Snapshots, explanations, stacks and parts of dumps, asked for without end and not read."""
     made = [
         frames("snapshotRequest", requestId=1),
         frames("explain", requestId=2),
         frames("explain", requestId=2, taskId=bytes(16)),
         frames("dumpRequest", requestId=3),
         frames("dumpRequest", requestId=3, part=1),
+        frames("explain", requestId=4, taskSource=bytes(4), taskNumber=1),
+        frames("stackRequest", requestId=5, taskId=bytes(16)),
     ]
 
     def step(peer: Peer) -> bool:

@@ -269,6 +269,26 @@ def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> 
     seen(box, "Processor")
 
 
+def test_a_running_tasks_page_asks_where_it_is(page: Page, served: ServedPage) -> None:
+    running = worker(0)
+    processors = (replace(running.status.processors[0], task_id=task(500)),)
+    them = [replace(running, status=replace(running.status, processors=processors))]
+    served.tell(status(them, names=["price"]), failures(failed(500, "price", "no quote"), failed(501)))
+    open_view(page, "errors")
+    page.locator("#error-tasks").get_by_role("button", name="6120636c:500").click()
+    page.get_by_role("button", name="Where in its code is it now?").click()
+    seen(page.locator("#task-stack-note"), "no scheduler answers")
+    assert not page.locator("#task-stack").is_visible()
+    answer = '{"text": "in <b>price</b>", "reason": "", "worker": "w1", "state": "running"}'
+    page.route("**/stack?task=*", lambda route: route.fulfill(body=answer, content_type="application/json"))
+    page.get_by_role("button", name="Where in its code is it now?").click()
+    seen(page.locator("#task-stack"), "in <b>price</b>")
+    seen(page.locator("#task-stack-note"), "on worker w1")
+    page.keyboard.press("Escape")
+    page.locator("#error-tasks").get_by_role("button", name="6120636c:501").click()
+    assert not page.locator("#task-stack-ask").is_visible() and not page.locator("#task-stack").is_visible()
+
+
 def test_a_graph_that_failed_is_red_where_it_failed(page: Page, served: ServedPage) -> None:
     names, needs = ["load", "boom", "sum", "save"], [[], [0], [1], [2]]
     served.tell(status([worker(1)]), graph(names, [4, 4, 4, 4], needs, [0, 1, 6, 2]))

@@ -32,6 +32,8 @@ from scaler_protocol.messages import (
     Results,
     Shutdown,
     ShutdownReply,
+    StackReply,
+    StackRequest,
     StorageStatus,
     StorageStatusRequest,
     Submit,
@@ -89,6 +91,7 @@ class FakeCluster:
         self.is_holding = False
         """Tasks are accepted and not run, until `release`."""
         self.explain: Callable[[Explain], Explanation] | None = None
+        self.stack: Callable[[StackRequest], StackReply] | None = None
         """Answers questions; without it they stay unanswered."""
         self.is_protected = is_protected
         self._held: list[tuple[PeerId, Submit, list[Task]]] = []
@@ -271,6 +274,8 @@ class FakeCluster:
             self._cancel(peer_id, set(columns.split_ids(message.ids)))
         elif isinstance(message, Explain) and self.explain is not None:
             self._scheduler.send(peer_id, self.explain(message))
+        elif isinstance(message, StackRequest) and self.stack is not None:
+            self._scheduler.send(peer_id, self.stack(message))
         elif isinstance(message, Shutdown):
             text = "this scheduler is protected" if self.is_protected else ""
             self._scheduler.send(peer_id, ShutdownReply(is_accepted=not self.is_protected, text=text))

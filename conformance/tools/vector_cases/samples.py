@@ -64,6 +64,8 @@ from scaler_protocol.messages import (
     ShutdownReply,
     SnapshotRequest,
     Software,
+    StackReply,
+    StackRequest,
     StorageStatus,
     StorageStatusRequest,
     Submit,
@@ -148,6 +150,8 @@ SMALL: list[Message] = [
     KeptResults(TASK, b"", bytes(4)),
     Holding(),
     Delivered(),
+    StackRequest(0, TASK),
+    StackReply(0, TASK),
 ]
 
 # fmt: off
@@ -172,7 +176,7 @@ FULL: list[Message] = [
     Cancel(TASK + OTHER_TASK, True, 0.25),
     CancelReply(TASK + OTHER_TASK + an_id(3), bytes((0, 1, 2))),
     TaskLog(TASK, 2, "größer als\nerwartet", "w1"),
-    Explain(9, TASK),
+    Explain(9, TASK, b"srce", 2**63),
     Explanation(
         9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5, "cpython-311",
         ("cpython-312", "raw"), 2**31, "ána", True, 300, 7.5, 1.5, True,
@@ -243,6 +247,11 @@ FULL: list[Message] = [
         GRANT + an_id(0x6C), bytes((len(GRANT), 16)), 12,
     ),
     Delivered(2**40, 12),
+    StackRequest(2**63, TASK),
+    StackReply(
+        2**63, TASK, codes.STACK_NO_ANSWER, "  File \"größer.py\", line 3, in f\n", "its process 7 is running", "w1",
+        "dispatched", True, 4.25,
+    ),
 ]
 
 HISTORY: list[Message] = [

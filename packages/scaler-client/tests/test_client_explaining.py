@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from tests.support.client_core import SERVER, Told, call, lost, opened, task
@@ -16,7 +18,9 @@ from scaler.client.core.actions import Explained, Send
 from scaler.client.core.events import Asked
 from scaler.client.futures import explaining
 from scaler.client.futures.explaining import sentence
-from scaler_protocol.messages import Capability, Explain, Explanation, TaskHeader
+from scaler.client.futures.stacks import stack_of
+from scaler_protocol import codes
+from scaler_protocol.messages import Capability, Explain, Explanation, StackReply, StackRequest, TaskHeader
 from scaler_protocol.session import Received
 
 ADDRESS = "tcp://127.0.0.1:2345"
@@ -158,3 +162,65 @@ def test_a_task_that_nobody_can_run_is_warned_of_once(
         client.clear()
         assert len(caplog.records) == 2
         eventually(lambda: client._ready().connection.questions.look_at is None, "an idle client does not ask")
+
+
+# ------------------------------------------------------------ stacks
+
+RUNS = StackReply(1, task("a"), codes.STACK_TAKEN, "  File 'x.py'\n", "", "w", "dispatched", running_seconds=4.26)
+STUCK = replace(RUNS, outcome=codes.STACK_NO_ANSWER, text="", process="its process 7 is running")
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "words"),
+    [
+        (RUNS, "running", ["running on worker w for 4.3 s", "x.py"]),
+        (replace(RUNS, is_blocked=True), "blocked", ["waiting for tasks that it has submitted, on worker w", "x.py"]),
+        (replace(RUNS, state="canceling"), "canceling", ["being canceled on worker w"]),
+        (STUCK, "running", ["did not answer within 2 s", "does not let the interpreter go", "process 7 is running"]),
+        (replace(STUCK, running_seconds=0.0, process="its worker was lost"), "running", ["its worker was lost"]),
+        (StackReply(1, task("a"), codes.STACK_NOT_RUNNING, state="queued"), "queued", ["it is queued"]),
+        (StackReply(1, task("a"), codes.STACK_NOT_RUNNING, state="waiting"), "waiting", ["that it depends on"]),
+        (StackReply(1, task("a"), codes.STACK_NOT_RUNNING, worker="w"), "ended", ["has ended meanwhile"]),
+        (StackReply(1, task("a"), codes.STACK_UNKNOWN), "", ["holds no such task"]),
+        (StackReply(1, task("a"), codes.STACK_NOT_ALLOWED), "", ["--monitor-texts"]),
+        (StackReply(1, task("a"), codes.STACK_TOO_MANY), "", ["too many"]),
+        (StackReply(1, task("a"), codes.STACK_NOT_SUPPORTED, worker="w"), "", ["worker w", "earlier version"]),
+        (StackReply(1, task("a"), 999), "", ["999"]),
+        ("not connected", "", ["not connected"]),
+    ],
+)
+def test_stacks_for_people(reply: StackReply | str, state: str, words: list[str]) -> None:
+    stack = stack_of(reply)
+    assert stack.state == state and bool(stack.text) is not bool(stack.reason)
+    assert all(word in str(stack) for word in words), str(stack)
+
+
+def test_the_core_asks_for_a_stack() -> None:
+    told = Told(is_open=False)
+    assert told(Asked(1, task("a"), wants_stack=True)) == [Explained(1, None)]
+    told(opened())
+    assert told(Asked(2, task("a"), wants_stack=True)) == [Send(StackRequest(2, task("a")))]
+    assert told(Received(SERVER, 1, RUNS)) == [Explained(1, None, (), RUNS)]
+
+
+def test_stack(client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.stack = lambda question: replace(RUNS, request_id=question.request_id, task_id=question.task_id)
+    cluster.hold()
+    future = client.submit(abs, -1)
+    before = time.time()
+    stack = client.stack(future)
+    assert (stack.text, stack.worker, stack.state, stack.reason) == (RUNS.text, "w", "running", "")
+    assert before <= stack.taken_at <= time.time()
+    dependent = client.submit(abs, future)
+    waiting = client.stack(dependent)
+    assert waiting.state == "waiting" and "1 of the futures among its arguments" in waiting.reason
+    with Client(cluster.address) as other, pytest.raises(ValueError, match="another client"):
+        other.stack(future)
+    with pytest.raises(TypeError, match="stack"):
+        client.stack(3)  # type: ignore[arg-type]
+    cluster.stack = None
+    monkeypatch.setattr(explaining, "ANSWER_SECONDS", 0.05)
+    assert "has not answered" in client.stack(future).reason
+    future.cancel()
+    ended = client.stack(future)
+    assert ended.state == "ended" and "canceled" in ended.reason

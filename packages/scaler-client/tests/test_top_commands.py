@@ -20,9 +20,19 @@ from scaler.monitoring import ClusterState, Condition, Heard
 from scaler.top import __main__ as top
 from scaler.top.screen import text_of
 from scaler.top.terminal import Terminal
-from scaler_protocol.codes import ROLE_CLIENT
-from scaler_protocol.ids import TaskId, new_peer_id
-from scaler_protocol.messages import Capability, ClusterStatus, Count, Explanation, Message, WorkerEntry
+from scaler_protocol.codes import ROLE_CLIENT, STACK_TAKEN
+from scaler_protocol.ids import TaskId, new_peer_id, shown_task
+from scaler_protocol.messages import (
+    Capability,
+    ClusterStatus,
+    Count,
+    Explain,
+    Explanation,
+    Message,
+    StackReply,
+    StackRequest,
+    WorkerEntry,
+)
 
 STATUS = ClusterStatus(
     sequence=1,
@@ -152,6 +162,28 @@ def test_what_is_no_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.main([SILENT_ADDRESS, task]) == 2
     told = capsys.readouterr().err
     assert "32 hexadecimal digits" in told and "\x1b" not in told
+
+
+def test_a_short_form_and_a_stack(publisher: FakePublisher, capsys: pytest.CaptureFixture[str]) -> None:
+    task_id = TaskId(b"srcerand" + (9).to_bytes(8, "little"))
+
+    def answer(question: Message) -> Message | None:
+        if isinstance(question, Explain):
+            assert (question.task_id, question.task_source, question.task_number) == (b"", b"srce", 9)
+            return Explanation(question.request_id, task_id, "dispatched", worker="w", is_begun=True)
+        if question != StackRequest(1, task_id):
+            return None
+        return StackReply(1, task_id, STACK_TAKEN, "  File \x1b[2J\n    line\n", "", "w", "dispatched")
+
+    publisher.answer = answer
+    assert explain.main([publisher.address, shown_task(task_id)]) == 0
+    assert "running on worker w" in capsys.readouterr().out
+    assert explain.main([publisher.address, shown_task(task_id).upper(), "--stack"]) == 0
+    told = capsys.readouterr().out
+    assert "\n  File ?[2J\n    line\n" in told
+    publisher.answer = lambda question: Explanation(1, TASK, "queued") if isinstance(question, Explain) else None
+    assert explain.main([publisher.address, shown_task(task_id)]) == 1
+    assert "give all 32 digits" in capsys.readouterr().err
 
 
 def test_nobody_explains(monitor: str, capsys: pytest.CaptureFixture[str]) -> None:

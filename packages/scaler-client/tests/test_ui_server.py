@@ -7,6 +7,7 @@ import json
 import threading
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from scaler.ui import server
 from scaler.ui.feed import QUEUED_EVENTS, Feed
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
-from scaler_protocol.messages import Explain, Explanation, Message
+from scaler_protocol.codes import STACK_NOT_ALLOWED, STACK_TAKEN
+from scaler_protocol.messages import Explain, Explanation, Message, StackReply, StackRequest
 from scaler_protocol.process import StartupError
 from scaler_protocol.web.guards import HEADERS, Guard
 
@@ -331,6 +333,27 @@ def test_a_question_goes_to_the_scheduler_and_its_answer_to_who_asked() -> None:
         await told(feed, Explanation(question.request_id, task(7), state="queued", function_name="price"))
         answer = await (await asking).json()
         assert answer["task"] == task(7).hex() and answer["function"] == "price" and "queued" in answer["text"]
+
+    visited(visit)
+
+
+def test_the_stack_of_a_task() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        watcher = feed.watcher = FakeWatcher()
+        for reply, key, words in (
+            (StackReply(0, task(7), STACK_TAKEN, "in f", "", "w", "dispatched"), "text", "in f"),
+            (StackReply(0, task(7), STACK_NOT_ALLOWED), "reason", "--monitor-texts"),
+        ):
+            watcher.asked.clear()
+            asking = asyncio.ensure_future(client.get(f"/stack?task={task(7).hex()}"))
+            while not watcher.asked:
+                await asyncio.sleep(0)
+            (question,) = watcher.asked
+            assert isinstance(question, StackRequest) and question.task_id == task(7)
+            await told(feed, replace(reply, request_id=question.request_id))
+            answer = await (await asking).json()
+            assert words in answer[key]
+        assert (await client.get("/stack")).status == 400
 
     visited(visit)
 

@@ -85,5 +85,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     liveOwners @48 :Objects.LiveOwners;            # scheduler -> storage, feature live-owners
     holding @49 :Workers.Holding;                  # worker -> scheduler, feature present-held
     delivered @50 :Workers.Delivered;              # scheduler -> worker, feature present-held
+    stackRequest @51 :Tasks.StackRequest;          # client -> scheduler -> worker, feature stacks
+    stackReply @52 :Tasks.StackReply;              # worker -> scheduler -> client, feature stacks
   }
 }

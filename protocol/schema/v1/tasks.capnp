@@ -167,6 +167,11 @@ struct Explain @0xbe3ade0ebf502d70 {
   taskId @1 :Data;
   # 16 bytes: a task of this client. Empty: the first of its queued tasks that no worker could ever take of those that
   # are connected, if there is one. A client that asks so now and then can tell its user what is missing.
+
+  taskSource @2 :Data;
+  taskNumber @3 :UInt64;
+  # Instead of `taskId`: the first four bytes of a task's id, and its last eight as a number, in little-endian order. That
+  # is the short form 648752af:9 that watchers show. Empty, the default: not asked so. (MON-43)
 }
 
 struct Explanation @0xb5a310aca82166ef {
@@ -197,4 +202,32 @@ struct Explanation @0xb5a310aca82166ef {
   recoverySeconds @21 :Float64;  # queued, and held back until workers of the scheduler before have presented what they
                                  # hold (SCH-65): for so long at most (MON-31)
   hasCodeSet @22 :Bool;       # its header names a code set, so only workers with the feature `code-sets` are able
+}
+
+struct StackRequest @0xa3c10b3b9777300a {
+  # Client or monitor -> scheduler -> worker: where in its code is this task now? For people; nothing is changed by it.
+  # Scheduler -> worker only in a session with the feature `stacks`. (SCH-93, MON-42, MON-44, WRK-56)
+  requestId @0 :UInt64;  # chosen by the sender, on each of the two ways anew
+  taskId @1 :Data;       # 16 bytes
+}
+
+struct StackReply @0xac70398b103192eb {
+  # Worker -> scheduler -> client or monitor.
+  requestId @0 :UInt64;
+  taskId @1 :Data;            # the one that was asked for
+
+  outcome @2 :UInt16;
+  # 0 TAKEN; 1 UNKNOWN (no unfinished task that the sender may ask about); 2 NOT_RUNNING (no worker has begun it, or it
+  # has ended meanwhile); 3 NO_ANSWER (the task's process, or its worker, has not answered in time); 4 NOT_ALLOWED (by the
+  # operator of the scheduler); 5 TOO_MANY (questions at once); 6 NOT_SUPPORTED (by the worker). (SCH-93)
+
+  text @3 :Text;
+  # TAKEN: the stack in the manner of the task's language, the function of the task first, at most 64 KiB. Names of files
+  # and functions, and lines of code, but no values. (WRK-57)
+
+  process @4 :Text;           # TAKEN and NO_ANSWER, for people: what the operating system tells of the task's process
+  worker @5 :Text;            # the name of the worker that has the task, if one has it
+  state @6 :Text;             # of the task, as in MON-5; empty: UNKNOWN or NOT_ALLOWED
+  isBlocked @7 :Bool;         # it waits for tasks that it has submitted
+  runningSeconds @8 :Float64; # since it began
 }

@@ -127,6 +127,17 @@ def shown_task(task_id: TaskId) -> str:
     return f"{task_id[:4].hex()}:{number}" if number < MOST_SHOWN else task_id.hex()
 
 
+def shown_parts(text: str) -> tuple[bytes, int] | None:
+    """Source and number of a short form that `shown_task` has made; None for any other text. (MON-43)"""
+    source, _, number = text.partition(":")
+    if len(source) != 8 or not (number.isascii() and number.isdecimal() and len(number) < len(str(MOST_SHOWN))):
+        return None
+    try:
+        return bytes.fromhex(source), int(number)
+    except ValueError:
+        return None
+
+
 class Owner(NamedTuple):
     """In whose name an object is put, read or released, and what proves that this process may. (STO-32)"""
 

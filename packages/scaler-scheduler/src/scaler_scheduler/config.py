@@ -308,8 +308,8 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--monitor-texts", **flag(),
-        help="monitors see the tracebacks of tasks that failed, in which names and values of programs may stand "
-        "(default: type and first line only)",
+        help="monitors see the tracebacks of tasks that failed, in which names and values of programs may stand, and "
+        "may ask where in its code a running task is (default: type and first line only)",
     )  # fmt: skip
 
 

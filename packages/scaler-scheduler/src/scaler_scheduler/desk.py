@@ -14,14 +14,23 @@ from collections.abc import Callable
 
 from scaler_protocol.codes import OVERLOADED
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import DumpRequest, Error, Explain, Message, SnapshotRequest, StorageStatus, Watch
+from scaler_protocol.messages import (
+    DumpRequest,
+    Error,
+    Explain,
+    Message,
+    SnapshotRequest,
+    StackRequest,
+    StorageStatus,
+    Watch,
+)
 from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Publisher, StorageFigures
 from scaler_scheduler.watchers import TASKS, Watchers
 
-Question = SnapshotRequest | Explain | DumpRequest | Watch
+Question = SnapshotRequest | Explain | StackRequest | DumpRequest | Watch
 
 PENDING_LIMIT = 64
 """Of one monitor."""
@@ -206,6 +215,9 @@ class Desk:
         answer: Message
         if isinstance(question, Explain):
             answer = self._core.explanation(question, now)
+        elif isinstance(question, StackRequest):
+            self._router.send(*self._core.stacks.ask(peer_id, question, None, now))
+            return
         elif isinstance(question, Watch):
             answer = self._publisher.history(now)
         elif isinstance(question, DumpRequest):

@@ -79,6 +79,7 @@ from scaler_scheduler.core.cluster_events import (
     place_of,
 )
 from scaler_scheduler.core.display import KEY_BYTES
+from scaler_scheduler.core.stacks import FEATURE_STACKS
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
@@ -194,6 +195,7 @@ class SchedulerService:
                 FEATURE_PRESENT_HELD,
                 FEATURE_SERVING,
                 FEATURE_CODE_SETS,
+                FEATURE_STACKS,
             ),
             is_busy_with=self._is_busy_with,
             admission=self._admission,

@@ -35,6 +35,7 @@ RESUME_WANTED = 4
 GAVE_BACK = 5
 PRINTED = 6
 FETCHED = 7  # family (as the profile), id and bytes of a function or serializer: the agent keeps it for the next one
+STACK = 8  # where task `number` is in its code, as text, and the serial of the question
 
 HEAD = Struct("<IBBBBQQ")
 """Bytes that follow; what it is; status or stream; value kind; profile bytes; task number; nanoseconds or serial."""
@@ -75,8 +76,8 @@ class OrderReader:
 
 
 Report = tuple[int, int, int, int, int, bytes, bytes]
-"""One frame from a processor: kind, status, value kind, task number, nanoseconds of an ENDED or serial of a GAVE_BACK,
-profile, value."""
+"""One frame from a processor: kind, status, value kind, task number, nanoseconds of an ENDED or serial of a GAVE_BACK
+or STACK, profile, value."""
 
 
 class ChannelError(Exception):
@@ -104,7 +105,7 @@ class ReportReader:
             length, kind, status, value_kind, profile_bytes, number, amount = unpack(data, position)
             begin = position + head_bytes
             end = begin + length
-            if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= FETCHED:
+            if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= STACK:
                 raise ChannelError(f"a frame of kind {kind} and {length} bytes", reports)
             if end > size:
                 break
@@ -127,21 +128,27 @@ class SignalPage:
     """Memory that an agent shares with its processors: what a signal to one of them means.
 
     A signal carries no data and may come late, when the processor is at another task. So each processor has a slot with
-    the number of the task to interrupt and the serial of the last reclaim: a late signal changes nothing.
+    the number of the task to interrupt and the serials of the last reclaim and the last question for the stack: a late
+    signal changes nothing.
     """
 
-    _SLOT = Struct("=QQ")
+    _SLOT = Struct("=QQQ")
 
     def __init__(self, slots: int) -> None:
         self._memory = mmap.mmap(-1, self._SLOT.size * slots)
 
-    def write(self, slot: int, interrupt_number: int, reclaim_serial: int) -> None:
-        self._SLOT.pack_into(self._memory, slot * self._SLOT.size, interrupt_number, reclaim_serial)
+    def write(self, slot: int, interrupt_number: int, reclaim_serial: int, stack_serial: int = 0) -> None:
+        self._SLOT.pack_into(self._memory, slot * self._SLOT.size, interrupt_number, reclaim_serial, stack_serial)
 
     def read(self, slot: int) -> tuple[int, int]:
         """Number of the task to interrupt and serial of the last reclaim."""
-        number, serial = self._SLOT.unpack_from(self._memory, slot * self._SLOT.size)
+        number, serial, _ = self._SLOT.unpack_from(self._memory, slot * self._SLOT.size)
         return number, serial
+
+    def stack_serial(self, slot: int) -> int:
+        """Of the last question for the stack; 0: none was asked."""
+        serial: int = self._SLOT.unpack_from(self._memory, slot * self._SLOT.size)[2]
+        return serial
 
 
 def channel_pair() -> tuple[socket.socket, socket.socket]:

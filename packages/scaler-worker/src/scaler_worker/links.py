@@ -19,6 +19,7 @@ from scaler_worker.core.events import (
     ProcessorBroken,
     ProcessorReady,
     ResumeWanted,
+    StackTaken,
     TaskBlocked,
     TaskEnd,
     TaskPrinted,
@@ -28,6 +29,8 @@ from scaler_worker.core.events import (
 READS_AT_ONCE = 8
 REMEMBERED_CONTEXTS = 256
 REMEMBERED_FUNCTIONS = 4096
+STACK_BYTES = 64 * 1024
+"""Of a stack's text. (WRK-57)"""
 
 _Key = tuple[object, ...]
 _NONE: set[ObjectId] = set()
@@ -53,6 +56,7 @@ class ProcessorLink:
         self.look_at = 0.0  #: while results of tiny tasks pile up, it is not looked at before this
         self.interrupt_number = 0
         self.reclaim_serial = 0
+        self.stack_serial = 0
         self._reader = ReportReader()
         self._code = code
         #: functions and serializers that it has been handed tasks of, by family
@@ -210,4 +214,6 @@ class ProcessorLink:
             return ResumeWanted(self.number)
         if kind == channel.GAVE_BACK:
             return GaveBack(self.number, amount, number)
+        if kind == channel.STACK:
+            return StackTaken(self.number, amount, number, value[:STACK_BYTES].decode("utf-8", "replace"))
         return TaskPrinted(self.number, number, status, value.decode("utf-8", "replace"))

@@ -47,7 +47,7 @@ from scaler_worker.links import ProcessorLink
 from scaler_worker.memory import MemoryReader
 from scaler_worker.pollers import new_poller
 from scaler_worker.processor import ProcessorOptions, run_processor
-from scaler_worker.status import StatusReader
+from scaler_worker.status import StatusReader, process_text
 from scaler_worker.zygote import ZygoteClient, fork_zygote
 
 logger = logging.getLogger("scaler.worker")
@@ -100,9 +100,8 @@ class Agent:
         )
         self._exit_code: int | None = None
         self._signal_reader, self._signal_writer = socket.socketpair()
-        self._must_stop = False
         self._sigterm_count = 0
-        self._awaits_acknowledgement = False
+        self._must_stop = self._awaits_acknowledgement = False
         self._poller = new_poller(config.event_loop)
         self._endpoint = self._dial()
         self._endpoint_descriptor = self._endpoint.fileno()
@@ -118,6 +117,8 @@ class Agent:
             actions.Resume: lambda action: self._order(self._links[action.processor], channel.RESUME),
             actions.Interrupt: self._interrupt,
             actions.Reclaim: self._reclaim,
+            actions.AskStack: self._ask_stack,
+            actions.LookAtProcess: self._look_at_process,
             actions.Suspend: lambda action: self._zygote.suspend(action.processor),
             actions.Unsuspend: lambda action: self._zygote.unsuspend(action.processor),
             actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
@@ -164,7 +165,7 @@ class Agent:
         return DealerEndpoint(self._config.address, dialer, self._config.shown)
 
     def _features(self) -> tuple[str, ...]:
-        features = ("chains", "samples", FEATURE)
+        features = ("chains", "samples", "stacks", FEATURE)
         return features if self._config.places.takes == NONE else (*features, "code-sets")
 
     # ------------------------------------------------------------ rounds
@@ -409,8 +410,16 @@ class Agent:
         self._order(link, channel.RECLAIM, action.serial)
         self._signal(link)
 
+    def _ask_stack(self, action: actions.AskStack) -> None:
+        link = self._links[action.processor]
+        link.stack_serial = action.serial
+        self._signal(link)
+
+    def _look_at_process(self, action: actions.LookAtProcess) -> None:
+        self._handle(events.ProcessSeen(action.processor, process_text(action.process_id)), time.monotonic())
+
     def _signal(self, link: ProcessorLink) -> None:
-        self._page.write(link.slot, link.interrupt_number, link.reclaim_serial)
+        self._page.write(link.slot, link.interrupt_number, link.reclaim_serial, link.stack_serial)
         self._zygote.signal(link.number)
 
     def _log(self, action: actions.Log) -> None:

@@ -60,6 +60,29 @@ class StatusReader:
         return ProcessorStatus(processor.process_id, int(state), cpu, rss_bytes, task_id, running_seconds)
 
 
+def process_text(process_id: int) -> str:
+    """What the operating system tells of a process that does not answer, for people."""
+    try:
+        handle = psutil.Process(process_id)
+        with handle.oneshot():
+            times, told = handle.cpu_times(), f"its process {process_id} is {handle.status()}"
+        seconds = times.user + times.system
+    except psutil.Error:
+        return f"its process {process_id} has ended"
+    place = _kernel_place(process_id)
+    return f"{told}{f' in {place}' if place else ''}, and has used {seconds:.2f} s of processor time"
+
+
+def _kernel_place(process_id: int) -> str:
+    """Where in the kernel its main thread waits; empty when it does not, or where that is not told."""
+    try:
+        with open(f"/proc/{process_id}/wchan", encoding="ascii", errors="replace") as file:
+            place = file.read(100)
+    except OSError:
+        return ""
+    return "" if place == "0" else place
+
+
 def _usage(handle: psutil.Process) -> tuple[float, int]:
     with handle.oneshot():
         return handle.cpu_percent(None) / 100, handle.memory_info().rss

@@ -38,6 +38,8 @@ from scaler_protocol.messages.tasks import (
     Results,
     Shutdown,
     ShutdownReply,
+    StackReply,
+    StackRequest,
     Submit,
     TaskLog,
 )
@@ -54,7 +56,7 @@ from scaler_protocol.messages.workers import (
 Message = (
     Hello | Welcome | Reject | Bye | Ping | Pong | Acknowledge | Error
     | Submit | Dispatch | Results | Cancel | CancelReply | TaskLog | Shutdown | ShutdownReply | Explain | Explanation
-    | KeptResults
+    | KeptResults | StackRequest | StackReply
     | Credit | Recall | Returned | WorkerStatus | Holding | Delivered
     | Put | Get | Value | Release | ReleaseOwner | Duplicate | ObjectReply | StorageStatusRequest | StorageStatus
     | PutShared | SharedValue | LiveOwners

@@ -134,6 +134,8 @@ class TaskLog:
 class Explain:
     request_id: int
     task_id: TaskId = NO_TASK
+    task_source: bytes = b""
+    task_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,25 @@ class Explanation:
     silent_seconds: float = 0.0
     recovery_seconds: float = 0.0
     has_code_set: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StackRequest:
+    request_id: int
+    task_id: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class StackReply:
+    request_id: int
+    task_id: TaskId
+    outcome: int = 0
+    text: str = ""
+    process: str = ""
+    worker: str = ""
+    state: str = ""
+    is_blocked: bool = False
+    running_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

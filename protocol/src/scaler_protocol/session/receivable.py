@@ -21,6 +21,8 @@ from scaler_protocol.messages import (
     SharedValue,
     Shutdown,
     ShutdownReply,
+    StackReply,
+    StackRequest,
     StorageStatus,
     TaskLog,
     TaskSamples,
@@ -29,9 +31,9 @@ from scaler_protocol.messages import (
 
 #: role of the dialer -> messages of the role that a scheduler may send to it
 FROM_SCHEDULER: dict[int, frozenset[type]] = {
-    ROLE_CLIENT: frozenset({Results, KeptResults, CancelReply, TaskLog, Explanation, ShutdownReply}),
-    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered}),
-    ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart}),
+    ROLE_CLIENT: frozenset({Results, KeptResults, CancelReply, TaskLog, Explanation, ShutdownReply, StackReply}),
+    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered, StackRequest}),
+    ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart, StackReply}),
     ROLE_MANAGER: frozenset({ManagerTarget}),
     ROLE_SCHEDULER: frozenset({Shutdown}),
 }

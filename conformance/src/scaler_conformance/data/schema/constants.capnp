@@ -41,6 +41,14 @@ const heldQueued :UInt8 = 0;
 const heldRunning :UInt8 = 1;
 const heldEnded :UInt8 = 2;
 
+const stackTaken :UInt16 = 0;
+const stackUnknown :UInt16 = 1;
+const stackNotRunning :UInt16 = 2;
+const stackNoAnswer :UInt16 = 3;
+const stackNotAllowed :UInt16 = 4;
+const stackTooMany :UInt16 = 5;
+const stackNotSupported :UInt16 = 6;
+
 # Error codes (spec chapter 11). 1xx framing, 2xx session, 3xx tasks, 4xx objects, 5xx how tasks end.
 const ok :UInt16 = 0;
 const badFraming :UInt16 = 100;

@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""`scaler_explain ADDR TASK`: the sentence that `client.explain(future)` gives, asked from outside."""
+"""`scaler_explain ADDR TASK`: what `client.explain(future)` and `client.stack(future)` tell, asked from outside."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from scaler.client import __version__
 from scaler.client.futures.explaining import sentence
+from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import Subscription
-from scaler.monitoring.asking import answer
+from scaler.monitoring.asking import NoAnswer, answer
 from scaler.top.formats import plain
-from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Explain, Explanation
-from scaler_protocol.process import ArgumentParser, UsageError, positive_seconds, run_command
+from scaler_protocol.ids import TaskId, shown_parts, shown_task
+from scaler_protocol.messages import NO_TASK, Explain, Explanation, StackReply, StackRequest
+from scaler_protocol.process import ArgumentParser, UsageError, flag, positive_seconds, run_command
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 
 PROGRAM = "scaler_explain"
@@ -30,12 +31,21 @@ def parser() -> ArgumentParser:
         epilog="Example: scaler_explain tcp://127.0.0.1:2345 49b1442b3e9834c3c610000000000000",
     )
     parser.add_argument("address", help="of the scheduler, as it logs it when it starts")
-    parser.add_argument("task", help="its id in hexadecimal digits: future.task_id.hex(), or as scaler_ui shows it")
+    parser.add_argument(
+        "task",
+        help="its id: 32 hexadecimal digits, as of future.task_id.hex(), or the short form of scaler_ui, of the output "
+        "and of futures, such as 648752af:9",
+    )
+    parser.add_argument(
+        "--stack",
+        help="show also where a running task is in its code now; for a scheduler that was started with --monitor-texts",
+        **flag(),
+    )
     parser.add_argument(
         "--timeout",
         "-t",
         type=positive_seconds,
-        default=5.0,
+        default=8.0,
         help="seconds to wait for the answer (default: %(default)g)",
     )
     add_key_arguments(parser)
@@ -47,21 +57,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(PROGRAM, lambda: _run(parser().parse_settings(arguments)))
 
 
-def task_id_of(text: str) -> TaskId:
+def question_of(text: str) -> Explain:
+    short = shown_parts(text.lower())
+    if short is not None:
+        return Explain(_REQUEST_ID, NO_TASK, *short)
     try:
         task_id = bytes.fromhex(text)
     except ValueError:
         task_id = b""
     if len(task_id) != TASK_BYTES:
-        raise UsageError(f"{plain(text)[:80]!r} is not the id of a task: give its {2 * TASK_BYTES} hexadecimal digits")
-    return TaskId(task_id)
+        raise UsageError(
+            f"{plain(text)[:80]!r} is not the id of a task: give its {2 * TASK_BYTES} hexadecimal digits, or its short "
+            "form, such as 648752af:9"
+        )
+    return Explain(_REQUEST_ID, TaskId(task_id))
 
 
 def _run(options: argparse.Namespace) -> int:
-    task_id = task_id_of(options.task)
+    question = question_of(options.task)
     with Subscription(options.address, (), keys=key_options(options)) as subscription:
-        explanation = answer(subscription, Explain(_REQUEST_ID, task_id), Explanation, options.timeout)
+        explanation = answer(subscription, question, Explanation, options.timeout)
+        if question.task_source and explanation.task_id and shown_task(explanation.task_id) != options.task.lower():
+            raise NoAnswer("the scheduler is older and does not know short forms: give all 32 digits of the id")
         print(plain(told(explanation, subscription.state.address)))
+        if options.stack and explanation.state:
+            request = StackRequest(_REQUEST_ID, explanation.task_id)
+            stack = stack_of(answer(subscription, request, StackReply, options.timeout))
+            print("\n".join(plain(line) for line in str(stack).splitlines()))
+            return 0 if stack.text else 1
     return 0
 
 

@@ -9,10 +9,10 @@ from scaler.monitoring.places import MonitorError
 from scaler.monitoring.subscription import Subscription
 from scaler.top.formats import plain
 from scaler_protocol.errors import ScalerError
-from scaler_protocol.messages import DumpPart, DumpRequest, Error, Explain, Explanation
+from scaler_protocol.messages import DumpPart, DumpRequest, Error, Explain, Explanation, StackReply, StackRequest
 
 _TURN_SECONDS = 0.25
-Answer = TypeVar("Answer", DumpPart, Explanation)
+Answer = TypeVar("Answer", DumpPart, Explanation, StackReply)
 
 
 class NoAnswer(ScalerError):
@@ -20,7 +20,10 @@ class NoAnswer(ScalerError):
 
 
 def answer(
-    subscription: Subscription, question: DumpRequest | Explain, kind: type[Answer], timeout_seconds: float
+    subscription: Subscription,
+    question: DumpRequest | Explain | StackRequest,
+    kind: type[Answer],
+    timeout_seconds: float,
 ) -> Answer:
     """The first of this kind with the question's id. Raises MonitorError when there is no scheduler, and NoAnswer when
     it refuses or is silent for so long."""

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.client.futures.explaining import sentence
+from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import ClusterState, Heard
 from scaler.monitoring.watcher import Watcher
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Explain, Explanation
+from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest
 
 logger = logging.getLogger("scaler.ui")
 
@@ -27,7 +28,7 @@ QUEUED_BYTES = 8 * 1024 * 1024
 """A page that reads slower than this misses some, and is told how many."""
 PART_BYTES = 64 * 1024
 """Of the runs that a page is told when it begins, in one event."""
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 8.0
 PAGES_LIMIT = 100
 PAGES_PER_ADDRESS = 50
 STEADY_SECONDS = 10.0
@@ -96,7 +97,7 @@ class Feed:
         #: in the order in which they were opened
         self._pages: dict[Page, None] = {}
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Explanation]] = {}
+        self._asked: dict[int, asyncio.Future[Any]] = {}
         #: the last that was logged, without its seconds
         self._said = ""
 
@@ -110,7 +111,7 @@ class Feed:
 
     def _take(self, state: ClusterState, heard: list[Heard], at: float) -> None:
         for one in heard:
-            if isinstance(one.message, Explanation):
+            if isinstance(one.message, (Explanation, StackReply)):
                 answer = self._asked.pop(one.message.request_id, None)
                 if answer is not None and not answer.done():
                     answer.set_result(one.message)
@@ -167,19 +168,9 @@ class Feed:
 
     async def explain(self, task_id: TaskId) -> dict[str, Any]:
         """Why this task waits; without one, which task no worker can run."""
-        if self.watcher is None:
-            return {"text": "this is a recording: no scheduler answers"}
-        if len(self._asked) >= QUESTIONS_LIMIT:
-            return {"text": "too many questions at once: ask again in a moment"}
-        number = next(self._numbers)
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        self.watcher.ask(Explain(number, task_id))
-        try:
-            found = await asyncio.wait_for(answer, ANSWER_SECONDS)
-        except asyncio.TimeoutError:
-            return {"text": f"the scheduler has not answered within {ANSWER_SECONDS:g} s"}
-        finally:
-            self._asked.pop(number, None)
+        found = await self._answer(lambda number: Explain(number, task_id))
+        if isinstance(found, str):
+            return {"text": found}
         if not found.task_id:
             return {"text": "no queued task waits for a worker that is not there"}
         text = sentence(found, found.capabilities, self.model.label)
@@ -187,6 +178,27 @@ class Feed:
             text = "the scheduler does not hold it: it has ended, or was never submitted"
         told = {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
         return {**told, "user": found.user}
+
+    async def stack(self, task_id: TaskId) -> dict[str, Any]:
+        """Where a running task is in its code, if the operator lets monitors see texts. (MON-42)"""
+        found = stack_of(await self._answer(lambda number: StackRequest(number, task_id)))
+        return {"text": found.text, "reason": found.reason, "worker": found.worker, "state": found.state}
+
+    async def _answer(self, question: Callable[[int], Explain | StackRequest]) -> Any:
+        """A text: why there is none."""
+        if self.watcher is None:
+            return "this is a recording: no scheduler answers"
+        if len(self._asked) >= QUESTIONS_LIMIT:
+            return "too many questions at once: ask again in a moment"
+        number = next(self._numbers)
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        self.watcher.ask(question(number))
+        try:
+            return await asyncio.wait_for(answer, ANSWER_SECONDS)
+        except asyncio.TimeoutError:
+            return f"the scheduler has not answered within {ANSWER_SECONDS:g} s"
+        finally:
+            self._asked.pop(number, None)
 
 
 def packed(kind: str, content: dict[str, Any]) -> bytes:

@@ -50,6 +50,7 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app.router.add_get("/static/{name}", _static)
     app.router.add_get("/events", _events, allow_head=False)  # it never ends
     app.router.add_get("/explain", _explain)
+    app.router.add_get("/stack", _stack)
     app.router.add_get("/state.json", _state)
     app.router.add_get("/trace.json", _trace)
     app.router.add_get("/metrics", _metrics)
@@ -155,13 +156,22 @@ async def _write(request: web.Request, response: web.StreamResponse, text: bytes
 
 
 async def _explain(request: web.Request) -> web.StreamResponse:
-    text, feed = request.query.get("task", "").strip(), request.app[FEED]
-    task_id = found_task(feed.model, text) if text else TaskId(b"")
+    text = request.query.get("task", "").strip()
+    return web.json_response(await request.app[FEED].explain(_task_of(request, text) if text else TaskId(b"")))
+
+
+async def _stack(request: web.Request) -> web.StreamResponse:
+    task_id = _task_of(request, request.query.get("task", "").strip())
+    return web.json_response(await request.app[FEED].stack(task_id))
+
+
+def _task_of(request: web.Request, text: str) -> TaskId:
+    task_id = found_task(request.app[FEED].model, text)
     if task_id is None:
         raise web.HTTPBadRequest(
             text="no task of this name is shown here: give its 32 hexadecimal digits, or a short form like 6b3a1c0f:9\n"
         )
-    return web.json_response(await feed.explain(task_id))
+    return task_id
 
 
 async def _state(request: web.Request) -> web.StreamResponse:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from scaler.ui.model import Model
-from scaler_protocol.ids import ID_BYTES, TaskId
-
-_SHORT = re.compile(r"([0-9a-f]{8}):([0-9]{1,9})")
+from scaler_protocol.ids import ID_BYTES, TaskId, shown_parts
 
 
 def found_task(model: Model, text: str) -> TaskId | None:
@@ -20,11 +18,11 @@ def found_task(model: Model, text: str) -> TaskId | None:
         task_id = b""
     if len(task_id) == ID_BYTES:
         return TaskId(task_id)
-    short = _SHORT.fullmatch(text.lower())
+    short = shown_parts(text.lower())
     if short is None:
         return None
-    number = int(short[2]).to_bytes(8, "little").hex()
-    pattern = re.compile(f"{short[1]}[0-9a-f]{{8}}{number}")
+    source, number = short
+    pattern = re.compile(f"{source.hex()}[0-9a-f]{{8}}{number.to_bytes(8, 'little').hex()}")
     for known in _shown_ids(model, pattern):
         if pattern.fullmatch(known):
             return TaskId(bytes.fromhex(known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import DumpRequest, Explain, Message, SnapshotRequest, TaskLog, Watch
+from scaler_protocol.messages import DumpRequest, Explain, Message, SnapshotRequest, StackRequest, TaskLog, Watch
 from scaler_protocol.records import dataclass
 
 
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
     peer_id: PeerId
     seq: int
-    message: Watch | SnapshotRequest | Explain | DumpRequest
+    message: Watch | SnapshotRequest | Explain | StackRequest | DumpRequest
 
 
 class MonitorLeft(NamedTuple):

@@ -21,9 +21,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import Message
 from scaler_scheduler.core.intake import intake
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.workers import Worker
@@ -43,6 +45,13 @@ SHARE_STEPS = 500
 
 SLICE_TASKS = 128
 """A job looks at so many tasks at once."""
+
+
+def weight_of(message: Message) -> int:
+    """Bytes, about."""
+    values = (getattr(message, field.name) for field in fields(message))
+    return 1_000 + sum(len(value) for value in values if isinstance(value, (bytes, memoryview)))
+
 
 UNITS_AT_ONCE = 4_096
 """Tasks and dependencies of a batch that is accepted in one go."""

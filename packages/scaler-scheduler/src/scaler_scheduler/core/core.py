@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from scaler_protocol.codes import (
@@ -44,6 +44,8 @@ from scaler_protocol.messages import (
     Shutdown,
     ShutdownReply,
     SnapshotRequest,
+    StackReply,
+    StackRequest,
     Submit,
     TaskLog,
     TaskSamples,
@@ -77,21 +79,22 @@ from scaler_scheduler.core import (
     submission,
 )
 from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage, Stop
-from scaler_scheduler.core.backlog import Job
+from scaler_scheduler.core.backlog import Job, weight_of
 from scaler_scheduler.core.delivery import Window, window_of
 from scaler_scheduler.core.explaining import Explainer, explanation
 from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
+from scaler_scheduler.core.stacks import FEATURE_STACKS, Stacks
 from scaler_scheduler.core.states import UNFINISHED
 from scaler_scheduler.core.tables import Client, Policy, Tables
 from scaler_scheduler.core.workers import Worker
 
 #: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
-    ROLE_CLIENT: frozenset({Submit, KeptResults, Cancel, Explain, Shutdown, NameFunctions}),
-    ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog, Holding}),
-    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, DumpRequest}),
+    ROLE_CLIENT: frozenset({Submit, KeptResults, Cancel, Explain, StackRequest, Shutdown, NameFunctions}),
+    ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog, Holding, StackReply}),
+    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, StackRequest, DumpRequest}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
     ROLE_SCHEDULER: frozenset(),  # one that waits to follow on this one, or has (SCH-80)
 }
@@ -142,12 +145,6 @@ class StorageReplied(NamedTuple):
 Event = Opened | Received | Complained | Lost | Numbered | StorageOpened | StorageReplied | Settled
 
 
-def _weight(message: Message) -> int:
-    """Bytes, about."""
-    values = (getattr(message, field.name) for field in fields(message))
-    return 1_000 + sum(len(value) for value in values if isinstance(value, (bytes, memoryview)))
-
-
 class SchedulerCore:
     def __init__(
         self,
@@ -168,6 +165,7 @@ class SchedulerCore:
         self._balancer = balancing.Balancer(self.tables)
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
+        self.stacks = Stacks(self.tables)
         self._sampler = Sampler(self.tables)
         self._keeper = keeping.Keeper(self.tables)
         self.owned_objects = OwnedObjects(self.tables.clients)
@@ -190,6 +188,7 @@ class SchedulerCore:
             KeptResults: lambda client, seq, message: keeping.restore(self.tables, client, seq, message),  # type: ignore[arg-type]
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
             Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
+            StackRequest: lambda client, seq, message: self.stacks.of_client(client, message),  # type: ignore[arg-type]
             Shutdown: self._shutdown,  # type: ignore[dict-item]
             NameFunctions: lambda client, seq, named: self.tables.function_names.learn(named, client.user),  # type: ignore[arg-type]
         }
@@ -199,6 +198,7 @@ class SchedulerCore:
             Returned: lambda worker, message: membership.returned(self.tables, worker, message),  # type: ignore[arg-type]
             CancelReply: lambda worker, message: cancellation.answered(self.tables, worker, message),  # type: ignore[arg-type]
             TaskLog: self._task_log,  # type: ignore[dict-item]
+            StackReply: lambda worker, message: self.stacks.answered(worker, message),  # type: ignore[arg-type]
             WorkerStatus: self._worker_status,  # type: ignore[dict-item]
             Holding: self._holding,  # type: ignore[dict-item]
         }
@@ -219,8 +219,8 @@ class SchedulerCore:
         # Until the end of a recovery, which is a deadline too, managers are not looked at.
         if self._scaler.look_at < earliest and not tables.presentation.is_recovering:
             earliest = self._scaler.look_at
-        if tables.cut_off or tables.dependencies.kept:
-            for at in (cut_off.next_deadline(tables), self._keeper.next_deadline()):
+        if tables.cut_off or tables.dependencies.kept or self.stacks.questions:
+            for at in (cut_off.next_deadline(tables), self._keeper.next_deadline(), self.stacks.next_deadline()):
                 earliest = earliest if at is None else min(earliest, at)
         return None if earliest == math.inf else earliest
 
@@ -335,6 +335,7 @@ class SchedulerCore:
             worker.is_of_operator = event.identity is None or event.identity.is_operator
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
+            worker.may_stack = FEATURE_STACKS in event.welcome.features
             self.tables.has_idled = True
             self.tables.events.note(
                 cluster_events.WORKER_JOINED, worker.name, cluster_events.place_of(event.hello.software)
@@ -351,6 +352,7 @@ class SchedulerCore:
             if not event.is_orderly and event.code != SESSION_REPLACED:
                 name = self.display_id(event.peer_id).hex()[:8]
                 self.tables.events.note(cluster_events.CLIENT_LOST, name, event.text, client.unfinished_count)
+            self.stacks.lost(event.peer_id)
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
@@ -359,6 +361,7 @@ class SchedulerCore:
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):
+            self.stacks.lost(event.peer_id)
             self.tables.act(MonitorLeft(event.peer_id))
 
     def _complained(self, event: Complained, now: float) -> None:
@@ -392,11 +395,11 @@ class SchedulerCore:
         if worker is not None:
             worker.heard_at = now
             if worker in self.tables.backlog.jobs:
-                self.tables.backlog.start(worker, self._later_from_worker(worker, message), _weight(message))
+                self.tables.backlog.start(worker, self._later_from_worker(worker, message), weight_of(message))
                 return
             job = self._from_worker[type(message)](worker, message)
             if job is not None:
-                self.tables.backlog.start(worker, job, _weight(message))
+                self.tables.backlog.start(worker, job, weight_of(message))
             if worker.tails:
                 self.tables.followable[worker] = None
             return
@@ -404,12 +407,12 @@ class SchedulerCore:
         if client is not None:
             if type(message) in _IN_ORDER and client in self.tables.backlog.jobs:
                 later = self._later_from_client(client, event.seq, message)
-                self.tables.backlog.start(client, later, _weight(message))
+                self.tables.backlog.start(client, later, weight_of(message))
                 return
             job = self._from_client[type(message)](client, event.seq, message)
             if job is not None:
-                self.tables.backlog.start(client, job, _weight(message))
-        elif isinstance(message, (Watch, SnapshotRequest, Explain, DumpRequest)):
+                self.tables.backlog.start(client, job, weight_of(message))
+        elif isinstance(message, (Watch, SnapshotRequest, Explain, StackRequest, DumpRequest)):
             self.tables.act(Asked(event.peer_id, event.seq, message))
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
@@ -490,5 +493,7 @@ class SchedulerCore:
         self._balancer.settle(now)
         if self._explainer.questions:
             self._explainer.settle(now)
+        if self.stacks.questions:
+            self.stacks.settle(now)
         if now >= self._namer.look_at:
             self._namer.settle(now)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.lending import BLOCKED
@@ -13,6 +14,11 @@ from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
+
+HEAD_BYTES = 8
+"""Of a task's id: its source and what is random. The rest is a number. (MON-43)"""
+LOOKED_BATCHES = 20_000
+"""A task is looked for in so many batches by its short form, which takes some 10 ms."""
 
 
 class Explainer:
@@ -35,7 +41,10 @@ class Explainer:
 
 def explanation(tables: Tables, scaler: Scaler, client: Client | None, question: Explain, now: float) -> Explanation:
     """Without a client: of the tasks of all. (MON-15)"""
-    task_id = question.task_id or _hopeless(tables, client)
+    if question.task_source:
+        task_id = _found(tables, client, question)
+    else:
+        task_id = question.task_id or _hopeless(tables, client)
     answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
     if not task_id or task_id not in tables.where:
         return answer
@@ -105,6 +114,30 @@ def _ahead(tables: Tables, chunk: Chunk, task_id: TaskId, able: list[Worker]) ->
 
 def _shares(able: list[Worker], requirement: Requirement) -> bool:
     return any(worker.can_ever_run(requirement) for worker in able)
+
+
+def _found(tables: Tables, client: Client | None, question: Explain) -> TaskId | None:
+    """The unfinished task with this short form that was submitted last. (MON-43)"""
+    end = question.task_number.to_bytes(ID_BYTES - HEAD_BYTES, "little")
+    left = LOOKED_BATCHES
+    for owner in list(tables.clients.values()) if client is None else [client]:
+        for chunk in islice(reversed(owner.chunks), left):
+            left -= 1
+            task_id = _found_in(chunk.batch.ids, question.task_source, end)
+            if task_id is not None and task_id in tables.where and tables.chunk_of(task_id).client is owner:
+                return task_id
+    return None
+
+
+def _found_in(ids: bytes, source: bytes, end: bytes) -> TaskId | None:
+    """Searched as bytes: a batch may have very many ids."""
+    at = ids.find(end)
+    while at >= 0:
+        begin = at - HEAD_BYTES
+        if at % ID_BYTES == HEAD_BYTES and ids.startswith(source, begin):
+            return TaskId(ids[begin : begin + ID_BYTES])
+        at = ids.find(end, at + 1)
+    return None
 
 
 def _hopeless(tables: Tables, client: Client | None) -> TaskId | None:

@@ -79,7 +79,7 @@ class Policy:
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
-    shows_texts: bool = False  #: monitors see tracebacks of tasks (MON-33)
+    shows_texts: bool = False  #: monitors see tracebacks and stacks of tasks (MON-33, MON-42)
     #: between two namings of the clients that live (OWN-20): no shorter than the lease of clients
     owner_grace_seconds: float = 60.0
     scaling: Scaling = field(default_factory=Scaling)

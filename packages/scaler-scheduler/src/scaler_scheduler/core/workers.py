@@ -37,6 +37,7 @@ class Worker:
         "limit",
         "manager_id",
         "may_sample",
+        "may_stack",
         "name",
         "nested_reserve",
         "offer",
@@ -102,7 +103,7 @@ class Worker:
         self.manager_id = offer.manager_id
         self.unit_id = offer.unit_id
         #: its session has the feature, and how many samples it was asked for (MON-10)
-        self.may_sample = False
+        self.may_sample = self.may_stack = False  #: the second: the feature `stacks` (MON-44)
         self.sample_limit = 0
         #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
         self.is_retired = False

@@ -58,6 +58,22 @@ class Reclaim:
 
 
 @dataclass(frozen=True, slots=True)
+class AskStack:
+    """Where is the task that the processor runs? It answers StackTaken with this serial. (WRK-56)"""
+
+    processor: int
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtProcess:
+    """What does the operating system tell of this process? Answered by ProcessSeen."""
+
+    processor: int
+    process_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Suspend:
     """Let the whole process stand still."""
 
@@ -117,6 +133,6 @@ class Finish:
 
 
 Action = (
-    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | Suspend | Unsuspend | KillProcessor
-    | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement | Finish
+    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | AskStack | LookAtProcess | Suspend | Unsuspend
+    | KillProcessor | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement | Finish
 )  # fmt: skip

@@ -31,6 +31,7 @@ from scaler_protocol.messages import (
     Returned,
     SampleTasks,
     Shutdown,
+    StackRequest,
     TaskLog,
 )
 from scaler_protocol.session import Lost, Opened, Received
@@ -42,6 +43,7 @@ from scaler_worker.core import (
     nesting,
     presenting,
     recycling,
+    stacks,
     stopping,
     suspension,
 )
@@ -68,6 +70,8 @@ class AgentCore:
             events.ResumeWanted: self._on_resume_wanted,
             events.GaveBack: self._on_gave_back,
             events.TaskPrinted: self._on_printed,
+            events.StackTaken: lambda event, now: stacks.taken(self.tables, event, now),
+            events.ProcessSeen: lambda event, now: stacks.seen(self.tables, event, now),
             events.ProcessorBroken: self._on_broken,
             events.ProcessorExited: self._on_exited,
             events.MemoryRead: self._on_memory_read,
@@ -82,6 +86,7 @@ class AgentCore:
             Shutdown: self._on_drain,
             SampleTasks: self._on_sample_tasks,
             Delivered: self._on_delivered,
+            StackRequest: lambda message, now: stacks.asked(self.tables, message, now),
         }
 
     def handle(self, event: events.Event, now: float) -> list[Action]:
@@ -127,6 +132,7 @@ class AgentCore:
         self._send_credit(now)
 
     def _on_lost(self, event: Lost, now: float) -> None:
+        self.tables.stacks.clear()
         presenting.lost(self.tables, event, now)
 
     def _on_delivered(self, message: Delivered, now: float) -> None:
@@ -429,6 +435,8 @@ class AgentCore:
             handing.hand_out(tables, now)
             handing.stop_surplus(tables, now)
             suspension.arrange(tables, now)
+            if tables.stacks:
+                stacks.settle(tables, now)
         if tables.is_connected:
             self._send_ends(now)
         if tables.drain_until is not None:

@@ -24,6 +24,7 @@ def _deadlines(tables: Tables) -> Iterator[float]:
         if processor.can_give_back:
             yield processor.first_since + handing.STUCK_SECONDS
     yield from suspension.changes_at(tables)
+    yield from (question.until for question in tables.stacks.values() if not question.is_overdue)
     if tables.present_until is not None:
         yield tables.present_until
     if tables.drain_until is not None:

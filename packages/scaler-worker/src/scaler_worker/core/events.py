@@ -56,6 +56,24 @@ class GaveBack:
 
 
 @dataclass(frozen=True, slots=True)
+class StackTaken:
+    """The answer to AskStack, of task `number`; 0 when none was running."""
+
+    processor: int
+    serial: int
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen:
+    """The answer to LookAtProcess: for people."""
+
+    processor: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPrinted:
     processor: int
     number: int
@@ -107,5 +125,6 @@ class RoundEnded:
 
 Event = (
     Opened | Received | Lost | Started | ProcessorReady | TasksEnded | TaskBlocked | ResumeWanted | GaveBack
-    | TaskPrinted | ProcessorBroken | ProcessorExited | MemoryRead | DrainRequested | Acknowledged | RoundEnded
+    | StackTaken | ProcessSeen | TaskPrinted | ProcessorBroken | ProcessorExited | MemoryRead | DrainRequested
+    | Acknowledged | RoundEnded
 )  # fmt: skip

@@ -62,6 +62,17 @@ class Room:
 
 
 @dataclass(slots=True)
+class StackQuestion:
+    """Where is this task in its code? (WRK-56)"""
+
+    request_ids: list[int]
+    task: Task
+    serial: int
+    until: float  #: when the processor has had its time to answer
+    is_overdue: bool = False  #: it has not, and the operating system is asked
+
+
+@dataclass(slots=True)
 class Tables:
     settings: Settings
     is_connected: bool = False
@@ -99,6 +110,8 @@ class Tables:
     is_shutting_down: bool = False  #: with the scheduler: it has no successor that would be told anything
     recycled_count: int = 0  #: processors that were replaced between two tasks (WRK-44)
     limited_count: int = 0  #: tasks that were ended because of their memory (WRK-46)
+    stacks: dict[int, StackQuestion] = field(default_factory=dict)  #: by processor, those that wait for its answer
+    stack_serial: int = 0  #: of the last question to a processor
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
     is_grouped: bool = False  #: some task has had a code set, so processors belong to groups (grouping.py)
@@ -128,7 +141,7 @@ class Tables:
         """Nothing waits, and every processor runs one task or none: there is nothing to hand out, to take back or to
         end, and no time that will come."""
         settings = self.settings
-        if self.queue or self.ahead.waiting or self.drain_until is not None or settings.suspends_hard:
+        if self.queue or self.ahead.waiting or self.drain_until is not None or settings.suspends_hard or self.stacks:
             return False
         if self.present_until is not None:
             return False

@@ -45,6 +45,7 @@ from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.interrupts import can_interrupt, signal_again
+from scaler_worker.processor.stacks import stack_text
 from scaler_worker.zygote import SIGNAL_NUMBER
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class ProcessorLoop:
         self._last_result: tuple[int, int, bytes] = (0, KIND_INLINE, b"")
         self._ended_ns = 0  #: when the task before ended: what we do between two tasks counts as the second's
         self._interrupted = 0  #: the last task number we raised in: once per task, unless it was lost
+        self._stack_serial = 0  #: the last question for the stack that was answered
         self._answered_serial = 0  #: the last reclaim that was answered
         self._void_serial = 0  #: slices are void until the mark of this reclaim
         self._read_serial = 0  #: the last reclaim's mark that was read
@@ -358,9 +360,22 @@ class ProcessorLoop:
 
     def _on_signal(self, _number: int, frame: FrameType | None) -> None:
         self._is_signalled = True
+        self._show_stack(frame)
         # Again when there was another signal while we attended to this one.
         while self._is_signalled and self._running and not self._is_reading and self._attend():
             self._raise_if_interrupted(frame)
+            self._show_stack(frame)
+
+    def _show_stack(self, frame: FrameType | None) -> None:
+        """Not while a frame is being written: its writer will see that we were signalled."""
+        if self._page.stack_serial(self._slot) == self._stack_serial or not self._write_lock.acquire(blocking=False):
+            return
+        try:
+            self._stack_serial = self._page.stack_serial(self._slot)
+            text = stack_text(frame) if self._running else ""
+            self._send(pack_report(channel.STACK, self._running, text.encode(), amount=self._stack_serial))
+        finally:
+            self._write_lock.release()
 
     def _attend(self) -> bool:
         """Answer a reclaim. False while a frame is being written: its writer will see that we were signalled."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scaler.client.core.records import Collector, Definition, Outcomes, Submission
 from scaler_protocol.ids import ObjectId, TaskId
-from scaler_protocol.messages import Capability, Explanation, Message
+from scaler_protocol.messages import Capability, Explanation, Message, StackReply
 from scaler_protocol.records import dataclass
 
 
@@ -67,6 +67,8 @@ class Explained(NamedTuple):
     explanation: Explanation | None
     #: what the task asks for
     capabilities: tuple[Capability, ...] = ()
+    #: of a question for the stack, in place of the explanation
+    stack: StackReply | None = None
 
 
 Action = Send | Complete | Release | Claim | Redial | Print | AnswerShutdown | Explained

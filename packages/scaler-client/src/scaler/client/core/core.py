@@ -48,6 +48,8 @@ from scaler_protocol.messages import (
     Results,
     Shutdown,
     ShutdownReply,
+    StackReply,
+    StackRequest,
     TaskError,
     TaskLog,
 )
@@ -112,6 +114,7 @@ class ClientCore:
             CancelReply: self._on_cancel_reply,
             TaskLog: lambda message: [Print(message.stream, prefixed(message))],
             Explanation: self._on_explanation,
+            StackReply: lambda message: [Explained(message.request_id, None, (), message)],
             ShutdownReply: self._on_shutdown_reply,
         }
 
@@ -243,7 +246,8 @@ class ClientCore:
     def _on_asked(self, event: events.Asked, now: float) -> list[Action]:
         if not self._is_open:
             return [Explained(event.request_id, None)]
-        return [Send(Explain(event.request_id, event.task_id))]
+        question = StackRequest if event.wants_stack else Explain
+        return [Send(question(event.request_id, event.task_id))]
 
     def _on_left(self, event: events.Left, now: float) -> list[Action]:
         self._cancels.forget_unsent()  # the goodbye ends all tasks of this client

@@ -61,6 +61,8 @@ class Asked(NamedTuple):
 
     request_id: int
     task_id: TaskId
+    #: where is it in its code, instead (SCH-93)
+    wants_stack: bool = False
 
 
 class Named(NamedTuple):

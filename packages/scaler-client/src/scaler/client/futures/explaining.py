@@ -13,7 +13,7 @@ from scaler.client.io.background import Background
 from scaler_protocol.code_tag import all_called, called
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import NO_TASK, Capability, Explanation
+from scaler_protocol.messages import NO_TASK, Capability, Explanation, StackReply
 from scaler_protocol.waits import Event
 
 _log = logging.getLogger("scaler")
@@ -53,10 +53,10 @@ class Questions:
         self._stuck = NO_TASK
         self._stuck_looks = 0
 
-    def ask(self, task_id: TaskId, told: Callable[[Explained], None]) -> None:
+    def ask(self, task_id: TaskId, told: Callable[[Explained], None], *, wants_stack: bool = False) -> None:
         number = next(self._numbers)
         self._asked[number] = told
-        self._connection.post(Asked(number, task_id), is_batch=True)
+        self._connection.post(Asked(number, task_id, wants_stack), is_batch=True)
 
     def answered(self, answer: Explained) -> None:
         told = self._asked.pop(answer.request_id, None)
@@ -70,6 +70,23 @@ class Questions:
 
     def sentence_on(self, task_id: TaskId) -> str:
         """Waits for the answer, in the thread of whoever wants to know."""
+        answer = self._answer(task_id)
+        if answer is None:
+            return self.no_answer
+        return sentence(answer.explanation, answer.capabilities, self._connection.address)
+
+    def stack_of(self, task_id: TaskId) -> StackReply | str:
+        """Waits for the answer. A sentence: why there is none."""
+        answer = self._answer(task_id, wants_stack=True)
+        if answer is None:
+            return self.no_answer
+        return answer.stack or f"the scheduler at {self._connection.address} is not connected"
+
+    @property
+    def no_answer(self) -> str:
+        return f"the scheduler at {self._connection.address} has not answered within {ANSWER_SECONDS:g} s"
+
+    def _answer(self, task_id: TaskId, *, wants_stack: bool = False) -> Explained | None:
         answers: list[Explained] = []
         is_answered = Event()
 
@@ -77,10 +94,8 @@ class Questions:
             answers.append(answer)
             is_answered.set()
 
-        self.ask(task_id, told)
-        if not is_answered.wait(ANSWER_SECONDS):
-            return f"the scheduler at {self._connection.address} has not answered within {ANSWER_SECONDS:g} s"
-        return sentence(answers[0].explanation, answers[0].capabilities, self._connection.address)
+        self.ask(task_id, told, wants_stack=wants_stack)
+        return answers[0] if is_answered.wait(ANSWER_SECONDS) else None
 
     # ------------------------------------------------------------ what nobody asks for
 

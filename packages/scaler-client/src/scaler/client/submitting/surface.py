@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from scaler.client.futures.stacks import TaskStack
     from scaler.client.submitting.named import NamedCalls
     from scaler.client.submitting.streaming import Results
 
@@ -293,8 +294,26 @@ class Submitting(concurrent.futures.Executor):
 
     def explain(self, future: ScalerFuture[Any]) -> str:
         """Why this task has not ended: one sentence, from the scheduler's point of view."""
+        return self._known_of(future, "explain") or self._ready().connection.questions.sentence_on(future.task_id)
+
+    def stack(self, future: ScalerFuture[Any]) -> TaskStack:
+        """Where a running task is in its code now: names of files and functions and lines of code, no values.
+
+        Of a task that does not run, the `text` is empty and `reason` is a sentence. The question goes through the
+        scheduler and the task's worker, and is answered within some seconds (SCH-93); the task itself loses about a
+        millisecond. TypeError if this is no future, ValueError if it is a future of another client.
+        """
+        from scaler.client.futures.stacks import stack_of, without_stack
+
+        known = self._known_of(future, "stack")
+        if known:
+            return without_stack(known, "ended" if future.done() else "waiting")
+        return stack_of(self._ready().connection.questions.stack_of(future.task_id))
+
+    def _known_of(self, future: ScalerFuture[Any], asked: str) -> str:
+        """What need not be asked of the scheduler."""
         if not isinstance(future, ScalerFuture):
-            raise TypeError(f"explain() takes a future of this client, got {type(future).__name__}")
+            raise TypeError(f"{asked}() takes a future of this client, got {type(future).__name__}")
         if future.done():
             return "it was canceled" if future.cancelled() else "it has ended: ask for its result"
         connection = self._ready().connection
@@ -303,7 +322,7 @@ class Submitting(concurrent.futures.Executor):
         deferred = connection.deferred.get(future.task_id)
         if deferred is not None and deferred.missing_count:
             return f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended"
-        return connection.questions.sentence_on(future.task_id)
+        return ""
 
 
 def _takes_profiling(function: Callable[..., Any]) -> bool:

@@ -13,6 +13,7 @@ export class TaskPage {
     this.graphs = graphs;
     this.box = at("task-page");
     at("task-close").addEventListener("click", () => this.box.close());
+    at("task-stack-ask").addEventListener("click", () => this.stack(this.task));
     this.box.addEventListener("click", (event) => { if (event.target === this.box) this.box.close(); });
   }
 
@@ -20,6 +21,7 @@ export class TaskPage {
     this.task = task;
     at("task-title").textContent = `Task ${taskName(task)}`;
     at("task-id").textContent = task;
+    showStack("", "");
     this.show();
     if (!this.box.open) this.box.showModal();
     this.explain(task);
@@ -50,6 +52,7 @@ export class TaskPage {
     this.list("task-followers", "Needed by", (graph?.followers ?? []).map((one) => this.link(one)));
     this.list("task-parent", "Submitted by", failure?.parent ? [this.link({ task: failure.parent })] : []);
     at("task-unknown").hidden = Boolean(status);
+    at("task-stack-ask").hidden = !place;
   }
 
   showError(failure) {
@@ -111,6 +114,25 @@ export class TaskPage {
     }
     if (this.task === task) place.textContent = answer;
   }
+
+  // Where a running task is in its code at this moment.
+  async stack(task) {
+    showStack("", "…");
+    let told;
+    try {
+      const response = await fetch(`stack?task=${encodeURIComponent(task)}`);
+      told = response.ok ? await response.json() : { text: "", reason: await response.text() };
+    } catch {
+      told = { text: "", reason: "scaler_ui does not answer" };
+    }
+    if (this.task === task) showStack(told.text, told.reason || `Taken at ${clock(Date.now() / 1000)} on worker ${told.worker}.`);
+  }
+}
+
+function showStack(text, note) {
+  at("task-stack").textContent = text;
+  at("task-stack").hidden = !text;
+  at("task-stack-note").textContent = note;
 }
 
 function begun(run, failure, place) {
