@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 
 from scaler import Client
+from scaler_protocol.running.streaming import run
+from scaler_protocol.streams import StreamId
 
 __all__ = [
     "add", "bytes_n", "concat", "crash", "echo", "fail", "hold_mib", "print_text", "read_object", "reverse", "sleep_ms",
-    "spin_ms", "submit_child",
+    "spin_ms", "stream_n", "submit_child",
 ]  # fmt: skip
 
 
@@ -89,3 +92,15 @@ def print_text(*texts: bytes) -> bytes:
     for text in texts:
         print(text.decode(errors="replace"), end="", flush=True)
     return b""
+
+
+def _numbers(count: int, milliseconds: int) -> Iterator[bytes]:
+    for number in range(count):
+        time.sleep(milliseconds / 1000)
+        yield b"%d" % number
+
+
+def stream_n(stream: bytes, window: bytes, count: bytes, milliseconds: bytes = b"0") -> bytes:
+    arguments = int(count), int(milliseconds)
+    run(_numbers, StreamId(stream), int(window), arguments, {})
+    return count

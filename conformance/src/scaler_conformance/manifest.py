@@ -25,7 +25,7 @@ FEATURES = frozenset({"chains", "code-sets", "kept-results", "live-owners", "mem
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
 FUNCTIONS = (
     *("echo", "concat", "reverse", "add", "fail", "sleep_ms", "spin_ms", "bytes_n", "crash"),
-    *("read_object", "submit_child", "print_text", "hold_mib"),
+    *("read_object", "submit_child", "print_text", "hold_mib", "stream_n"),
 )
 """The functions by name that a worker under test runs."""
 

@@ -28,6 +28,7 @@ from tests.support.client_core import (
 )
 from tests.support.client_graphs import GraphNode, graph_of
 
+from scaler.client.core import losses
 from scaler.client.core.actions import (
     AnswerShutdown,
     Complete,
@@ -36,6 +37,7 @@ from scaler.client.core.actions import (
     Release,
     Send,
 )
+from scaler.client.core.core import ClientCore
 from scaler.client.core.events import (
     FLUSH,
     TICKED,
@@ -172,6 +174,29 @@ def test_a_successor_gets_what_is_unfinished_under_the_same_ids() -> None:
     assert again.payload == b"acd"
     assert completions(told(succeeded("a", "c", "d"))) == {task(name): 0 for name in "acd"}
     assert told.core.is_idle
+
+
+class Once(Waiter):
+    """Of a generator, whose values are streamed."""
+
+    runs_once = True
+
+
+def test_a_successor_gets_no_task_that_may_have_begun_to_stream() -> None:
+    """Until it is sent it has not begun. (CLI-27)"""
+    told = Told()
+    told.submit(call("a"), call("b", collector=Once()))
+    told.sent()
+    actions = told(lost())
+    assert [one.outcomes.error for one in actions if type(one) is Complete] == [losses.session_lost()]
+    told(call("c", collector=Once()))
+    assert completions(told(lost())) == {}
+    told(opened())
+    assert names_in(told.sent()[-1]) == ["a", "c"]
+    successor = ClientCore(timeout_seconds=TIMEOUT)
+    actions = successor.inherit(told.core, lambda task_id, entry: False, now=1.0)
+    assert completions(actions) == dict.fromkeys((task("b"), task("c")), codes.STATUS_FAILED), "b was not told, either"
+    assert successor.pending_count == 1, "also when a turn was interrupted"
 
 
 @pytest.mark.parametrize("most_tasks", [100, 2])

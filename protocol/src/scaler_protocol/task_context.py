@@ -10,10 +10,13 @@ import atexit
 import logging
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.keys import Pass
+
+if TYPE_CHECKING:
+    from scaler_protocol.running.streaming import Outlet
 
 
 class TaskContext(Protocol):
@@ -47,6 +50,10 @@ class TaskContext(Protocol):
     @property
     def shown(self) -> Pass | None:
         """What this process shows to the scheduler and the storage; None in a cluster without keys."""
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """Where a task stores values while it runs; None: it has ended. (WRK-59)"""
 
     def block(self) -> None:
         """This task is about to wait for its children: lend its place to others. Calls nest; only the first counts."""

@@ -49,7 +49,13 @@ KEYWORD = re.compile(
 #: Numbers of clauses that are being written side by side, and may come in any order. Empty at a release.
 ALLOTTED = frozenset(
     f"{area}-{number}"
-    for area, numbers in {"SCH": (50, 77, 78, 79, 85, 86, 87), "WRK": (48, 49), "MON": (37,), "LIM": (25,)}.items()
+    for area, numbers in {
+        "SCH": (50, 77, 78, 79, 85, 86, 87),
+        "WRK": (48, 49, 56, 57),
+        "MON": (37,),
+        "LIM": (25, 27),
+        "CLI": (26,),
+    }.items()
     for number in numbers
 )
 LEVELS = frozenset({"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from typing import Any
 
 from typing_extensions import assert_type
 
-from scaler import Client, ObjectReference, ScalerFuture, SchedulerClusterCombo, progress
+from scaler import Client, ObjectReference, ScalerFuture, ScalerStream, SchedulerClusterCombo, progress
 
 
 def add(a: int, b: int = 2) -> int:
@@ -46,6 +46,28 @@ class Model:
 
     def __call__(self, value: int) -> bytes:
         return bytes(value)
+
+
+def numbers(count: int, *, step: int = 1) -> Iterator[int]:
+    yield from range(0, count, step)
+
+
+def streams(client: Client) -> None:
+    assert_type(client.stream(numbers, 3), ScalerStream[int])
+    assert_type(client.stream(numbers, 3, step=2), ScalerStream[int])
+    assert_type(client.stream(numbers, 3, window=2), ScalerStream[int])
+    assert_type(client.stream(range, 3), ScalerStream[int])
+    assert_type(client.stream_verbose(numbers, (3,), {"step": 2}, priority=1), ScalerStream[int])
+    with client.stream(numbers, 3) as stream:
+        assert_type(next(stream), int)
+        assert_type(list(stream), list[int])
+        stream.cancel()
+
+
+async def awaited_stream(client: Client) -> None:
+    async with client.stream(numbers, 3) as stream:
+        async for number in stream:
+            assert_type(number, int)
 
 
 def plain_calls(client: Client) -> None:

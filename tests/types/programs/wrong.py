@@ -13,6 +13,10 @@ def parent(client: Client, count: int) -> float:
     return float(count)
 
 
+def names() -> list[str]:
+    return ["one"]
+
+
 def calls(client: Client) -> None:
     number = client.submit(add, 1)
     text = client.submit(str, 1)
@@ -26,4 +30,7 @@ def calls(client: Client) -> None:
     client.submit("add", 1)  # wrong
     client.submit(add, number).result().upper()  # wrong
     client.map(3, [1])  # wrong
+    client.stream(add, 1)  # wrong
+    client.stream(names, 1)  # wrong
+    next(client.stream(names)) + 1  # wrong
     client.submit_verbose(add, 1, {})  # wrong

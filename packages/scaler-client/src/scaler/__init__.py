@@ -1,5 +1,7 @@
 """Scaler: very many small tasks on very many machines."""
 
+from typing import TYPE_CHECKING, Any
+
 from scaler.client import __version__
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
@@ -12,11 +14,15 @@ from scaler.cluster.local import local
 from scaler.utility.extension import load_ipython_extension
 from scaler.utility.worker_state import worker_state
 
+if TYPE_CHECKING:
+    from scaler.client.submitting.streams import ScalerStream
+
 __all__ = [
     "Client",
     "Cluster",
     "ObjectReference",
     "ScalerFuture",
+    "ScalerStream",
     "SchedulerClusterCombo",
     "Serializer",
     "__version__",
@@ -25,3 +31,11 @@ __all__ = [
     "progress",
     "worker_state",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ScalerStream":
+        from scaler.client.submitting.streams import ScalerStream  # few programs stream
+
+        return ScalerStream
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

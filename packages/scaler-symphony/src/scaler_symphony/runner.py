@@ -25,6 +25,7 @@ from scaler_protocol.running.calls import Context, Objects, arguments_of, result
 from scaler_protocol.running.ends import call_with_flags, failed_end
 from scaler_protocol.running.errors import TaskFailed
 from scaler_protocol.running.named import NamedFunctions
+from scaler_protocol.running.streaming import Outlet
 from scaler_symphony.request import FORMAT, Request
 from scaler_symphony.time_limit import TimeIsUp, time_limit
 
@@ -48,6 +49,7 @@ class SymphonyTask:
         self.scheduler_address = request.scheduler_address
         self.storage_address = request.storage_address
         self.shown = shown
+        self.outlet: Outlet | None = None
 
     def block(self) -> None:
         """There is nothing to lend: the instance is held until the task ends. The adapter lets children pass."""
@@ -83,9 +85,10 @@ class Runner:
         printed = Printed()
         try:
             self._find_key(request)
-            task_context.set_current(SymphonyTask(request, self._shown))
+            task = SymphonyTask(request, self._shown)
+            task_context.set_current(task)
             with time_limit(request.timeout_seconds):
-                kind, value, profile = self._call(request, printed)
+                kind, value, profile = self._call(request, task, printed)
             return STATUS_SUCCESS, kind, value, profile, printed.lines
         except TimeIsUp:
             self._objects.close()  # it may have hit in the middle of a request
@@ -112,13 +115,14 @@ class Runner:
         self._objects.close()
         self._objects = Objects(NamedFunctions(self._modules), shown=self._shown)
 
-    def _call(self, request: Request, printed: Printed) -> tuple[int, bytes, bytes]:
+    def _call(self, request: Request, task: SymphonyTask, printed: Printed) -> tuple[int, bytes, bytes]:
         objects = self._prepared(request)
         context = Context(
             PeerId(request.client), request.call_format, request.keywords, ObjectId(request.serializer),
             request.depth, request.priority, request.flags, Salt(request.result_salt),
             request.owner_grant,
         )  # fmt: skip
+        task.outlet = Outlet(objects, context)
         function_id = ObjectId(request.function)
         function = objects.load_function(function_id, context.owner)
         arguments, keywords = arguments_of(request.parts, context, objects)

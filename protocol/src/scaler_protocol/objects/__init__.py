@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from scaler_protocol.ids import NO_OWNER, Owner
 
 if TYPE_CHECKING:
-    from scaler_protocol.objects.client import ObjectClient, PendingPut
+    from scaler_protocol.objects.client import ObjectClient, PendingGet, PendingPut
 
-__all__ = ["NO_OWNER", "ObjectClient", "Owner", "PendingPut"]
+__all__ = ["NO_OWNER", "ObjectClient", "Owner", "PendingGet", "PendingPut"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ObjectClient", "PendingPut"):
+    if name in ("ObjectClient", "PendingGet", "PendingPut"):
         # The storage itself starts without.
         from scaler_protocol.objects import client
 

@@ -100,16 +100,20 @@ class ObjectClient:
         if file is not None:
             return file.content()
         operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory), owner)
-        link.run(operation)
-        if operation.shared is not None:
-            try:
-                return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
-            except memory_files.Unreadable:
-                # It was released meanwhile, or is there for the storage's own user only.
-                operation = operation.without_sharing()
-                link.run(operation)
-        assert operation.value is not None
-        return operation.value
+        return PendingGet(link, operation).finish()
+
+    def start_get(self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER) -> PendingGet:
+        """The same in two steps, for what is not expected to be there yet: another thread can end the wait."""
+        link = self._link()
+        is_expected = wait_seconds <= 0
+        operation = GetOperation(
+            object_id, wait_seconds, lambda: bool(link.shares_memory), owner, is_expected=is_expected
+        )
+        return PendingGet(link, operation)
+
+    def meet(self) -> None:
+        """Until there is a session. From then on `on_restart` tells of every other storage."""
+        self._run(MeetOperation())
 
     def release(self, owner: PeerId, ids: Sequence[ObjectId], *, grant: bytes = b"", wait: bool = True) -> None:
         """This owner needs these objects no longer. With `wait=False` it is done in the background, still in order
@@ -214,6 +218,36 @@ class PendingPut:
         except NotShared:
             assert self._otherwise is not None, "only memory files are refused for not being shared"
             self._link.run(self._otherwise().in_place_of(self._operation))
+
+
+class PendingGet:
+    """A value that is waited for."""
+
+    def __init__(self, link: Link, operation: GetOperation) -> None:
+        self._link = link
+        self._operation = operation
+        #: a thread has ended the wait; what `finish` raises then means nothing else
+        self.is_given_up = False
+        link.start(operation, is_urgent=False)
+
+    def finish(self) -> Buffer:
+        """The value; raises what went wrong, ObjectNotFound if it has not come in time."""
+        link, operation = self._link, self._operation
+        link.finish(operation)
+        if operation.shared is not None:
+            try:
+                return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
+            except memory_files.Unreadable:
+                # It was released meanwhile, or is there for the storage's own user only.
+                operation = operation.without_sharing()
+                link.run(operation)
+        assert operation.value is not None
+        return operation.value
+
+    def give_up(self) -> None:
+        """Safe in any thread: the one that waits in `finish` waits no more. The storage waits on for a while."""
+        self.is_given_up = True
+        self._link.abandon(self._operation)
 
 
 def _close_own(links: dict[int, Link]) -> None:

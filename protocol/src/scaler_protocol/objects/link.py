@@ -137,6 +137,10 @@ class Link:
         if driver.is_stopping:
             self._refuse_posted()
 
+    def abandon(self, operation: Operation) -> None:
+        """A thread that waits for it waits no more; replies that still come are dropped."""
+        self._driver.post((_Abandoned(operation),), is_urgent=True)
+
     def close(self) -> None:
         """Also in the garbage collector, in the middle of a turn: takes no lock unless there is no keeper."""
         self._driver.inbox.append(_Closed())

@@ -206,8 +206,11 @@ class GetOperation(Operation):
         wait_seconds: float,
         accepts_shared: Callable[[], bool] = lambda: False,
         owner: Owner = NO_OWNER,
+        *,
+        is_expected: bool = True,
     ) -> None:
-        """`accepts_shared` tells of the session in which is asked; the next one may be without the feature."""
+        """`accepts_shared` tells of the session in which is asked; the next one may be without the feature. What is not
+        expected to be there yet is waited for from the start, which saves a request."""
         super().__init__()
         self._object_id = object_id
         self._wait_seconds = wait_seconds
@@ -217,10 +220,10 @@ class GetOperation(Operation):
         self.shared: SharedValue | None = None
         self._missing_bytes = 0
         #: ranges to ask for, and (by where they begin) ranges asked for; disjoint, together all that is missing
-        self._wanted: deque[tuple[int, int]] = deque([(0, CHUNK_BYTES)])
+        self._wanted: deque[tuple[int, int]] = deque([(0, CHUNK_BYTES)] if is_expected else ())
         self._asked: dict[int, int] = {}
         #: wanted ranges that are to be waited for: the storage said that there is no such object
-        self._awaited: deque[tuple[int, int]] = deque()
+        self._awaited: deque[tuple[int, int]] = deque(() if is_expected else [(0, CHUNK_BYTES)])
         self._waits_until = 0.0
 
     def without_sharing(self) -> GetOperation:

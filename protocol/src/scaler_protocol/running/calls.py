@@ -187,7 +187,7 @@ class Objects:
 
     def fetch(self, object_id: ObjectId, owner: Owner, what: str) -> Buffer:
         try:
-            return self._ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS, owner))
+            return self.ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS, owner))
         except ObjectNotFound as error:
             text = f"{what} (object {object_id.hex()}) is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             raise TaskFailed(NO_SUCH_OBJECT, text) from error
@@ -197,13 +197,14 @@ class Objects:
     def store(self, object_id: ObjectId, owner: Owner, buffers: Sequence[Buffer]) -> None:
         """The return value of a task that has run."""
         try:
-            self._ask(lambda storage: storage.put(object_id, owner.peer_id, buffers, owner.grant))
+            self.ask(lambda storage: storage.put(object_id, owner.peer_id, buffers, owner.grant))
         except StorageError as error:
             code = error.code if error.code in (OWNER_GONE, STORAGE_FULL, EXISTS) else STORAGE_UNREACHABLE
             text = f"the task has run, and its return value cannot be stored: {error}"
             raise TaskFailed(code, text, has_run=True) from error
 
-    def _ask(self, question: Callable[[ObjectClient], _Answer]) -> _Answer:
+    def ask(self, question: Callable[[ObjectClient], _Answer]) -> _Answer:
+        """What the storage answers. Raises StorageError."""
         try:
             answer = question(self._connected())
         except StorageUnavailable:
@@ -294,7 +295,7 @@ def result_of(
     value: Any, context: Context, objects: Objects, task_id: TaskId, attempt: int, inline_bytes: int
 ) -> tuple[int, bytes]:
     """Kind and bytes of a return value: the bytes themselves, or the id of the object they are now (PAY-1)."""
-    pieces = _serialized(value, context, objects)
+    pieces = serialized(value, context, objects, "task's return value")
     if values.size_of(pieces) <= inline_bytes:
         return KIND_INLINE, b"".join(pieces)
     object_id = result_object_id(task_id, attempt, context.result_salt, context.client)
@@ -302,7 +303,8 @@ def result_of(
     return KIND_OBJECT, object_id
 
 
-def _serialized(value: Any, context: Context, objects: Objects) -> list[Buffer]:
+def serialized(value: Any, context: Context, objects: Objects, what: str) -> list[Buffer]:
+    """Runs user code. `what` the value is, for the error."""
     try:
         if context.call_format == CALL_RAW:
             if not isinstance(value, bytes | bytearray | memoryview):
@@ -314,8 +316,8 @@ def _serialized(value: Any, context: Context, objects: Objects) -> list[Buffer]:
     except (TaskFailed, MemoryError):
         raise
     except Exception as error:
-        what = f"{type(value).__module__}.{type(value).__qualname__}"
-        text = f"the task's return value, a {what}, cannot be serialized: {type(error).__name__}: {error}"
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        text = f"the {what}, a {kind}, cannot be serialized: {type(error).__name__}: {error}"
         if isinstance(value, Generator):
-            text += ". Return list(...) of it"
+            text += ". Return list(...) of it, or call the function with client.stream()"
         raise TaskFailed(RESULT_UNREADABLE, text) from error

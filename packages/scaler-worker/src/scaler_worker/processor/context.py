@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from scaler_protocol import waits
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.keys import Pass
-from scaler_protocol.running.calls import Context
+from scaler_protocol.running.calls import Context, Objects
+
+if TYPE_CHECKING:
+    from scaler_protocol.running.streaming import Outlet
 
 
 class ProcessorTask:
@@ -18,6 +22,7 @@ class ProcessorTask:
         block: Callable[[], None],
         unblock: Callable[[], None],
         is_running: Callable[[], bool],
+        objects: Objects,
         shown: Pass | None = None,
     ) -> None:
         self._task: tuple[TaskId, ObjectId, Context | None] = (TaskId(b""), ObjectId(b""), None)
@@ -27,6 +32,7 @@ class ProcessorTask:
         self._send_block = block
         self._wait_for_place = unblock
         self._is_running = is_running
+        self._objects = objects
         self._lock = waits.Lock()
         self._blocked_count = 0
 
@@ -42,6 +48,15 @@ class ProcessorTask:
     @property
     def function(self) -> ObjectId | None:
         return self._task[1] if self._is_running() else None
+
+    @property
+    def outlet(self) -> Outlet | None:
+        context = self._task[2]
+        if context is None or not self._is_running():
+            return None
+        from scaler_protocol.running.streaming import Outlet  # few tasks stream
+
+        return Outlet(self._objects, context)
 
     @property
     def family(self) -> bytes:

@@ -99,7 +99,9 @@ class ProcessorLoop:
         self._code_sets: CodeSets | None = None  #: made for the first task that has one
         self._family = self._objects.family
         self._functions = self._objects.shelf.loaded
-        self._task = ProcessorTask(self._send_block, self._wait_for_place, lambda: bool(self._running), shown)
+        self._task = ProcessorTask(
+            self._send_block, self._wait_for_place, lambda: bool(self._running), self._objects, shown
+        )
         self._running = 0  #: number of the task whose code runs, 0 between tasks
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
         self._is_signalled = False

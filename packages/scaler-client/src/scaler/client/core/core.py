@@ -173,10 +173,14 @@ class ClientCore:
         self._awaits_shutdown = broken._awaits_shutdown
         self._endings.dropped_count = broken.dropped_count
         self._knowledge.adopt(broken._knowledge, self._table.graphs.values())
-        actions = self._begin_again()
+        actions = self._end_streams(losses.begun_once(broken._table)) + self._begin_again()
         if self._table.pending:
             self._give_up_at = now + self._timeout_seconds
         return actions + self._complete_all(list(broken._cancels.waiting), codes.STATUS_CANCELED)
+
+    def _end_streams(self, ids: Iterable[TaskId]) -> list[Action]:
+        begun = [task_id for task_id in ids if task_id in self._table.pending]
+        return self._complete_all(begun, codes.STATUS_FAILED, losses.session_lost())
 
     def _begin_again(self) -> list[Action]:
         """All that is pending is to be sent again, under another name."""
@@ -354,6 +358,7 @@ class ClientCore:
         remaining_seconds = self._timeout_seconds - event.silent_seconds
         if remaining_seconds <= 0:  # the session layer has waited for all that time
             return actions + self._give_up(event.text or "the scheduler has been silent for too long")
+        actions += self._end_streams(losses.begun_once(self._table))
         actions += self._begin_again()
         if self._table.pending:
             self._give_up_at = now + remaining_seconds

@@ -31,6 +31,23 @@ def too_large() -> TaskError:
     )
 
 
+def begun_once(table: Table) -> list[TaskId]:
+    """Tasks that a scheduler was sent and that must not run again; also those whose end was not told. (CLI-27)"""
+    pending = [(task_id, entry) for task_id, entry in table.pending.items() if entry.state is State.SENT]
+    taken = zip(table.taken_ids, table.taken, strict=False)  # an interrupt may have left one shorter
+    every = [*pending, *[(task_id, entry) for task_id, entry in taken if entry is not None]]
+    return [task_id for task_id, entry in every if getattr(entry.submission.collector, "runs_once", False)]
+
+
+@cache
+def session_lost() -> TaskError:
+    return TaskError(
+        code=codes.LEASE_EXPIRED,
+        message="the session with the scheduler was lost while a generator was streaming, and a generator is not begun "
+        "a second time: call stream() again",
+    )
+
+
 def not_back(seconds: float, reason: str) -> str:
     """Why everything fails: no session for so long. `reason`: that of a scheduler that answers, and has no room."""
     if reason:

@@ -75,6 +75,11 @@ class Questions:
             return self.no_answer
         return sentence(answer.explanation, answer.capabilities, self._connection.address)
 
+    def state_of(self, task_id: TaskId) -> str:
+        """At the scheduler; empty if it does not have this task, or does not answer. Waits as `sentence_on` does."""
+        answer = self._answer(task_id)
+        return "" if answer is None or answer.explanation is None else answer.explanation.state
+
     def stack_of(self, task_id: TaskId) -> StackReply | str:
         """Waits for the answer. A sentence: why there is none."""
         answer = self._answer(task_id, wants_stack=True)

@@ -110,8 +110,8 @@ class Connection:
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
         self._may_retire = False
-        #: by the task that they will be
-        self.deferred: dict[TaskId, DeferredCall] = {}
+        self.streams: set[TaskId] = set()  #: that have not ended
+        self.deferred: dict[TaskId, DeferredCall] = {}  #: by the task that they will be
         self._settled = Event()  # the first Welcome or Reject is here
         self._rejected: Rejected | None = None
         self._shutdown_answer: actions.AnswerShutdown | None = None

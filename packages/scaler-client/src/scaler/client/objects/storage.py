@@ -22,7 +22,7 @@ from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, Stor
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
-from scaler_protocol.objects import NO_OWNER, ObjectClient, Owner, PendingPut
+from scaler_protocol.objects import NO_OWNER, ObjectClient, Owner, PendingGet, PendingPut
 from scaler_protocol.waits import Event
 
 AT_ONCE = 64
@@ -105,6 +105,8 @@ class Storage:
         #: names under which we may still own what we hold: of sessions since the last Welcome, and of those before
         self._previous: list[PeerId] = []
         self._given_up: list[PeerId] = []
+        #: how often another storage has answered than before
+        self.restarts = 0
         #: a take-over that failed shall not wait any longer: our name has changed, or we leave
         self._retry_now = Event()
 
@@ -144,6 +146,35 @@ class Storage:
             except MissingObjects:
                 continue
         return _translated(lambda: self._connected().get(object_id, owner=names[-1]))
+
+    def present_owner(self) -> Owner:
+        """Our name, when the scheduler has welcomed it, with its grant."""
+        owner = self._owner if not self._grants else self._granted_owner()
+        return Owner(owner, self._grant(owner))
+
+    def meet(self) -> None:
+        """Until there is a session: `restarts` counts from then on."""
+        _translated(lambda: self._connected().meet())
+
+    def start_get(self, object_id: ObjectId, wait_seconds: float, owner: Owner) -> PendingGet:
+        """What a task stores while it runs; whoever asks for it releases it with `release_as`."""
+        reader = owner if owner.grant else NO_OWNER
+        return _translated(lambda: self._connected().start_get(object_id, wait_seconds, reader))
+
+    def put_as(self, owner: Owner, object_id: ObjectId, pieces: Sequence[Buffer]) -> None:
+        """Is not held: it is gone with this name of ours, and not stored again after a restart of the storage."""
+        _translated(lambda: self._connected().put(object_id, owner.peer_id, pieces, owner.grant))
+
+    def release_as(self, owner: Owner, ids: Sequence[ObjectId]) -> None:
+        """Never waits."""
+        if ids:
+            self._background.run(partial(self._quietly_release_as, owner, ids))
+
+    def _quietly_release_as(self, owner: Owner, ids: Sequence[ObjectId]) -> None:
+        try:
+            self._connected().release(owner.peer_id, ids, grant=owner.grant, wait=False)
+        except (StorageError, ObjectStorageException) as error:
+            _log.debug("could not release %d objects: %s", len(ids), error)
 
     def _names(self) -> list[Owner]:
         """Ours, the latest first, with their grants."""
@@ -241,6 +272,7 @@ class Storage:
         return True
 
     def _restore_later(self) -> None:
+        self.restarts += 1
         self._background.run(self._restore)
 
     def _restore(self) -> None:
@@ -388,10 +420,7 @@ class Storage:
         raise copy(error)  # whose traceback does not refer to this frame, which refers to the error
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
-        try:
-            self._connected().release(self._owner, ids, grant=self._grant(self._owner), wait=False)
-        except (StorageError, ObjectStorageException) as error:
-            _log.debug("could not release %d objects: %s", len(ids), error)
+        self._quietly_release_as(Owner(self._owner, self._grant(self._owner)), ids)
 
     def _connected(self) -> ObjectClient:
         with self._lock:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scaler.client.futures.stacks import TaskStack
     from scaler.client.submitting.named import NamedCalls
     from scaler.client.submitting.streaming import Results
+    from scaler.client.submitting.streams import ScalerStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,7 +109,7 @@ class Submitting(concurrent.futures.Executor):
 
         `profiling=` is taken off, unless the function has such a parameter: every task is measured.
         """
-        if "profiling" in kwargs and not _takes_profiling(fn):
+        if "profiling" in kwargs and not _takes(fn, "profiling"):
             del kwargs["profiling"]
         return self._submit(fn, args, kwargs, NO_OPTIONS)
 
@@ -250,6 +251,58 @@ class Submitting(concurrent.futures.Executor):
         run = partial(MapRun, calls, fn, items, options, is_changed=reserialize, window=most)
         return Results(lambda gathering: run(gathering=gathering), calls, end_at, is_ordered=ordered)
 
+    @overload
+    def stream(self, fn: Callable[P, Iterable[T]], /, *args: P.args, **kwargs: P.kwargs) -> ScalerStream[T]: ...
+    @overload
+    def stream(  # type: ignore[overload-cannot-match]  # it does: with a window
+        self, fn: Callable[..., Iterable[T]], /, *args: Any, window: int, **kwargs: Any
+    ) -> ScalerStream[T]: ...
+    def stream(self, fn: Callable[..., Iterable[Any]], /, *args: Any, **kwargs: Any) -> ScalerStream[Any]:
+        """Run `fn(*args, **kwargs)`, which returns an iterator, such as a generator function, and iterate over its
+        values while it runs.
+
+        The generator runs at most `window` values (16 by default) ahead of those that were taken, and waits there.
+        `window=` is taken off, unless the function has such a parameter; then `stream_verbose` takes it.
+        The generator is stopped, and its `finally` blocks run, by `cancel()`, by leaving a `with` block of the stream,
+        and when the stream is dropped. It is never begun a second time: what keeps it from going on is raised behind
+        the values that it had yielded. Up to 4,096 streams of a client may be open.
+
+        Raises TypeError for a call that cannot fit, ValueError for a window that is not from 1 to 65,536.
+        """
+        window = None
+        if "window" in kwargs and not _takes(fn, "window"):
+            window = kwargs.pop("window")
+        return self._stream(fn, args, kwargs, NO_OPTIONS, window)
+
+    def stream_verbose(
+        self,
+        fn: Callable[..., Iterable[T]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        window: int | None = None,
+        capabilities: dict[str, int] | None = None,
+        priority: int = 0,
+        timeout: float | None = None,
+    ) -> ScalerStream[T]:
+        """As `stream`, saying where and how the generator shall run. `timeout` bounds its running time, in seconds,
+        with the time in which it waits for values to be taken."""
+        options = options_of(capabilities, priority, 0, timeout)
+        return self._stream(fn, tuple(args), dict(kwargs), options, window)
+
+    def _stream(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+        window: int | None,
+    ) -> ScalerStream[Any]:
+        from scaler.client.submitting.streams import WINDOW, ScalerStream, window_of  # few programs stream
+
+        most = WINDOW if window is None else window_of(window)
+        options = options._replace(lost_processors_limit=1)  # a generator is not begun a second time (CLI-27)
+        return ScalerStream(self._ready(), function, args, kwargs, options, most, keeper=self)
+
     def as_completed(
         self, futures: Iterable[concurrent.futures.Future[T]], timeout: float | None = None
     ) -> Iterator[concurrent.futures.Future[T]]:
@@ -325,11 +378,11 @@ class Submitting(concurrent.futures.Executor):
         return ""
 
 
-def _takes_profiling(function: Callable[..., Any]) -> bool:
+def _takes(function: Callable[..., Any], name: str) -> bool:
     try:
-        return _declares(function, "profiling")
+        return _declares(function, name)
     except TypeError:  # not hashable
-        return _declares.__wrapped__(function, "profiling")
+        return _declares.__wrapped__(function, name)
 
 
 @lru_cache(maxsize=256)

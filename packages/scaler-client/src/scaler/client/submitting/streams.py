@@ -1,0 +1,364 @@
+"""`stream`: the values of a generator that runs as a task, while it runs. (CLI-27 to CLI-29)
+
+Theory of operation. To the scheduler the generator is one task. What it yields lies in the storage, under ids that both
+sides compute (`scaler_protocol.streams`), and this side waits there for the next value. The end of the task ends that
+wait: what was stored before it is still found, and what is not found then was never yielded. So the task's own result,
+or its exception, or its loss, comes in its place behind the values.
+
+What has to be cleared away is known by `_Open`, which the callback of the task's future keeps: a program may drop the
+stream at any moment, and only when the task has ended is nothing stored any more.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+
+from scaler.client.core.events import CancelRequested
+from scaler.client.future import ScalerFuture
+from scaler.client.futures.waiting import yielding
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.options import CallOptions, whole
+from scaler.client.submitting.signatures import check_call
+from scaler.utility.exceptions import MissingObjects, ObjectStorageException, WorkerDiedError
+from scaler_protocol.errors import ObjectNotFound, StorageError
+from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.messages import Buffer
+from scaler_protocol.objects import PendingGet
+from scaler_protocol.streams import (
+    BEGUN,
+    CREDIT,
+    MOST_WINDOW,
+    VALUE,
+    Streamed,
+    StreamId,
+    Taking,
+    step_of,
+    stream_object_id,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+T = TypeVar("T")
+
+_END = object()
+_NOTHING = object()
+WINDOW = 16
+"""Unless the program says otherwise: enough to cover the round trips of tiny values, and not so much that large ones
+fill the storage."""
+WAIT_SECONDS = 10.0
+"""One wait for a value at the storage. It is also how long the storage waits on for a stream that has ended."""
+LARGE_BYTES = 64 * 1024
+"""Above that a value is released at once when it is taken."""
+MOST_STREAMS = 4_096
+"""Of one client, open at a time. (LIM-28)"""
+
+
+def window_of(window: int) -> int:
+    """TypeError and ValueError for what is none."""
+    if not 1 <= whole("window", window, bits=31) <= MOST_WINDOW:
+        raise ValueError(f"window must be from 1 to {MOST_WINDOW:,}, got {window}")
+    return int(window)
+
+
+class StreamFuture(ScalerFuture[T]):
+    """Of the task that runs the generator: its result is what the generator returns."""
+
+    __slots__ = ()
+    runs_once = True
+
+
+class _Open:
+    """What is stored of one stream, and how to be rid of it. Refers neither to the stream nor to its future."""
+
+    def __init__(self, calls: Calls, task_id: TaskId, window: int) -> None:
+        self.connection = calls.connection
+        self.task_id = task_id
+        self.id = StreamId(os.urandom(16))
+        self.taking = Taking(window)
+        self.owner = self.connection.storage.present_owner()
+        #: every name under which something of it may be stored: after a lost session there are two
+        self._owners = {self.owner}
+        #: no thread of the program will take another value
+        self.is_closed = False
+        self.is_canceled = False
+        self.has_ended = False
+        #: what a thread waits for
+        self.pending: PendingGet | None = None
+
+    def note_end(self, _future: object) -> None:
+        """The task has ended: from now on nothing is stored."""
+        self.has_ended = True
+        self.connection.streams.discard(self.task_id)
+        self.wake()
+        if self.is_closed:
+            self.clear()
+
+    def wake(self) -> None:
+        pending = self.pending
+        if pending is not None:
+            pending.give_up()
+
+    def close(self) -> None:
+        """No value is wanted any more."""
+        self.is_closed = True
+        if self.has_ended:
+            self.clear()
+        else:
+            self.connection.cancel((self.task_id,))
+        self.wake()
+
+    def drop(self) -> None:
+        """The same, safe in a destructor, wherever it runs: takes no lock."""
+        self.is_closed = True
+        connection = self.connection
+        if self.has_ended:
+            _thread.start_new_thread(self.clear, ())
+        elif self.task_id in connection.deferred:
+            _thread.start_new_thread(connection.cancel, ((self.task_id,),))
+        else:
+            connection.driver.inbox.append(CancelRequested((self.task_id,)))
+        connection.driver.watch.wake()
+
+    def name_owner(self) -> None:
+        """Under which our values are stored now."""
+        self.owner = self.connection.storage.present_owner()
+        self._owners.add(self.owner)
+
+    def clear(self) -> None:
+        for owner in self._owners:
+            self.connection.storage.release_as(owner, self._leftovers())
+
+    def release_taken(self) -> None:
+        taking = self.taking
+        self.connection.storage.release_as(self.owner, self._ids(taking.releasable()))
+        taking.released()
+
+    def _leftovers(self) -> list[ObjectId]:
+        return self._ids(self.taking.leftovers())
+
+    def _ids(self, named: list[tuple[int, int]]) -> list[ObjectId]:
+        return [stream_object_id(self.id, kind, number) for kind, number in named]
+
+
+class ScalerStream(Iterator[T], Generic[T]):
+    """The values of one `Client.stream`, in the order in which the generator yields them.
+
+    One thread takes them at a time; `cancel` and `close` may come from any. An interrupt of `next` loses no value: the
+    next call returns it. When the generator has ended, StopIteration has what it returned. What it raised comes up
+    behind its last value; so do WorkerDiedError and ProcessorDiedError, because a generator is never begun again.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+        window: int,
+        keeper: object,
+    ) -> None:
+        check_call(function, len(args), kwargs)
+        connection = calls.connection
+        if len(connection.streams) >= MOST_STREAMS:
+            raise RuntimeError(f"{MOST_STREAMS:,} streams of this client are open: end or cancel some of them first")
+        connection.storage.meet()
+        self._calls = calls
+        self._is_over = False
+        #: the value to be returned next, when it is here
+        self._value: Any = _NOTHING
+        self._is_large = False
+        self._count = 0
+        #: small values are released as many together as one credit is for
+        self._step = step_of(window)
+        task_id = connection.new_task_ids(1)[0]
+        self._open = _Open(calls, task_id, window)
+        self._restarts = connection.storage.restarts
+        name = getattr(function, "__name__", "")
+        self._future: StreamFuture[Any] = StreamFuture(task_id, connection, calls.serializer, keeper, name)
+        connection.streams.add(task_id)
+        self._future.add_done_callback(self._open.note_end)
+        try:
+            callee, arguments = calls.callee(Streamed(function), (self._open.id, window, *args))
+            calls.submit(callee, arguments, kwargs, options, task_id, self._future)
+        except BaseException:
+            self._open.close()
+            connection.streams.discard(task_id)
+            raise
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._open.task_id
+
+    @property
+    def future(self) -> ScalerFuture[Any]:
+        """Of the task that runs the generator: its result is what the generator returns."""
+        return self._future
+
+    # ------------------------------------------------------------ values
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        """The next value, waiting for it. Raises what the generator raised, CancelledError after `cancel`, and
+        ObjectStorageException when the storage cannot be reached (the stream goes on when it can be again)."""
+        if self._is_over:
+            raise StopIteration
+        if self._value is _NOTHING:
+            data = self._fetch()
+            if data is None:
+                self._finish()
+            self._is_large = len(data) > LARGE_BYTES
+            self._value = self._read(data)
+        self._acknowledge()
+        # In one step of the interpreter: what is interrupted before this is repeated.
+        value, self._value, self._count = self._value, _NOTHING, self._count + 1
+        found: T = value
+        return found
+
+    def _fetch(self) -> Buffer | None:
+        """The bytes of the next value; None when the task has ended without it."""
+        stream, storage = self._open, self._open.connection.storage
+        object_id = stream_object_id(stream.id, VALUE, self._count)
+        stream.connection.hasten()
+        while True:
+            self._check()
+            has_ended = self._future.done()  # before it is asked for: what is stored by then is found
+            if not has_ended:
+                stream.name_owner()
+            stream.pending = pending = storage.start_get(object_id, 0.0 if has_ended else WAIT_SECONDS, stream.owner)
+            if stream.is_closed or (self._future.done() and not has_ended):
+                pending.give_up()
+            try:
+                return yielding(pending.finish)
+            except ObjectNotFound:
+                if has_ended:
+                    return None
+                self._check_worker()
+            except StorageError as error:
+                if not pending.is_given_up:
+                    raise ObjectStorageException(str(error)) from error
+            finally:
+                stream.pending = None
+
+    def _check(self) -> None:
+        if self._open.is_canceled:
+            self._is_over = True
+            raise CancelledError("the stream was canceled")
+        if self._open.is_closed:
+            self._is_over = True
+            raise StopIteration
+        if self._open.connection.storage.restarts != self._restarts:
+            self.close()
+            raise MissingObjects("the object storage was restarted while a generator streamed: its values are lost")
+
+    def _check_worker(self) -> None:
+        """Nothing has come for a while. A generator that had begun and is queued again has lost its worker; without
+        another worker, which would say so, nothing would end this wait."""
+        stream = self._open
+        try:
+            stream.connection.storage.start_get(stream_object_id(stream.id, BEGUN, 0), 0.0, stream.owner).finish()
+        except StorageError:
+            return  # it has not begun, or cannot be asked for now
+        if stream.connection.questions.state_of(stream.task_id) == "queued" and not stream.is_closed:
+            self.close()
+            raise WorkerDiedError("the worker that ran this generator was lost, and a generator is not begun again")
+
+    def _read(self, data: Buffer) -> Any:
+        try:
+            return self._calls.deserialize(data)
+        except Exception:
+            self.close()
+            raise
+
+    def _acknowledge(self) -> None:
+        """The value that is about to be handed out counts as taken. Can be repeated."""
+        stream, taking = self._open, self._open.taking
+        taking.count = self._count + 1
+        while taking.owes_credit and not stream.has_ended:
+            credit = stream_object_id(stream.id, CREDIT, taking.credits + 1)
+            stream.connection.storage.put_as(stream.owner, credit, [b""])
+            taking.credits += 1
+        if not taking.count % self._step or self._is_large:
+            stream.release_taken()
+
+    def _finish(self) -> NoReturn:
+        try:
+            value = self._future.result()
+        except Exception:
+            self._end()
+            raise
+        self._end()
+        raise StopIteration(value)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._open.close()
+
+    # ------------------------------------------------------------ ending
+
+    def cancel(self) -> None:
+        """Stop the generator: it is interrupted where it is, its `finally` blocks run, and it is killed when that takes
+        longer than a second. Values that were not taken are dropped. From then on `next` raises CancelledError."""
+        if not self._open.is_closed:
+            self._open.is_canceled = True
+            self._open.close()
+
+    def close(self) -> None:
+        """As `cancel`; from then on the iteration is over. Leaving a `with` block does this, and so does dropping the
+        stream."""
+        if not self._open.is_closed:
+            self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        opened = getattr(self, "_open", None)
+        if opened is not None and not opened.is_closed:
+            opened.drop()
+
+    # ------------------------------------------------------------ in an event loop
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        """The same in an event loop, which is not blocked: the value is waited for in a thread of its executor.
+        Canceling the wait closes this."""
+        import asyncio  # not needed, and slow to import, for programs without a loop
+
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(None, next, self, _END)
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        if found is _END:
+            raise StopAsyncIteration
+        value: T = found  # type: ignore[assignment]  # not the mark of the end
+        return value
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        standing = "closed" if self._open.is_closed else f"{self._count:,} taken"
+        return f"<ScalerStream of {self._future!r}: {standing}>"
