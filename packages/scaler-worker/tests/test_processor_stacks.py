@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
@@ -23,6 +24,8 @@ from scaler_worker.processor import stacks as texts
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.stacks import INNERMOST, OUTERMOST, TEXT_BYTES, stack_text
 from scaler_worker.zygote import SIGNAL_NUMBER
+
+ATTEMPTS = 1_000
 
 
 @pytest.fixture
@@ -68,6 +71,15 @@ def stack_of(cluster: Any, task: Any, number: int = 7) -> StackReply:
     return found[0]
 
 
+def stack_when(cluster: Any, task: Any, is_there: Callable[[StackReply], bool]) -> StackReply:
+    """The task has told that it begins, and may not have come to where it stays yet."""
+    for number in range(ATTEMPTS):
+        reply = stack_of(cluster, task, number)
+        if is_there(reply):
+            break
+    return reply
+
+
 def end(cluster: Any, task: Any) -> None:
     cluster.cancel(task, grace_seconds=0.0)
     assert cluster.wait_results([task])[0].status == STATUS_CANCELED
@@ -91,7 +103,7 @@ def test_a_task_that_computes(cluster: Any, start_worker: Any, running_path: str
 def test_a_task_that_waits_and_its_other_threads(cluster: Any, start_worker: Any, running_path: str) -> None:
     start_worker(max_processors=1)
     task = begin(cluster, wait_beside_a_thread, running_path)
-    reply = stack_of(cluster, task)
+    reply = stack_when(cluster, task, lambda reply: ".wait(300)" in reply.text and "sleep(300)" in reply.text)
     assert reply.outcome == STACK_TAKEN
     own, _, other = reply.text.partition("thread helper:")
     assert "threading.Event().wait(300)" in own and "in wait\n" in own
@@ -102,7 +114,7 @@ def test_a_task_that_waits_and_its_other_threads(cluster: Any, start_worker: Any
 def test_a_task_in_compiled_code_that_does_not_return(cluster: Any, start_worker: Any, running_path: str) -> None:
     start_worker(max_processors=1)
     task = begin(cluster, compute_in_compiled_code, running_path)
-    reply = stack_of(cluster, task)
+    reply = stack_when(cluster, task, lambda reply: reply.outcome != STACK_TAKEN)
     assert (reply.outcome, reply.text) == (STACK_NO_ANSWER, "")
     assert "running" in reply.process and "s of processor time" in reply.process
     end(cluster, task)
