@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-VIEWS = ("overview", "workers", "stream", "tasks", "errors", "graphs", "waiting", "events", "logs")
+VIEWS = ("overview", "workers", "work", "stream", "tasks", "errors", "graphs", "waiting", "events", "logs")
 NASTY = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\"'&amp;"
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium: make tools installs it")
@@ -100,6 +100,7 @@ def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> Non
     words = {
         "overview": "100,000",
         "workers": "2|node0|1002",
+        "work": "2 functions",
         "stream": "A sample: 12 of 120 tasks that ended in this time (10%)",
         "tasks": "12 of the last 12 tasks; a sample, 12 of 120",
         "graphs": "2 of 3 tasks unfinished",
@@ -119,6 +120,35 @@ def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> Non
     assert page.evaluate("document.activeElement.id") == "tab-logs"
     page.reload()
     seen(page.locator("#logs"), "priced 17")
+
+
+def test_functions_have_bars_and_times(page: Page, served: ServedPage) -> None:
+    them = [worker(1)]
+    served.tell(status(them, sequence=1, queued=500, done=1_000, names=["price", NASTY]))
+    open_view(page, "work")
+    first = page.locator("#work-table tbody tr").first
+    seen(first, "price")
+    bar = first.locator(".progress")
+    told = bar.get_attribute("aria-label") or ""
+    assert told == "65.3% of 766 tasks: 475 succeeded, 25 failed, 16 with workers, 250 queued"
+    widths = bar.evaluate(
+        "bar => [...bar.children].map((part) => Math.round(100 * part.offsetWidth / bar.clientWidth))"
+    )
+    assert [abs(found - wanted) <= 2 for found, wanted in zip(widths, (62, 3, 0, 2, 33), strict=True)] == [True] * 5
+    cells = first.locator("td").all_text_contents()
+    assert cells[2:8] == ["766", "250", "16", "475", "25", "0"] and cells[9:] == [
+        "7.5 ms", "5.6 ms", "6.4 ms", "50.0%", "500 ms"
+    ]  # fmt: skip
+    served.tell(status(them, sequence=11, queued=100, done=1_400, names=["price", NASTY]))
+    seen(first, "665")
+    assert float(first.locator("td").nth(8).text_content() or "0") >= 0
+    first.locator("button").focus()
+    page.keyboard.press("Enter")
+    seen(page.locator("#work-chosen"), "How long runs of price took")
+    lines = page.locator("#work-runs li").all_text_contents()
+    assert lines[0] == "at most 6.4 ms693" and lines[-1] == "at most 410 ms3" and len(lines) == 13
+    page.locator("#work-search").fill("nothing has this name")
+    seen(page.locator("#work-count"), "0 functions")
 
 
 def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:

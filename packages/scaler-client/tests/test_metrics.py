@@ -12,12 +12,14 @@ from tests.architecture.sources import ROOT
 
 from scaler.monitoring import ClusterState, Condition
 from scaler_protocol.codec import encode
+from scaler_protocol.columns import join_u64
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import (
     ClientEntry,
     ClusterStatus,
     Count,
+    FunctionEntry,
     FunctionName,
     ManagerEntry,
     ProcessorStatus,
@@ -51,6 +53,30 @@ STATUS = ClusterStatus(
     received_counts=(Count("Results", 4),),
     function_counts=(Count(FUNCTION.hex(), 3), Count("ff" * 16, 1), Count("", 1)),
     function_names=(FunctionName(FUNCTION, AWKWARD),),
+    functions=(
+        FunctionEntry(
+            FUNCTION,
+            AWKWARD,
+            submitted_count=9,
+            success_count=4,
+            failed_count=2,
+            queued_seconds=12.5,
+            run_seconds=3.5,
+            cpu_seconds=2.5,
+            buckets=bytes((0, 5, 60)),
+            bucket_counts=join_u64((3, 2, 1)),
+        ),
+        FunctionEntry(
+            ObjectId(b"g" * 16),
+            AWKWARD,
+            submitted_count=1,
+            success_count=1,
+            run_seconds=0.5,
+            buckets=bytes((4,)),
+            bucket_counts=join_u64((1,)),
+        ),
+        FunctionEntry(submitted_count=50, run_seconds=99.0, buckets=b"12", bucket_counts=b"not as many"),
+    ),
     workers=(worker("0", "b", 12), worker("0", "a", 11), worker("0", "a", 10), worker(AWKWARD, "a", 9)),
     waiting_classes=(WaitingClass(task_count=4), WaitingClass(task_count=9, able_count=1)),
     managers=(ManagerEntry(PeerId(b"m" * 16), "grid", target_count=3, running_count=2, trouble="no quota"),),
@@ -138,3 +164,32 @@ def test_a_name_that_another_was_given_spoils_nothing() -> None:
     text = metrics.text_of(replace(LIVE, status=TAKEN)).decode()
     lines = [line.rpartition(" ")[0] for line in text.splitlines() if line.startswith("scaler_worker_held_tasks{")]
     assert len(lines) == len(set(lines)) == 6, lines
+
+
+def test_what_functions_cost() -> None:
+    """Two functions of one name are one series, and what is not told apart is none: its counts may fall."""
+    told = series(STATUS)
+    label = ("function", readable(AWKWARD))
+    assert told["scaler_function_tasks_submitted_total", frozenset({label})] == 10
+    ended = {("outcome", one): told["scaler_function_tasks_ended_total", frozenset({label, ("outcome", one)})]
+             for one in ("success", "failed", "canceled")}  # fmt: skip
+    assert ended == {("outcome", "success"): 5, ("outcome", "failed"): 2, ("outcome", "canceled"): 0}
+    assert told["scaler_function_cpu_seconds_total", frozenset({label})] == 2.5
+    assert told["scaler_function_queued_seconds_total", frozenset({label})] == 12.5
+    buckets = {
+        dict(labels)["le"]: value for (name, labels), value in told.items() if name.endswith("run_seconds_bucket")
+    }
+    assert (buckets["0.0001"], buckets["0.0004"], buckets["0.0016"], buckets["+Inf"]) == (3, 4, 6, 7)
+    assert len(buckets) == 16 and list(buckets.values()) == sorted(buckets.values())
+    assert told["scaler_function_run_seconds_sum", frozenset({label})] == 4.0
+    assert told["scaler_function_run_seconds_count", frozenset({label})] == 7
+    assert told["scaler_tasks_submitted_total", frozenset()] == 13
+
+
+def series(status: ClusterStatus) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    text = metrics.text_of(ClusterState("tcp://127.0.0.1:1", Condition.LIVE, status=status)).decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,13 @@ from scaler.top.columns import BY_KEY, COLUMNS, Sorting, row_of
 from scaler.top.formats import byte_text, columns_of, cpu_text, lag_text, name_text, plain
 from scaler.top.report import as_json, as_text
 from scaler.top.screen import Screen, View, draw, text_of
+from scaler_protocol.columns import join_u64
 from scaler_protocol.ids import ObjectId, new_peer_id
 from scaler_protocol.messages import (
     ClientEntry,
     ClusterStatus,
     Count,
+    FunctionEntry,
     FunctionName,
     ManagerEntry,
     ProcessorStatus,
@@ -215,6 +218,22 @@ def test_very_many_clients_leave_room_for_the_functions() -> None:
     text = shown(replace(state, status=replace(state.status, clients=clients)), 200, 40)
     assert "client_manager" in text and "func_to_num_tasks" in text and "price" in text
     assert "... 4" in text and len(text.splitlines()) <= 40
+
+
+def test_what_functions_cost_is_on_the_screen() -> None:
+    state = live(worker())
+    assert state.status is not None and "func_done" not in shown(state), "no section without functions"
+    price = FunctionEntry(
+        FUNCTION, "price", submitted_count=1_024, dispatched_count=4, success_count=760, failed_count=4,
+        run_seconds=0.764, buckets=bytes((7,)), bucket_counts=join_u64((764,)),
+    )  # fmt: skip
+    slow = FunctionEntry(ObjectId(b"s" * 16), "\x1b[31mslow", submitted_count=7)
+    told = replace(state, status=replace(state.status, functions=(price, slow)))
+    text = shown(told, 200)
+    assert "func_done_failed_mean_p99" in text and re.search(r"price +764/1,024 +4 +1.0ms 1.2ms", text)
+    assert re.search(r"slow +0/7 +0 +- +-", text) and "\x1b" not in text
+    (figures, _) = json.loads(as_json(told))["function_figures"]
+    assert (figures["name"], figures["success_count"], figures["queued_count"]) == ("price", 760, 256)
 
 
 def test_what_is_wrong_is_on_the_screen() -> None:

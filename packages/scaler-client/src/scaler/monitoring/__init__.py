@@ -13,6 +13,7 @@ Subscription belongs to one thread; `Watcher` runs one in a thread of its own, f
 the same methods over a recorded file. Nothing here needs POSIX, and nothing is unpickled.
 """
 
+from scaler.monitoring.functions import FunctionFigures, functions_of
 from scaler.monitoring.places import MonitorError
 from scaler.monitoring.recording import Playback, Recorder, Recording, RecordingError
 from scaler.monitoring.state import ClusterState, Condition, Heard
@@ -23,6 +24,7 @@ from scaler.monitoring.watcher import Watcher
 __all__ = [
     "ClusterState",
     "Condition",
+    "FunctionFigures",
     "Heard",
     "MonitorError",
     "Playback",
@@ -32,5 +34,6 @@ __all__ = [
     "Subscription",
     "UserFigures",
     "Watcher",
+    "functions_of",
     "users_of",
 ]

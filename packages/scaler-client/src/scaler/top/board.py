@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from scaler.monitoring import ClusterState, users_of
+from scaler.monitoring import ClusterState, functions_of, users_of
 from scaler.monitoring.succession import duty_text, standbys_text, succession_text
 from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
-from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, name_text, plain
+from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, duration_text, name_text, plain
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count, StorageStatus
 
@@ -92,6 +92,7 @@ def board_of(state: ClusterState) -> Board:
             *_users(status),
             Section("client_manager", _most_first(Count(_client_text(one), one.task_count) for one in status.clients)),
             Section("func_to_num_tasks", _most_first(function_counts(status))),
+            *_functions(status),
         ),
         total=_total(status, rows),
         trouble=plain(state.text or succession_text(status)),
@@ -120,6 +121,25 @@ def _users(status: ClusterStatus) -> Iterable[Section]:
         texts = [" ".join(map(str.rjust, row, widths)) for row in figures]
         names = [name_text(user.name) for user in users]
         yield Section("user_to_tasks_objects_mem", tuple(zip(names, texts, strict=True)))
+
+
+def _functions(status: ClusterStatus) -> Iterable[Section]:
+    """Of each function the tasks that have ended, of all; those of them that failed; mean and p99 of its runs. No
+    section while no task was submitted."""
+    rows = [
+        (
+            name_text(one.name),
+            f"{count_text(one.ended_count)}/{count_text(one.submitted_count)}",
+            count_text(one.not_well_count),
+            duration_text(one.mean_seconds),
+            duration_text(one.quantile(0.99)),
+        )
+        for one in functions_of(status)
+    ]
+    if rows:
+        widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
+        entries = tuple((name, " ".join(map(str.rjust, texts, widths[1:]))) for name, *texts in rows)
+        yield Section("func_done_failed_mean_p99", entries)
 
 
 def function_counts(status: ClusterStatus) -> list[Count]:

@@ -39,6 +39,17 @@ def lag_text(seconds: float) -> str:
     return milliseconds.removesuffix(".0") + "ms"
 
 
+def duration_text(seconds: float | None) -> str:
+    """85us, 1.3ms, 250ms, 2.5s, 12m. None: a dash."""
+    if seconds is None:
+        return "-"
+    if seconds < 0.001:
+        return f"{1e6 * seconds:.0f}us"
+    if seconds < 1:
+        return f"{1e3 * seconds:.1f}ms" if seconds < 0.1 else f"{1e3 * seconds:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < 600 else f"{seconds / 60:.0f}m"
+
+
 def plain(text: str) -> str:
     """Without what moves a terminal's cursor, changes its colours, or turns its direction of writing."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from scaler.monitoring import ClusterState, users_of
+from scaler.monitoring import ClusterState, FunctionFigures, functions_of, users_of
 from scaler.top.board import board_of, client_name, function_counts
 from scaler.top.columns import row_of
 from scaler.top.screen import View, draw, text_of
@@ -58,6 +58,7 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
         },
         "tasks": _counts(status.task_counts),
         "functions": [{"name": one.name, "task_count": one.value} for one in function_counts(status)],
+        "function_figures": [_figures(one) for one in functions_of(status)],
         "sent": _counts(status.sent_counts),
         "received": _counts(status.received_counts),
         "clients": [
@@ -79,6 +80,28 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
 
 def _counts(counts: tuple[Count, ...]) -> dict[str, int]:
     return {one.name: one.value for one in counts}
+
+
+def _figures(one: FunctionFigures) -> dict[str, Any]:
+    """Since the scheduler's start. Times in seconds; null: no worker has told of a run."""
+    mean, median, high = one.mean_seconds, one.quantile(0.5), one.quantile(0.99)
+    return {
+        "name": one.name,
+        "submitted_count": one.submitted_count,
+        "queued_count": one.queued_count,
+        "dispatched_count": one.dispatched_count,
+        "success_count": one.success_count,
+        "failed_count": one.failed_count,
+        "canceled_count": one.canceled_count,
+        "worker_lost_count": one.worker_lost_count,
+        "refused_count": one.refused_count,
+        "mean_seconds": mean,
+        "p50_seconds": median,
+        "p99_seconds": high,
+        "run_seconds": round(one.run_seconds, 6),
+        "cpu_seconds": round(one.cpu_seconds, 6),
+        "mean_queued_seconds": round(one.mean_queued_seconds, 6),
+    }
 
 
 def _manager(manager: ManagerEntry) -> dict[str, Any]:

@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
-from scaler.monitoring import ClusterState, UserFigures, users_of
+from scaler.monitoring import ClusterState, FunctionFigures, UserFigures, functions_of, users_of
+from scaler.monitoring.functions import BOUNDS_SECONDS, OTHERS
 from scaler.ui.model import names_of
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import ClusterStatus, WorkerEntry
@@ -39,6 +46,7 @@ class _Cluster(Collector):
         if state.status is not None and state.is_live:
             yield from _scheduler(state.status)
             yield from _tasks(state.status)
+            yield from _functions(state.status)
             yield from _users(state.status)
             yield from _storage(state.status)
             yield from _managers(state.status)
@@ -77,6 +85,8 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
         (unfinished if count.name in UNFINISHED else ended).add_metric([readable(count.name)], count.value)
     yield unfinished
     yield ended
+    submitted = sum(count.value for count in status.task_counts)
+    yield _counter("scaler_tasks_submitted", "Tasks that were submitted.", submitted)
     names = names_of(status.function_names)
     by_name: dict[str, int] = {}
     for count in status.function_counts:
@@ -88,6 +98,51 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
     yield functions
     stuck = sum(one.task_count for one in status.waiting_classes if not one.able_count)
     yield _gauge("scaler_tasks_unplaceable", "Queued tasks that none of the connected workers could ever take.", stuck)
+
+
+HISTOGRAM_BUCKETS = range(0, len(BOUNDS_SECONDS), 4)
+"""Of the buckets that workers tell, those whose bounds are told: each four times the one before."""
+_FUNCTION_COUNTERS: tuple[tuple[str, str, Callable[[FunctionFigures], float]], ...] = (
+    ("scaler_function_tasks_submitted", "Tasks of a function that were submitted.", lambda one: one.submitted_count),
+    ("scaler_function_cpu_seconds", "Processor time of its runs, where measured.", lambda one: one.cpu_seconds),
+    ("scaler_function_queued_seconds", "Time that its tasks were with no worker.", lambda one: one.queued_seconds),
+)
+_OUTCOMES: tuple[tuple[str, Callable[[FunctionFigures], int]], ...] = (
+    ("success", lambda one: one.success_count),
+    ("failed", lambda one: one.failed_count),
+    ("canceled", lambda one: one.canceled_count),
+    ("worker_lost", lambda one: one.worker_lost_count),
+    ("refused", lambda one: one.refused_count),
+)
+
+
+def _functions(status: ClusterStatus) -> Iterable[Metric]:
+    """Of those that are told apart: counts of all others together fall when one of them is told apart again, and a
+    counter must not."""
+    by_name = {readable(one.name): one for one in functions_of(status) if one.name != OTHERS}
+    for name, text, value in _FUNCTION_COUNTERS:
+        family = CounterMetricFamily(name, text, labels=["function"])
+        for label, one in by_name.items():
+            family.add_metric([label], value(one))
+        yield family
+    ended = CounterMetricFamily(
+        "scaler_function_tasks_ended", "Tasks of a function that have ended, by how.", labels=["function", "outcome"]
+    )
+    times = HistogramMetricFamily("scaler_function_run_seconds", "How long its tasks ran.", labels=["function"])
+    for label, one in by_name.items():
+        for outcome, count in _OUTCOMES:
+            ended.add_metric([label, outcome], count(one))
+        times.add_metric([label], _cumulative(one.runs), one.run_seconds)
+    yield ended
+    yield times
+
+
+def _cumulative(runs: dict[int, int]) -> list[tuple[str, float]]:
+    bounds = [
+        (f"{BOUNDS_SECONDS[last]:g}", float(sum(count for bucket, count in runs.items() if bucket <= last)))
+        for last in HISTOGRAM_BUCKETS
+    ]
+    return [*bounds, ("+Inf", float(sum(runs.values())))]
 
 
 _USER_GAUGES: tuple[tuple[str, str, Callable[[UserFigures], float]], ...] = (

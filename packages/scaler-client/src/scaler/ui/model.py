@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scaler.monitoring import ClusterState, Heard, UserFigures, users_of
+from scaler.monitoring import ClusterState, FunctionFigures, Heard, UserFigures, functions_of, users_of
 from scaler.monitoring.succession import succession_text
 from scaler.ui.events import Events, Failures
 from scaler.ui.ring import Ring
@@ -201,6 +201,7 @@ def cluster(status: ClusterStatus, at: float) -> Json:
         "received": {count.name: count.value for count in status.received_counts},
         "balancing": {"recalled": status.recalled_count, "returned": status.returned_count},
         "functions": [[names.get(one.name, one.name[:8]), one.value] for one in status.function_counts],
+        "work": [_work(one) for one in functions_of(status)],
         "clients": [_client(one) for one in status.clients],
         "users": [_user(one) for one in users_of(status)],
         "waiting": [
@@ -215,6 +216,25 @@ def cluster(status: ClusterStatus, at: float) -> Json:
         ],
         "managers": [_manager(one) for one in status.managers],
         "workers": [_worker(one) for one in status.workers],
+    }
+
+
+def _work(one: FunctionFigures) -> Json:
+    return {
+        "name": one.name,
+        "submitted": one.submitted_count,
+        "queued": one.queued_count,
+        "dispatched": one.dispatched_count,
+        "success": one.success_count,
+        "failed": one.not_well_count,
+        "canceled": one.canceled_count,
+        "mean": one.mean_seconds,
+        "p50": one.quantile(0.5),
+        "p99": one.quantile(0.99),
+        "ran": one.run_seconds,
+        "cpu": one.cpu_seconds,
+        "waited": one.mean_queued_seconds,
+        "runs": sorted(one.runs.items()),
     }
 
 

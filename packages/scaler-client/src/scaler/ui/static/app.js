@@ -1,5 +1,6 @@
 // The page: listens to the server's events, keeps what they tell, and shows the view that is open.
 import { Errors } from "./errors.js";
+import { Functions } from "./functions.js";
 import { Graphs } from "./graphs.js";
 import { Stream } from "./stream.js";
 import { TaskPage } from "./task.js";
@@ -20,6 +21,7 @@ const stream = new Stream(page.stream, openTask);
 const graphs = new Graphs(at("graph-list"), explain, openTask);
 const views = new Views(page, openTask);
 const errors = new Errors(page, openTask);
+const functions = new Functions(page);
 
 // ---------------------------------------------------------------- what the server says
 
@@ -44,6 +46,7 @@ const takes = {
   },
   status(told) {
     page.status = told.status;
+    functions.take(told.status);
     know();
     page.stream.at = told.status.at;
     page.history.push(told.point);
@@ -135,6 +138,7 @@ function soon() {
     frame = null;
     if (current === "stream") stream.draw();
     else if (current === "errors") errors.show();
+    else if (current === "work") functions.show();
     else if (current === "events") errors.showEvents();
     else views.show(current);
   });

@@ -6,7 +6,8 @@ const ROWS_COLLATED = 2000;  // more texts are put in the order of their letters
 const collator = new Intl.Collator("en", { numeric: true });
 
 export class Table {
-  // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler, tip(value) -> text}
+  // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler, tip(value) -> text}; or with
+  // draw(cell, row), which fills the cell itself.
   constructor(place, columns, { caption, empty = "none", sort = null, rowClass = () => "" }) {
     this.columns = columns;
     this.empty = empty;
@@ -94,6 +95,10 @@ export class Table {
     const name = this.rowClass(row);
     if (line.className !== name) line.className = name;
     this.columns.forEach((column, index) => {
+      if (column.draw) {
+        column.draw(line.cells[index], row);
+        return;
+      }
       const text = column.show ? column.show(row[column.key], row) : String(row[column.key]);
       const cell = line.cells[index];
       const place = column.button ? cell.firstChild : cell;

@@ -1,0 +1,112 @@
+"""What each function has cost, for people: counts, times and quantiles, from one status (MON-38 to MON-41)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKETS, split_u64
+from scaler_protocol.messages import ClusterStatus, FunctionEntry
+
+OTHERS = "(others)"
+BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
+"""The longest time of each bucket but the last, which has all longer ones."""
+
+
+@dataclass(slots=True)
+class FunctionFigures:
+    """All functions of one name: a program that makes a function in a loop has many."""
+
+    name: str
+    submitted_count: int = 0
+    dispatched_count: int = 0  #: with workers, begun or not
+    success_count: int = 0
+    failed_count: int = 0
+    canceled_count: int = 0
+    worker_lost_count: int = 0
+    refused_count: int = 0
+    queued_seconds: float = 0.0  #: of all tasks together
+    dispatched_seconds: float = 0.0
+    run_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    runs: dict[int, int] = field(default_factory=dict)  #: by bucket
+
+    @property
+    def ended_count(self) -> int:
+        return self.success_count + self.canceled_count + self.not_well_count
+
+    @property
+    def queued_count(self) -> int:
+        """Neither with a worker nor ended: they wait for a worker, or for other tasks."""
+        return max(0, self.submitted_count - self.ended_count - self.dispatched_count)
+
+    @property
+    def not_well_count(self) -> int:
+        """Ended, and neither well nor canceled."""
+        return self.failed_count + self.worker_lost_count + self.refused_count
+
+    @property
+    def run_count(self) -> int:
+        return sum(self.runs.values())
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """Of a run; None: no worker has told of one."""
+        count = self.run_count
+        return self.run_seconds / count if count else None
+
+    @property
+    def mean_queued_seconds(self) -> float:
+        return self.queued_seconds / self.submitted_count if self.submitted_count else 0.0
+
+    def quantile(self, share: float) -> float | None:
+        """So long this share of the runs took at most. Exact to the width of a bucket, which is a half at most."""
+        return quantile(self.runs, share)
+
+
+def functions_of(status: ClusterStatus) -> list[FunctionFigures]:
+    """In the order of the status: those with unfinished tasks come first. What is not told apart is the last."""
+    found: dict[str, FunctionFigures] = {}
+    for entry in status.functions:
+        name = name_of(entry)
+        one = found.setdefault(name, FunctionFigures(name))
+        one.submitted_count += entry.submitted_count
+        one.dispatched_count += entry.dispatched_count
+        one.success_count += entry.success_count
+        one.failed_count += entry.failed_count
+        one.canceled_count += entry.canceled_count
+        one.worker_lost_count += entry.worker_lost_count
+        one.refused_count += entry.refused_count
+        one.queued_seconds += entry.queued_seconds
+        one.dispatched_seconds += entry.dispatched_seconds
+        one.run_seconds += entry.run_seconds
+        one.cpu_seconds += entry.cpu_seconds
+        for bucket, runs in _buckets(entry):
+            one.runs[bucket] = one.runs.get(bucket, 0) + runs
+    return list(found.values())
+
+
+def name_of(entry: FunctionEntry) -> str:
+    if not entry.function_id:
+        return OTHERS
+    return entry.name or entry.function_id.hex()[:8]
+
+
+def _buckets(entry: FunctionEntry) -> Iterable[tuple[int, int]]:
+    """Columns that do not agree are a broken scheduler's: then there are no runs."""
+    if 8 * len(entry.buckets) != len(entry.bucket_counts):
+        return ()
+    columns = zip(entry.buckets, split_u64(entry.bucket_counts), strict=True)
+    return [(bucket, runs) for bucket, runs in columns if bucket < BUCKETS]
+
+
+def quantile(runs: dict[int, int], share: float) -> float | None:
+    """In seconds, with a straight line through each bucket; None if there are no runs. `share`: from 0 to 1."""
+    wanted = share * sum(runs.values())
+    for bucket in sorted(runs):
+        if wanted <= runs[bucket] and runs[bucket]:
+            low = BOUNDS_SECONDS[bucket - 1] if bucket else 0.0
+            high = BOUNDS_SECONDS[bucket] if bucket < len(BOUNDS_SECONDS) else low
+            return low + (high - low) * max(0.0, wanted) / runs[bucket]
+        wanted -= runs[bucket]
+    return None
