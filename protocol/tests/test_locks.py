@@ -87,6 +87,7 @@ class Alarms:
         signal.signal(signal.SIGALRM, self._before)
 
 
+@pytest.mark.timeout(method="thread")  # the signal of the other method is needed here
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no timers that send signals")
 @KINDS
 def test_real_signals_leave_it_free(make: Callable[[], Any]) -> None:
