@@ -95,11 +95,12 @@ BREAKS = [
 ]  # fmt: skip
 
 
-#: The first has trouble of every kind, so most broken cores are caught at once.
-SEEDS = (8, *range(8), *range(9, 40))
+#: Those that catch one come first, so that a broken core costs a second and not a minute.
+CATCHING = (0, 3, 10, 34)
+TRIED = (*CATCHING, *(seed for seed in range(40) if seed not in CATCHING))
 
 
 @pytest.mark.parametrize("break_it", BREAKS, ids=lambda break_it: break_it.__name__.strip("_"))
 def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    assert any(run_seed(seed)[0] is None for seed in SEEDS), "no seed noticed"
+    assert any(run_seed(seed)[0] is None for seed in TRIED), "no seed noticed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -105,3 +106,12 @@ def test_the_object_of_a_stale_attempt_is_released_also_among_many(story: Story)
     story.receive("w3", Results(named, b"x" * len(others) + value_id, sizes, kinds=kinds))
     story.work_off()
     assert any(line.startswith("storage <- Release") for line in story.settle())
+
+
+def test_more_credit_counts_before_the_first_of_them_is_looked_at(story: Story) -> None:  # SCH-25
+    """It comes with so many results that they are worked off later. Tasks wait, and now there is room."""
+    story.submit("c", ["more"])
+    assert not [line for line in story.settle() if "Dispatch" in line]
+    unknown = results_of(task_id_source()(PLAIN_ROWS + 1))
+    story.receive("w", dataclasses.replace(unknown, credit=len(HELD) + 1))
+    assert [line for line in story.settle() if "Dispatch" in line]

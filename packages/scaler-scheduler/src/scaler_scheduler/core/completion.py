@@ -48,8 +48,9 @@ SLICES = 4
 
 
 def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
-    if message.credit:
+    if message.credit and message.credit != worker.limit:
         worker.limit = message.credit
+        worker.load_changed()  # there may be room before the first of these tasks is looked at
     worker.results_count += 1
     count = len(message.ids) // ID_BYTES
     if count > PLAIN_ROWS:
