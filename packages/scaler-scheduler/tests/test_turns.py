@@ -41,6 +41,8 @@ from scaler_protocol.messages import (
     Returned,
     Shutdown,
     SnapshotRequest,
+    StackReply,
+    StackRequest,
     Submit,
     TaskHeader,
     TaskLog,
@@ -295,6 +297,16 @@ def print_something(scene: Scene) -> Event:
     return received("w", TaskLog(scene.ids[0], 1, "x" * 1_000))
 
 
+def ask_for_a_stack(scene: Scene) -> Event:
+    scene.send("c", plain(scene.ids))
+    return received("c", StackRequest(1, scene.ids[-1]))
+
+
+def answer_with_a_stack(scene: Scene) -> Event:
+    scene.send("c", plain(scene.ids))
+    return received("w", StackReply(1, scene.ids[-1], text="x" * 60_000))
+
+
 def refuse_a_dispatch(scene: Scene) -> Event:
     scene.send("c", plain(scene.ids))
     worker = scene.core.tables.workers[peer("w")]
@@ -340,6 +352,8 @@ WORST: dict[Callable[[Scene], Event], type] = {
     say_units: ManagerStatus,
     give_credit: Credit,
     print_something: TaskLog,
+    ask_for_a_stack: StackRequest,
+    answer_with_a_stack: StackReply,
     refuse_a_dispatch: Error,
     lose_the_worker: Bye,
     lose_the_client: Bye,
