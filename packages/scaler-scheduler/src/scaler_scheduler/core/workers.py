@@ -11,7 +11,7 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.ready import CODE_SETS, FEATURE_CODE_SETS, Requirement, offered, offers
 from scaler_scheduler.core.shares import Shares
 
-STALE_RESULTS = 65_536
+STALE_RESULTS = 8_192
 """A worker may report so many results for tasks that it does not hold, and as many as it has presented. (LIM-24)"""
 
 
