@@ -20,6 +20,7 @@ SEEDS = 200
 BLOCK = 20
 
 
+@pytest.mark.timeout(480)  # a large world may take half a minute of computing
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_seeds(first: int) -> None:
     for seed in range(first, first + BLOCK):

@@ -40,8 +40,10 @@ class AnyOrder(RuleBasedStateMachine):
         self.recalled: dict[str, list[str]] = {}
         self.unfinished: dict[str, str] = {}
         self.canceled: set[str] = set()
-        #: of tasks that others have submitted; and those whose Cancel the scheduler has taken on while they ran
+        #: of tasks that others have submitted, if the parent has begun: one that has not can have no children
         self.parents: dict[str, str] = {}
+        self.begun: set[str] = set()
+        #: those whose Cancel the scheduler has taken on while they ran
         self.canceling: set[str] = set()
 
     @initialize()
@@ -77,9 +79,9 @@ class AnyOrder(RuleBasedStateMachine):
         """A client may claim that any task is the parent, also one that has ended."""
         client = data.draw(st.sampled_from(sorted(self.clients)))
         parent = data.draw(st.sampled_from([f"t{number:05}" for number in range(self.number)]))
-        is_known = ids([parent]) in self.story.core.tables.where or parent in self.canceling
+        is_there = ids([parent]) in self.story.core.tables.where or parent in self.canceling
         tasks = self._fresh(client, count)
-        self.parents.update(dict.fromkeys(tasks, parent if is_known else ""))
+        self.parents.update(dict.fromkeys(tasks, parent if is_there and parent in self.begun else ""))
         self.story.submit(client, tasks, depth=1, parent_task=TaskId(ids([parent])))
 
     @precondition(lambda self: self.clients)
@@ -238,6 +240,7 @@ class AnyOrder(RuleBasedStateMachine):
             attempts = split_u16(message.attempts) or (1,) * len(tasks)
             assert not self.held[name].keys() & set(tasks), "a worker was given a task that it holds"
             assert not self.canceled & set(tasks), "a task was given to a worker after it was canceled (CAN-11)"
+            self.begun.update(tasks)
             above = {ancestor for name_of_task in tasks for ancestor in self._ancestors(name_of_task)}
             assert not self.canceling & above, "a task was given to a worker after its ancestor was canceled (CAN-13)"
             assert not set(tasks) - self.unfinished.keys(), "a task of a client that has gone was given to a worker"

@@ -13,7 +13,6 @@ from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.columns import split_u16
 from scaler_protocol.messages import (
     Capability,
-    Count,
     Explain,
     FunctionName,
     Hello,
@@ -26,7 +25,7 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.session import Opened
-from scaler_scheduler.core import Asked, Policy, PublishLog, Send, monitor, sampling, shapes
+from scaler_scheduler.core import Asked, Policy, PublishLog, Send, sampling, shapes
 from scaler_scheduler.core import names as naming
 
 ROW = task("a") + FUNCTION + bytes(SAMPLE_BYTES - 32)
@@ -115,15 +114,6 @@ def test_a_large_graph_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     (shape,) = story.core.graph_shapes().graphs
     assert shape.task_count == 4 and names(shape.ids) == ["a", "b", "c"]
     assert len(shape.states) == 3 and sum(split_u16(shape.dependency_counts)) == 2
-
-
-def test_functions_that_were_not_looked_at_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor, "CHUNKS_LIMIT", 1)
-    story = Story()
-    story.client("c")
-    story.submit("c", ["a"])
-    story.submit("c", ["b", "d"])
-    assert story.core.snapshot(story.now).function_counts == (Count(FUNCTION.hex(), 1), Count("", 2))
 
 
 def test_what_waits_for_what() -> None:

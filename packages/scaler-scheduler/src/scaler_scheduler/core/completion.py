@@ -48,13 +48,14 @@ SLICES = 4
 
 
 def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
-    if message.credit and message.credit != worker.limit:
+    limit = worker.limit
+    if message.credit:
         worker.limit = message.credit
+    if worker.limit != limit:
         worker.load_changed()  # there may be room before the first of these tasks is looked at
     worker.results_count += 1
     count = len(message.ids) // ID_BYTES
     if count > PLAIN_ROWS:
-        worker.load_changed()  # its credit counts at once, whatever becomes of the rows
         return _in_slices(tables, worker, message)
     ids: Sequence[TaskId] = split_ids(message.ids)  # type: ignore[assignment]
     owners = Counter(map(worker.held.get, ids)) if count > 1 else {worker.held.get(ids[0]): 1}
@@ -63,7 +64,6 @@ def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
         _end_in_bulk(tables, worker, ids, owners, message.profiles)
         tables.tell(client.peer_id, _without_credit(message))
     elif count > _most_rows(tables, client):
-        worker.load_changed()
         return _in_slices(tables, worker, message)
     else:
         _end(tables, worker, message, ids, owners, client)
