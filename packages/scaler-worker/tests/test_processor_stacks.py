@@ -106,6 +106,7 @@ def test_a_task_that_waits_and_its_other_threads(cluster: Any, start_worker: Any
     reply = stack_when(cluster, task, lambda reply: ".wait(300)" in reply.text and "sleep(300)" in reply.text)
     assert reply.outcome == STACK_TAKEN
     own, _, other = reply.text.partition("thread helper:")
+    assert "thread scaler-" not in reply.text, "threads of ours say nothing about the task"
     assert "threading.Event().wait(300)" in own and "in wait\n" in own
     assert "time.sleep(300)" in other and "in beside\n" in other
     end(cluster, task)

@@ -26,6 +26,7 @@ LINE_CHARACTERS = 200
 
 _OURS = frozenset((os.path.join(os.path.dirname(__file__), "loop.py"), ends.__file__))
 """Below the function of the task."""
+_OUR_THREADS = "scaler-"
 
 
 def stack_text(frame: FrameType | None) -> str:
@@ -44,9 +45,10 @@ def stack_text(frame: FrameType | None) -> str:
 def _other_threads() -> list[str]:
     own, lines = threading.get_ident(), []
     known = getattr(threading, "_active", {})  # enumerate() takes a lock
-    others = [(ident, frame) for ident, frame in sys._current_frames().items() if ident != own]
-    for ident, frame in others[:THREADS]:
-        name = getattr(known.get(ident), "name", "without a name")
+    frames = ((ident, frame) for ident, frame in sys._current_frames().items() if ident != own)
+    named = [(getattr(known.get(ident), "name", "without a name"), frame) for ident, frame in frames]
+    others = [(name, frame) for name, frame in named if not name.startswith(_OUR_THREADS)]
+    for name, frame in others[:THREADS]:
         lines += [f"thread {name}:", *_lines(frame, 0, THREAD_FRAMES)]
     if len(others) > THREADS:
         lines.append(f"... and {len(others) - THREADS} threads more")
