@@ -35,6 +35,7 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.explaining import explanation
+from scaler_scheduler.core.function_counts import FunctionCounts
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.states import Move, State
@@ -99,6 +100,7 @@ class Restored:
         self._submit_all(batches, open_graphs)
         tables.drain()
         delattr(tables.families, "has_ended")
+        self._count_functions()
         (few,) = self._by_kind["tasks"]
         for name in ("attempts", "lost_workers", "retried"):
             table: dict[TaskId, Any] = getattr(tables, name)
@@ -120,6 +122,23 @@ class Restored:
             task_id = TaskId(_id(line["id"]))
             if task_id in tables.dependencies.kept:
                 tables.dependencies.kept[task_id] = tables.dependencies.kept[task_id]._replace(status=line["status"])
+        self._count_functions()
+
+    def _count_functions(self) -> None:
+        """Of the tasks that are there: what had ended is not in a dump."""
+        tables = self.core.tables
+        tables.functions.rows.clear()
+        tables.functions.others = FunctionCounts()
+        held = {task_id: chunk for worker in tables.workers.values() for task_id, chunk in worker.held.items()}
+        entered: set[int] = set()
+        for task_id in {**tables.where, **held}:  # a worker also has what no client waits for any more
+            chunk = held.get(task_id) or tables.chunk_of(task_id)
+            if id(chunk) not in entered:
+                entered.add(id(chunk))
+                tables.functions.enter(chunk, self.now)
+            tables.functions.submitted(chunk, [chunk.index_of[task_id]], self.now)
+            if task_id in held:
+                tables.note_held(chunk, [task_id], 1)
 
     def _submit_all(self, batches: Iterable[Json], open_graphs: set[tuple[str, str]]) -> None:
         submits: dict[str, list[Submit]] = {}
