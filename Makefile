@@ -58,11 +58,14 @@ tools:  ## install what some tests drive besides Python (Debian, as root); witho
 			|| echo "could not be installed: tests that drive $(TOOLS) will be skipped"; \
 	else echo "not on Debian, or not root: install yourself what you want of $(TOOLS)"; fi
 
+# More than eight processes, each with its clusters, are in each other's way. tests/parallel.py says what they share out.
+PARALLEL := -p tests.parallel --numprocesses logical --maxprocesses 8
+
 demo: $(READY)  ## start a local cluster and index the Python standard library with it
 	@$(BIN)/python -m demo
 
-test: $(READY)  ## run all tests
-	@$(BIN)/python -m pytest
+test: $(READY)  ## run all tests, in as many processes as there are processors
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows
 	@SCALER_TEST_WINDOWS=1 $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/windows $(ARGS)
@@ -70,8 +73,8 @@ test-windows: $(READY)  ## the client's wheel in a real Windows Python under Win
 test-pythons: $(READY)  ## fast tests with every other Python that is here or can be had; WHICH=ends: the oldest and the newest
 	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/pythons $(ARGS)
 
-test-macos-like: $(READY)  ## the client's tests without what macOS lacks: memory files, abstract sockets, epoll, /proc, fork
-	@$(BIN)/python -m pytest -p tests.macos.plugin packages/scaler-client/tests $(ARGS)
+test-macos-like: $(READY)  ## tests of client and protocol without what macOS lacks: memory files, epoll, /proc, fork
+	@$(BIN)/python -m pytest -p tests.macos.plugin $(PARALLEL) packages/scaler-client/tests protocol/tests $(ARGS)
 
 release-check: $(READY)  ## every dist from its wheel, alone in an empty environment, with each Python; WHICH=ends, WHICH=own
 	@SCALER_RELEASE_CHECK=$(or $(WHICH),all) $(BIN)/python -m pytest tests/packages tests/release $(ARGS)

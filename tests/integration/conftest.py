@@ -9,6 +9,9 @@ import pytest
 
 from scaler import Client
 from scaler_protocol.transport.lane import OFF_VARIABLE
+from tests.support.browsers import browser as browser
+from tests.support.browsers import page as page
+from tests.support.browsers import served as served
 from tests.support.clusters import RealCluster
 from tests.support.processes import Stage
 
