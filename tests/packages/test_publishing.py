@@ -47,7 +47,14 @@ def test_the_workflow_is_one() -> None:
         assert set(job) <= KEYS and {"runs-on", "timeout-minutes", "permissions"} <= set(job)
         for step in job["steps"]:
             assert set(step) <= STEP_KEYS and ("run" in step) != ("uses" in step)
-            assert "run" in step or re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+
+
+def test_its_actions_are_pinned_to_commits() -> None:
+    """A tag can be moved to other code later. The version in the comment is for readers, one for each action."""
+    uses = re.findall(r"uses: (\S+)@(\S+) # (v\d+\.\d+\.\d+)$", WORKFLOW.read_text(encoding="utf-8"), re.M)
+    assert len(uses) == sum("uses" in step for job in workflow()["jobs"].values() for step in job["steps"])
+    assert all(name.startswith("actions/") and re.fullmatch(r"[0-9a-f]{40}", commit) for name, commit, _ in uses)
+    assert len({name for name, _, _ in uses}) == len(set(uses))
 
 
 def test_only_the_last_job_has_a_right_and_it_runs_no_code_of_ours() -> None:
