@@ -2,6 +2,7 @@
 
 #include <kj/exception.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -70,17 +71,20 @@ struct Columns {
           inputIds(idsOf(toBytes(batch.getInputIds()))),
           inputKinds(toBytes(batch.getInputKinds())),
           inputSizes(toBytes(batch.getInputSizes())),
-          taskFlags(toBytes(batch.getTaskFlags())) {}
+          taskFlags(toBytes(batch.getTaskFlags())),
+          awaitedCounts(toBytes(batch.getAwaitedCounts())),
+          awaited(idsOf(toBytes(batch.getAwaited()))) {}
 
     std::vector<Id> functions, ids;
     Bytes functionIndexes, partCounts, partKinds, partSizes, attempts;
     std::vector<Id> inputIds;
-    Bytes inputKinds, inputSizes, taskFlags;
+    Bytes inputKinds, inputSizes, taskFlags, awaitedCounts;
+    std::vector<Id> awaited;
 };
 
-size_t partTotal(const Columns& columns) {
+size_t totalOf(const Bytes& counts, size_t rows, uint16_t otherwise) {
     size_t total = 0;
-    for (size_t row = 0; row < columns.ids.size(); ++row) total += numberAtOr<uint16_t>(columns.partCounts, row, 1);
+    for (size_t row = 0; row < rows; ++row) total += numberAtOr<uint16_t>(counts, row, otherwise);
     return total;
 }
 
@@ -98,11 +102,13 @@ void checkColumns(TaskBatch::Reader batch, const Columns& columns, const Limits&
     checkColumn(columns.partCounts, 2, count, "partCounts");
     checkColumn(columns.attempts, 2, count, "attempts");
     checkColumn(columns.taskFlags, 1, count, "taskFlags");
-    size_t parts = partTotal(columns);
+    checkColumn(columns.awaitedCounts, 2, count, "awaitedCounts");
+    size_t parts = totalOf(columns.partCounts, count, 1);
     checkColumn(columns.partKinds, 1, parts, "partKinds");
     checkColumn(columns.partSizes, 4, parts, "partSizes", parts == 0);
     checkColumn(columns.inputKinds, 1, columns.inputIds.size(), "inputKinds");
     checkColumn(columns.inputSizes, 4, columns.inputIds.size(), "inputSizes", columns.inputIds.empty());
+    if (totalOf(columns.awaitedCounts, count, 0) != columns.awaited.size()) badBatch("awaitedCounts do not add up to awaited");
     setOf(columns.ids, "ids");
     setOf(columns.inputIds, "inputIds");
 }
@@ -131,10 +137,11 @@ Part readPart(Cutter& cutter, uint8_t kind, size_t size) {
 std::vector<Task> readTasks(const Columns& columns, const std::shared_ptr<const Header>& header, Cutter& cutter) {
     std::vector<Task> tasks;
     size_t part = 0;
+    auto awaited = columns.awaited.begin();
     for (size_t row = 0; row < columns.ids.size(); ++row) {
         size_t index = numberAtOr<uint16_t>(columns.functionIndexes, row, 0);
         if (index >= columns.functions.size()) badBatch("a function index lies outside functions");
-        Task task{columns.ids[row], numberAtOr<uint16_t>(columns.attempts, row, 1), columns.functions[index], {}, header};
+        Task task{columns.ids[row], numberAtOr<uint16_t>(columns.attempts, row, 1), columns.functions[index], {}, {}, header};
         if (task.attempt == 0) badBatch("an attempt is 0");
         size_t count = numberAtOr<uint16_t>(columns.partCounts, row, 1);
         size_t least = header->callFormat == CALL_PACKED ? 1 : header->keywords.size();
@@ -143,6 +150,9 @@ std::vector<Task> readTasks(const Columns& columns, const std::shared_ptr<const 
             task.parts.push_back(readPart(cutter, numberAtOr<uint8_t>(columns.partKinds, part, KIND_INLINE),
                                           numberAt<uint32_t>(columns.partSizes, part)));
         }
+        auto end = awaited + numberAtOr<uint16_t>(columns.awaitedCounts, row, 0);
+        task.awaited.assign(awaited, end);
+        awaited = end;
         tasks.push_back(std::move(task));
     }
     return tasks;
@@ -166,6 +176,8 @@ void useInputs(std::vector<Task>& tasks, const std::unordered_map<Id, Part>& inp
         for (Part& part : task.parts) {
             if (part.kind != KIND_TASK) continue;
             auto found = inputs.find(part.bytes);
+            bool isAwaited = std::count(task.awaited.begin(), task.awaited.end(), part.bytes) > 0;
+            if (found == inputs.end() && isAwaited) continue;  // its value will be there when this task begins
             if (found == inputs.end()) badBatch("the input of a TASK part is missing", "BAT-9");
             used.insert(part.bytes);
             part = found->second;

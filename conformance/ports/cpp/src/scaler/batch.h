@@ -37,7 +37,8 @@ struct Task {
     Id id;
     uint16_t attempt = 1;
     Id function;
-    std::vector<Part> parts;  // TASK parts have been replaced by their inputs
+    std::vector<Part> parts;  // TASK parts have been replaced by their inputs, but for those that it awaits
+    std::vector<Id> awaited;  // tasks that have to succeed at this worker before (feature `chains`)
     std::shared_ptr<const Header> header;
 };
 

@@ -38,8 +38,9 @@ Terms termsOf(Welcome::Reader welcome) {
     auto limits = welcome.getLimits();
     auto timers = welcome.getTimers();
     Limits usual;
-    bool hasPresentHeld = false;
-    for (auto feature : welcome.getFeatures()) hasPresentHeld = hasPresentHeld || feature == presentHeld;
+    std::set<std::string> features;
+    for (auto feature : welcome.getFeatures()) features.insert(toString(feature));
+    uint64_t generation = features.count(presentHeld) > 0 ? welcome.getGeneration() : 0;
     return Terms{toBytes(welcome.getServerId()),
                  welcome.getSessionId(),
                  Limits{orDefault(limits.getInlineBytes(), usual.inlineBytes),
@@ -50,8 +51,8 @@ Terms termsOf(Welcome::Reader welcome) {
                  std::max(timers.getLeaseSeconds(), 3 * heartbeatMin),
                  toString(welcome.getStorageAddress()),
                  toBytes(welcome.getOwnerGrant()),
-                 hasPresentHeld ? welcome.getGeneration() : 0,
-                 hasPresentHeld};
+                 generation,
+                 std::move(features)};
 }
 
 bool isOutsideSequence(Body::Reader body) {

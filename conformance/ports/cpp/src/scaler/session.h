@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <random>
+#include <set>
 
 #include "scaler/envelope.h"
 
@@ -22,8 +23,10 @@ struct Terms {
     Seconds lease = 60;
     std::string storageAddress;
     Bytes ownerGrant;
-    uint64_t generation = 0;      // of the scheduler; zero: none, or it does not know of generations
-    bool hasPresentHeld = false;  // the feature of that name is in force
+    uint64_t generation = 0;  // of the scheduler; zero: none, or it does not know of generations
+    std::set<std::string> features = {};  // in force (HSK-6)
+
+    bool has(const char* feature) const { return features.count(feature) > 0; }
 };
 
 // There is a session, and nothing has been said in it yet.

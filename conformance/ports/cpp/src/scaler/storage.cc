@@ -11,11 +11,19 @@ namespace {
 constexpr size_t chunkBytes = 8u << 20;
 constexpr int chunksUnansweredMax = 8;          // STO-6
 constexpr uint32_t firstChunkBytes = 64u << 10;  // all that wait may be answered at once
+constexpr size_t sharedBytesMin = 256u << 10;    // below that a message costs less than a file
 
 }  // namespace
 
 ObjectStore::ObjectStore(zmq::context_t& context, PassOrNone pass, uint16_t role)
-    : link_(context, std::move(pass), [role](Hello::Builder hello) { hello.setRole(role); }) {}
+    : role_(role), link_(context, std::move(pass), [this](Hello::Builder hello) { introduce(hello); }) {}
+
+void ObjectStore::introduce(Hello::Builder hello) const {
+    hello.setRole(role_);
+    if (!proof_) return;
+    hello.initFeatures(1).set(0, "memfd");
+    proof_->tell(hello.initMemoryFile());
+}
 
 void ObjectStore::use(const std::string& address) {
     if (address == link_.address()) return;
@@ -70,16 +78,38 @@ void ObjectStore::advance() {
         sendGet(number, download);
     }
     for (auto& [number, upload] : uploads_) {
-        while (chunksUnanswered_ < chunksUnansweredMax && sendChunk(number, upload)) {}
+        while (chunksUnanswered_ < chunksUnansweredMax && sendNext(number, upload)) {}
     }
     for (auto& [number, letting] : releases_) {
         if (!letting.isAsked) sendRelease(number, letting);
     }
 }
 
-bool ObjectStore::sendChunk(uint64_t transfer, Upload& upload) {
+// The whole value in a file, where the storage can open it: false otherwise.
+bool ObjectStore::sendFile(uint64_t transfer, Upload& upload) {
+    if (!isSharing() || !upload.mayShare || upload.value->size() < sharedBytesMin) return false;
+    upload.file = SealedFile::holding(*upload.value);
+    if (!upload.file) return false;
+    upload.hasBegun = true;
+    upload.sentBytes = upload.value->size();
+    ++upload.unanswered;
+    ++chunksUnanswered_;
+    ask(Kind::put, transfer, [&](Body::Builder body, uint64_t request) {
+        auto put = body.initPutShared();
+        put.setRequestId(request);
+        put.setObjectId(asData(upload.object));
+        put.setOwner(asData(upload.owner.id));
+        put.setGrant(asData(upload.owner.grant));
+        put.setTotalBytes(upload.value->size());
+        upload.file->tell(put.initFile());
+    });
+    return true;
+}
+
+bool ObjectStore::sendNext(uint64_t transfer, Upload& upload) {
     uint64_t total = upload.value->size(), offset = upload.sentBytes;
     if (upload.hasBegun && offset >= total) return false;
+    if (!upload.hasBegun && sendFile(transfer, upload)) return true;
     Bytes chunk = upload.value->substr(offset, chunkBytes);
     upload.hasBegun = true;
     upload.sentBytes += chunk.size();
@@ -112,6 +142,7 @@ void ObjectStore::sendGet(uint64_t transfer, Download& download) {
         get.setOffset(download.value.size());
         get.setChunkBytes(isFirst ? firstChunkBytes : static_cast<uint32_t>(chunkBytes));
         get.setWaitSeconds(isFirst ? std::max(0.0, download.waitUntil - steadyNow()) : 0);
+        get.setAcceptsShared(isFirst && download.mayShare && isSharing());
     });
 }
 
@@ -135,6 +166,7 @@ void ObjectStore::beginAgain() {
         upload.sentBytes = 0;
         upload.unanswered = 0;
         upload.hasBegun = false;
+        upload.file.reset();
     }
     for (auto& [number, download] : downloads_) {
         download.value.clear();
@@ -181,6 +213,8 @@ void ObjectStore::onMessage(const Message& message) {
         answer(reply.getRequestId(), reply.getCode(), toString(reply.getText()));
     } else if (body.isValue()) {
         onValue(message);
+    } else if (body.isSharedValue()) {
+        onSharedValue(body.getSharedValue());
     } else if (body.isError()) {
         auto error = body.getError();
         auto isMeant = [&](const auto& request) { return request.second.seq == error.getRefSeq(); };
@@ -205,19 +239,29 @@ void ObjectStore::answer(uint64_t requestId, uint16_t code, const std::string& t
     auto upload = uploads_.find(request.transfer);
     if (upload == uploads_.end()) return;
     --upload->second.unanswered;
+    if (upload->second.file && code == UNREADABLE_FILE) {  // then in chunks (STO-21)
+        upload->second.file.reset();
+        upload->second.mayShare = upload->second.hasBegun = false;
+        upload->second.sentBytes = 0;
+        return;
+    }
     bool isComplete = upload->second.sentBytes >= upload->second.value->size() && upload->second.unanswered == 0;
     if (code != OK || isComplete) finishUpload(request.transfer, code, text);
 }
 
-void ObjectStore::onValue(const Message& message) {
-    auto value = message.body().getValue();
-    auto found = requests_.find(value.getRequestId());
-    if (found == requests_.end() || found->second.kind != Kind::get) return;
+std::map<uint64_t, ObjectStore::Download>::iterator ObjectStore::answered(uint64_t requestId) {
+    auto found = requests_.find(requestId);
+    if (found == requests_.end() || found->second.kind != Kind::get) return downloads_.end();
     uint64_t transfer = found->second.transfer;
     requests_.erase(found);
-    auto at = downloads_.find(transfer);
+    return downloads_.find(transfer);
+}
+
+void ObjectStore::onValue(const Message& message) {
+    auto value = message.body().getValue();
+    auto at = answered(value.getRequestId());
     if (at == downloads_.end()) return;
-    Download& download = at->second;
+    auto& [transfer, download] = *at;
     if (download.totalBytes) --chunksUnanswered_;
     download.isAsked = false;
     download.totalBytes = value.getTotalBytes();
@@ -227,6 +271,19 @@ void ObjectStore::onValue(const Message& message) {
         return finishDownload(transfer, BAD_CHUNK, "the storage sent another part than was asked for");
     }
     if (download.value.size() >= value.getTotalBytes()) finishDownload(transfer, OK, "");
+}
+
+// The bytes are copied: the storage may let go of its file at any time.
+void ObjectStore::onSharedValue(SharedValue::Reader value) {
+    auto at = answered(value.getRequestId());
+    if (at == downloads_.end()) return;
+    auto& [transfer, download] = *at;
+    download.isAsked = false;
+    auto bytes = download.mayShare ? readSealed(value.getFile(), value.getTotalBytes()) : std::nullopt;
+    download.mayShare = false;
+    if (!bytes) return;  // it is asked for again (STO-23)
+    download.value = std::move(*bytes);
+    finishDownload(transfer, OK, "");
 }
 
 void ObjectStore::finishUpload(uint64_t transfer, uint16_t code, const std::string& text) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "scaler/link.h"
+#include "scaler/memory_file.h"
 
 namespace scaler {
 
@@ -16,7 +17,7 @@ struct Owner {
 };
 
 // Asks for objects and stores them, over one session. A lost session or a restarted storage costs nothing but time: what
-// is unfinished is asked again (STO-17).
+// is unfinished is asked again (STO-17). A storage of this host shares large values in memory files, where it can.
 class ObjectStore : public Pollable {
 public:
     // `code` zero: done. Called once for each request, from `step`.
@@ -51,6 +52,8 @@ private:
         uint64_t sentBytes = 0;
         int unanswered = 0;
         bool hasBegun = false;
+        bool mayShare = true;                          // until the storage could not open the file
+        std::optional<SealedFile> file = std::nullopt;  // that the storage is asked to open
     };
     struct Download {
         Id object;
@@ -60,6 +63,7 @@ private:
         Bytes value;
         std::optional<uint64_t> totalBytes;
         bool isAsked = false;
+        bool mayShare = true;  // until a file could not be opened (STO-23)
     };
     struct Letting {
         Owner owner;
@@ -74,7 +78,10 @@ private:
     };
 
     void advance();
-    bool sendChunk(uint64_t transfer, Upload& upload);
+    bool isSharing() const { return link_.session().terms().has("memfd"); }
+    void introduce(Hello::Builder hello) const;
+    bool sendNext(uint64_t transfer, Upload& upload);
+    bool sendFile(uint64_t transfer, Upload& upload);
     void sendGet(uint64_t transfer, Download& download);
     void sendRelease(uint64_t transfer, Letting& letting);
     void beginAgain();
@@ -82,12 +89,17 @@ private:
     void onLost(const Lost& lost);
     void failAll();
     void answer(uint64_t requestId, uint16_t code, const std::string& text);
+    // Forgets a request of a download, and finds that download; the end if there is none.
+    std::map<uint64_t, Download>::iterator answered(uint64_t requestId);
     void onValue(const Message& message);
+    void onSharedValue(SharedValue::Reader value);
     void finishUpload(uint64_t transfer, uint16_t code, const std::string& text);
     void finishDownload(uint64_t transfer, uint16_t code, const std::string& text);
     void ask(Kind kind, uint64_t transfer, const std::function<void(Body::Builder, uint64_t)>& fill,
              std::optional<Bytes> payload = std::nullopt);
 
+    uint16_t role_;
+    std::optional<SealedFile> proof_ = SealedFile::holding("");  // of being on the storage's host (HSK-25)
     Link link_;
     Id peerId_ = randomId();
     Id serverId_;

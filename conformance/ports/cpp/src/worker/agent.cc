@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 
 #include "constants.capnp.h"
@@ -31,7 +32,9 @@ void Agent::introduce(Hello::Builder hello) const {
     offer.setName(options_.name);
     offer.setCredit(options_.places + 1);  // one in reserve, which covers the round trip
     offer.setNestedReserve(options_.places);
-    hello.initFeatures(1).set(0, "present-held");
+    constexpr const char* features[] = {"chains", "present-held", "samples", "stacks"};
+    auto named = hello.initFeatures(std::size(features));
+    for (unsigned index = 0; index < named.size(); ++index) named.set(index, features[index]);
     hello.setGeneration(generation_);
     hello.setLastServerId(asData(lastServerId_));
     auto capabilities = offer.initCapabilities(static_cast<unsigned>(options_.capabilities.size()));
@@ -100,8 +103,10 @@ void Agent::onOpened() {
     bool isSuccessor = !lastServerId_.empty() && lastServerId_ != terms.serverId;
     presentUntil_ = 0;
     awaitsDelivered_ = false;
-    ends_.beginSession(terms.hasPresentHeld);
-    if (terms.hasPresentHeld && isSuccessor) {
+    bool isPresenting = terms.has("present-held");
+    ends_.beginSession(isPresenting);
+    tally_.sampleUpTo(0);
+    if (isPresenting && isSuccessor) {
         present();
     } else {
         forgetAll();  // it has given us up, or knows nothing of presenting (WRK-39)
@@ -118,7 +123,7 @@ void Agent::onOpened() {
 
 void Agent::onLost(const Lost& lost) {
     bool isRefused = lost.code == SESSION_REPLACED || (lost.isRejected && lost.code != SHUTTING_DOWN);
-    if (lost.terms.hasPresentHeld && !isRefused) {
+    if (lost.terms.has("present-held") && !isRefused) {
         dropCanceled();
         reports_.keepResults();
         presentUntil_ = presentUntil_ > 0 ? presentUntil_ : steadyNow() + options_.present;
@@ -140,6 +145,7 @@ void Agent::onLost(const Lost& lost) {
 // told of, would be found by nobody any more (OWN-8).
 void Agent::stop(Held& held) {
     if (held.processor) processors_.kill(*held.processor);
+    if (!held.storing.empty()) store_.abandon(held.owner(), held.storing);
     if (held.state != State::storing) return;
     const auto& header = *held.task.header;
     store_.abandon(held.owner(), resultObjectId(held.task.id, held.task.attempt, header.resultSalt, header.client));
@@ -151,20 +157,20 @@ void Agent::forgetAll() {
     numbers_.clear();
     reports_.drop();
     ends_.drop();
+    successes_.clear();
     presentUntil_ = 0;
 }
 
-// Their clients count them as ended.
+// Their clients count them as ended. What awaits them is not presented: its time will not come here.
 void Agent::dropCanceled() {
-    for (auto at = held_.begin(); at != held_.end();) {
-        if (at->second.cancels == 0) {
-            ++at;
-            continue;
-        }
-        stop(at->second);
-        auto known = numbers_.find(at->second.task.id);
-        if (known != numbers_.end() && known->second == at->first) numbers_.erase(known);
-        at = held_.erase(at);
+    std::vector<Number> canceled;
+    for (const auto& [number, held] : held_) {
+        if (held.cancels > 0) canceled.push_back(number);
+    }
+    for (Number number : canceled) {
+        stop(held_.at(number));
+        takeBack(std::move(held_.at(number).followers));
+        forget(number);
     }
 }
 
@@ -200,6 +206,10 @@ void Agent::onMessage(const Message& message) {
             return onRecall(body.getRecall());
         case Body::DELIVERED:
             return onDelivered(body.getDelivered());
+        case Body::SAMPLE_TASKS:
+            return tally_.sampleUpTo(body.getSampleTasks().getSampleLimit());
+        case Body::STACK_REQUEST:
+            return onStackRequest(body.getStackRequest());
         case Body::SHUTDOWN:
             return drain(body.getShutdown().getGraceSeconds());
         case Body::ERROR:
@@ -213,6 +223,7 @@ void Agent::onDispatch(const Message& message) {
     try {
         std::vector<Task> tasks = readDispatch(message, link_.session().terms().limits);
         std::vector<Id> returned;
+        std::vector<Number> accepted;  // all are here before any is looked at: they may await each other
         for (Task& task : tasks) {
             uint64_t told = task.header->generation;
             bool isStale = told != 0 && told < generation_;  // of a scheduler that was followed by another one (WRK-33)
@@ -220,9 +231,10 @@ void Agent::onDispatch(const Message& message) {
             if (isDraining_ || isStale) {
                 returned.push_back(task.id);
             } else {
-                accept(std::move(task));
+                accepted.push_back(hold(std::move(task)));
             }
         }
+        for (Number number : accepted) prepare(number);
         if (!returned.empty()) reports_.giveBack(returned, false);
     } catch (Refusal& refusal) {
         refusal.seq = message.seq();
@@ -261,19 +273,17 @@ void Agent::cancelOne(const Id& id, Seconds grace) {
     Seconds killAt = steadyNow() + grace;
     held.killAt = held.killAt > 0 ? std::min(held.killAt, killAt) : killAt;
     processors_.interrupt(*held.processor);
+    if (held.question != 0 && held.storing.empty()) answer(held, TASK_CANCELED, "", {});  // what it waits for is of no use now
     if (held.state == State::returning) goOn(held);
 }
 
 void Agent::onRecall(Recall::Reader recall) {
-    std::vector<Id> returned, ids = idsOf(toBytes(recall.getIds()));
-    for (const Id& id : std::set<Id>(ids.begin(), ids.end())) {
+    std::vector<Number> named;
+    for (const Id& id : idsOf(toBytes(recall.getIds()))) {
         auto known = numbers_.find(id);
-        if (known == numbers_.end() || hasBegun(held_.at(known->second))) continue;
-        returned.push_back(id);
-        held_.erase(known->second);
-        numbers_.erase(known);
+        if (known != numbers_.end()) named.push_back(known->second);
     }
-    reports_.giveBack(returned, true);
+    reports_.giveBack(takeBack(std::move(named)), true);
 }
 
 // Hands back what has not begun and lets the rest go on for a while (WRK-11).
@@ -283,17 +293,9 @@ void Agent::drain(Seconds grace) {
     if (isDraining_) return;
     isDraining_ = true;
     link_.send([](Body::Builder body) { body.initCredit(); });
-    std::vector<Id> returned;
-    for (auto at = held_.begin(); at != held_.end();) {
-        if (hasBegun(at->second)) {
-            ++at;
-            continue;
-        }
-        returned.push_back(at->second.task.id);
-        numbers_.erase(at->second.task.id);
-        at = held_.erase(at);
-    }
-    if (!returned.empty()) reports_.giveBack(returned, false);
+    std::vector<Number> all;
+    for (const auto& [number, held] : held_) all.push_back(number);
+    giveBack(std::move(all));  // but for those that have begun
 }
 
 void Agent::finishDraining() {
@@ -302,6 +304,26 @@ void Agent::finishDraining() {
     forgetAll();
     link_.leave(OK, "the worker was asked to end");
     exitCode_ = 0;
+}
+
+// The functions of this worker are compiled, so there is no stack to be had in their language: people see what the system
+// tells of the process (WRK-56).
+void Agent::onStackRequest(StackRequest::Reader request) {
+    Id task = toBytes(request.getTaskId());
+    auto known = numbers_.find(task);
+    const Held* held = known == numbers_.end() ? nullptr : &held_.at(known->second);
+    bool isRunning = held != nullptr && held->processor;
+    link_.send([&](Body::Builder body) {
+        auto reply = body.initStackReply();
+        reply.setRequestId(request.getRequestId());
+        reply.setTaskId(asData(task));
+        reply.setOutcome(isRunning ? STACK_NO_ANSWER : STACK_NOT_RUNNING);
+        reply.setWorker(options_.name);
+        if (!isRunning) return;
+        reply.setProcess(describeProcess(held->processor->pid));
+        reply.setIsBlocked(held->state == State::blocked || held->state == State::returning);
+        reply.setRunningSeconds(steadyNow() - held->run.begunAt);
+    });
 }
 
 // A task that waits for its children still counts as held, so the limit rises with it (CRD-8).
@@ -335,8 +357,11 @@ void Agent::tellStatus() {
             list[index].setProcessId(static_cast<uint32_t>(one.pid));
             list[index].setState(isIdle ? 1 : running->second.state == State::running ? 2 : 3);
             list[index].setRssBytes(residentBytes(one.pid));
-            if (!isIdle) list[index].setTaskId(asData(running->second.task.id));
+            if (isIdle) continue;
+            list[index].setTaskId(asData(running->second.task.id));
+            list[index].setRunningSeconds(now - running->second.run.begunAt);
         }
+        tally_.fill(status, now);
     });
     statusProcessorSeconds_ = used;
     statusAt_ = now + heartbeat;
@@ -349,7 +374,7 @@ Seconds Agent::nextDeadline() const {
     for (const auto& [number, held] : held_) {
         if (held.killAt > 0) next = std::min(next, held.killAt);
         double limit = held.task.header->timeoutSeconds;
-        if (limit > 0 && held.processor) next = std::min(next, held.begunAt + limit);
+        if (limit > 0 && held.processor) next = std::min(next, held.run.begunAt + limit);
     }
     return next;
 }

@@ -5,9 +5,11 @@
 #include <set>
 
 #include "scaler/storage.h"
-#include "worker/processors.h"
+#include "worker/chains.h"
 #include "worker/presenting.h"
+#include "worker/processors.h"
 #include "worker/reports.h"
+#include "worker/tally.h"
 
 namespace scaler {
 
@@ -42,8 +44,12 @@ private:
         State state = State::fetching;
         std::string function = {};
         int missing = 0;  // what it needs and is not here yet
+        std::vector<uint64_t> followers = {};  // tasks here that await this one, by their numbers
         std::shared_ptr<Processor> processor = nullptr;
-        Seconds begunAt = 0;
+        Run run = {};
+        uint64_t question = 0;  // of its processor to the storage, and not answered yet; zero: none
+        Id storing = {};        // the object that it is about
+        std::optional<ProcessorEvent> death = {};  // of its processor, while that object was on its way
         Seconds killAt = 0;  // zero: not to be killed
         bool isTimedOut = false;
         int cancels = 0;  // each of them is answered when the task has ended (CAN-8)
@@ -64,9 +70,17 @@ private:
     void onCancel(Cancel::Reader cancel);
     void onRecall(Recall::Reader recall);
     void onDelivered(Delivered::Reader delivered);
+    void onStackRequest(StackRequest::Reader request);
     void drain(Seconds grace);
 
-    void accept(Task task);
+    Number hold(Task task);
+    void prepare(Number number);
+    bool followAll(Number number);
+    static void insertValue(Held& held, const Id& awaited, const Part& value);
+    void awaitedHasSucceeded(Number follower, const Result& result);
+    std::vector<Id> takeBack(std::vector<Number> numbers);
+    void giveBack(std::vector<Number> numbers);
+    void forget(Number number);
     void fetchFunction(Number number);
     void fetchPart(Number number, size_t index);
     void arrived(Number number);
@@ -75,6 +89,8 @@ private:
     void hand(Number number, Held& held);
     void goOn(Held& held);
     void onProcessor(ProcessorEvent& event);
+    void onAsked(Number number, Held& held, const Json& question);
+    void answer(Held& held, uint16_t code, const std::string& text, const Bytes& value);
     void onEnded(Number number, Held& held, const Json& end);
     void onDied(Number number, Held& held, const ProcessorEvent& event);
     void store(Number number, Held& held, Result result, Bytes value);
@@ -105,7 +121,10 @@ private:
     std::map<Number, Held> held_;
     std::unordered_map<Id, Number> numbers_;
     Number lastNumber_ = 0;
+    uint64_t lastQuestion_ = 0;
     std::unordered_map<Id, Bytes> functions_;  // those it has, by the ids of their objects, which never change (STO-2)
+    Successes successes_;  // kept where the feature `chains` is in force
+    Tally tally_;
     KeptEnds ends_;  // results that are not with their clients yet, as far as we know
     Id lastServerId_;          // of our last session
     uint64_t generation_ = 0;  // the highest that a scheduler has told

@@ -1,11 +1,14 @@
 #include "worker/functions.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <thread>
+
+#include "worker/streaming.h"
 
 namespace scaler {
 
@@ -93,10 +96,22 @@ Bytes printText(const Arguments& arguments, Surroundings&) {
     return {};
 }
 
+Bytes streamN(const Arguments& arguments, Surroundings& surroundings) {
+    int64_t window = asNumber(argument(arguments, 1)), count = asNumber(argument(arguments, 2));
+    StreamWriter writer(surroundings, argument(arguments, 0), static_cast<uint64_t>(std::max<int64_t>(0, window)));
+    Arguments pause = {arguments.size() > 3 ? arguments[3] : "0"};
+    for (int64_t number = 0; number < count; ++number) {
+        sleepMs(pause, surroundings);
+        writer.write(std::to_string(number));
+    }
+    return std::to_string(count);
+}
+
 const std::map<std::string, Function> functions = {
     {"add", add},         {"bytes_n", bytesN},   {"concat", concat},      {"crash", crash},
     {"echo", echo},       {"fail", fail},        {"print_text", printText}, {"read_object", echo},
     {"reverse", reverse}, {"sleep_ms", sleepMs}, {"spin_ms", spinMs},     {"submit_child", submitChild},
+    {"stream_n", streamN},
 };
 
 }  // namespace

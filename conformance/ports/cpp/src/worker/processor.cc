@@ -43,16 +43,54 @@ public:
     bool isInterrupted() const override { return wasInterrupted != 0; }
 
     Bytes callElsewhere(const std::string& function, std::vector<Bytes> arguments) override {
-        channel_.writeAll({{"kind", "blocked"}});
+        block();
         Outcome outcome = runChild(function, std::move(arguments));
-        channel_.writeAll({{"kind", "unblocked"}});
-        channel_.waitForNext();  // "go": there is a place again
-        if (isInterrupted()) throw Interrupted();
+        unblock();
         if (outcome.status != STATUS_SUCCESS) throw Raised("ChildFailed", function + ": " + outcome.failure.message);
         return outcome.value;
     }
 
+    void put(const Id& object, const Bytes& value, PutOver over) override {
+        Json answer = ask({{"kind", "put"}, {"object", binary(object)}, {"value", binary(value)}});
+        if (answer["code"] == EXISTS && over == PutOver::ignore) return;
+        if (answer["code"] != OK) throw refusedBy(answer);
+    }
+
+    std::optional<Bytes> get(const Id& object, double waitSeconds) override {
+        Json answer = ask({{"kind", "get"}, {"object", binary(object)}, {"wait", waitSeconds}});
+        if (answer["code"] == NO_SUCH_OBJECT) return std::nullopt;
+        if (answer["code"] != OK) throw refusedBy(answer);
+        return bytesOf(answer["value"]);
+    }
+
+    void release(const std::vector<Id>& objects) override {
+        Json ids = Json::array();
+        for (const Id& object : objects) ids.push_back(binary(object));
+        ask({{"kind", "release"}, {"objects", std::move(ids)}});
+    }
+
+    void block() override { channel_.writeAll({{"kind", "blocked"}}); }
+
+    void unblock() override {
+        channel_.writeAll({{"kind", "unblocked"}});
+        channel_.waitForNext();  // "go": there is a place again
+        if (isInterrupted()) throw Interrupted();
+    }
+
 private:
+    // The agent has the sessions, with the storage too, and answers each question once.
+    Json ask(const Json& question) {
+        if (isInterrupted()) throw Interrupted();
+        channel_.writeAll(question);
+        auto answer = channel_.waitForNext();
+        if (!answer || (*answer)["code"] == TASK_CANCELED) throw Interrupted();
+        return *answer;
+    }
+
+    static Raised refusedBy(const Json& answer) {
+        return Raised("StorageError", "the storage refuses an object: " + answer["text"].get<std::string>());
+    }
+
     Outcome runChild(const std::string& function, std::vector<Bytes> arguments) {
         zmq::context_t context;
         Client::Options options;
@@ -94,6 +132,7 @@ Json run(const Json& call, Channel& channel) {
         end["status"] = STATUS_CANCELED;
     } catch (const Raised& raised) {
         end["status"] = STATUS_FAILED;
+        end["code"] = raised.code;
         end["typeName"] = raised.typeName;
         end["message"] = raised.what();
     } catch (const std::exception& error) {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iomanip>
 #include <iterator>
+#include <sstream>
 
 #include "constants.capnp.h"
 
@@ -94,6 +96,23 @@ uint64_t freeHostBytes() {
     struct sysinfo info {};
     sysinfo(&info);
     return static_cast<uint64_t>(info.freeram) * info.mem_unit;
+}
+
+std::string describeProcess(int processId) {
+    std::ifstream file("/proc/" + std::to_string(processId) + "/stat");
+    std::string stat((std::istreambuf_iterator<char>(file)), {});
+    std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));  // the name may have spaces in it
+    char state = '?';
+    std::string skipped;
+    uint64_t userTicks = 0, systemTicks = 0;
+    fields >> state;
+    for (int field = 4; field < 14; ++field) fields >> skipped;
+    fields >> userTicks >> systemTicks;
+    std::ostringstream text;
+    text << "process " << processId << ", state " << state << ", " << std::fixed << std::setprecision(2)
+         << static_cast<double>(userTicks + systemTicks) / static_cast<double>(sysconf(_SC_CLK_TCK))
+         << " s of processor time, " << (residentBytes(processId) >> 20) << " MiB";
+    return text.str();
 }
 
 double processorSecondsOfAgent() {

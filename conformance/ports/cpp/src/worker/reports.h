@@ -34,5 +34,7 @@ private:
 uint64_t residentBytes(int processId);
 uint64_t freeHostBytes();
 double processorSecondsOfAgent();
+// For people: its state, its processor time and its memory.
+std::string describeProcess(int processId);
 
 }  // namespace scaler

@@ -23,10 +23,17 @@ Failure failureOf(uint16_t code, const std::string& message) {
 
 }  // namespace
 
-void Agent::accept(Task task) {
+Agent::Number Agent::hold(Task task) {
     Number number = ++lastNumber_;
     numbers_[task.id] = number;
-    Held& held = held_.emplace(number, Held(std::move(task))).first->second;
+    held_.emplace(number, Held(std::move(task)));
+    return number;
+}
+
+void Agent::prepare(Number number) {
+    auto found = held_.find(number);
+    if (found == held_.end()) return;  // it awaits one that could not be kept
+    Held& held = found->second;
     uint16_t format = held.task.header->callFormat;
     if (format > CALL_RAW) return refuse(number, BAD_BATCH, "call format " + std::to_string(format) + " is not known");
     if (format != CALL_RAW) {
@@ -34,6 +41,7 @@ void Agent::accept(Task task) {
                       "this worker runs functions by name only: ask for a capability that it does not offer");
     }
     held.missing = 1;  // not ready before all has been asked for
+    if (!followAll(number)) return giveBack({number});
     size_t count = held.task.parts.size();
     fetchFunction(number);  // from here on it may have been refused, and be gone
     for (size_t index = 0; index < count && held_.count(number) > 0; ++index) {
@@ -139,7 +147,8 @@ void Agent::hand(Number number, Held& held) {
     held.processor = processors_.takeIdle();
     held.processor->task = number;
     held.state = State::running;
-    held.begunAt = steadyNow();
+    held.run.begunAt = steadyNow();
+    held.run.processId = held.processor->pid;
     Json arguments = Json::array();
     for (Part& part : held.task.parts) arguments.push_back(binary(std::exchange(part.bytes, {})));
     processors_.send(*held.processor, {{"kind", "call"},
@@ -174,18 +183,55 @@ void Agent::onProcessor(ProcessorEvent& event) {
     Held& held = found->second;
     if (event.kind == ProcessorEvent::Kind::died) return onDied(number, held, event);
     if (isEnd) return onEnded(number, held, event.frame);
+    if (event.frame.contains("object") || event.frame.contains("objects")) return onAsked(number, held, event.frame);
     if (event.frame["kind"] == "blocked") held.state = State::blocked;  // lends its place (WRK-6)
     if (event.frame["kind"] == "unblocked") held.state = State::returning;
     if (held.state == State::returning && held.cancels > 0) goOn(held);  // it is to end, not to wait for a place
 }
 
+// A task wants something of the storage. One that is canceled gets and stores nothing more (CAN-14).
+void Agent::onAsked(Number number, Held& held, const Json& question) {
+    held.question = ++lastQuestion_;
+    if (held.cancels > 0) return answer(held, TASK_CANCELED, "", {});
+    auto answered = [this, number, asked = held.question](uint16_t code, const std::string& text, Bytes value) {
+        auto still = held_.find(number);
+        if (still == held_.end() || still->second.question != asked) return;
+        still->second.storing.clear();
+        answer(still->second, code, text, value);
+    };
+    if (question["kind"] == "put") {
+        held.storing = bytesOf(question["object"]);
+        auto value = std::make_shared<const Bytes>(bytesOf(question["value"]));
+        store_.put(held.storing, held.owner(), value, [this, number, answered](uint16_t code, const std::string& text) {
+            answered(code, text, {});
+            auto still = held_.find(number);
+            if (still != held_.end() && still->second.death) onDied(number, still->second, *still->second.death);
+        });
+    } else if (question["kind"] == "get") {
+        store_.get(bytesOf(question["object"]), held.owner(), question["wait"], answered);
+    } else {
+        std::vector<Id> objects;
+        for (const Json& object : question["objects"]) objects.push_back(bytesOf(object));
+        store_.release(held.owner(), objects);
+        answer(held, OK, "", {});
+    }
+}
+
+void Agent::answer(Held& held, uint16_t code, const std::string& text, const Bytes& value) {
+    held.question = 0;
+    if (!held.processor) return;  // it has died meanwhile
+    processors_.send(*held.processor, {{"kind", "answer"}, {"code", code}, {"text", asText(text)}, {"value", binary(value)}});
+}
+
 void Agent::onEnded(Number number, Held& held, const Json& end) {
     held.processor.reset();
     held.killAt = 0;
+    held.run.endedAt = steadyNow();
+    held.run.processorNs = end.value("processorNs", uint64_t{0});
     uint8_t status = end["status"];
     if (held.isTimedOut) return reportFailure(number, STATUS_TIMED_OUT, failureOf(TASK_TIMED_OUT, "its time was up"));
     if (status == STATUS_FAILED) {
-        Failure failure = failureOf(TASK_RAISED, end["message"]);
+        Failure failure = failureOf(end.value("code", uint16_t{TASK_RAISED}), end["message"]);
         failure.typeName = end["typeName"];
         failure.text = failure.typeName + ": " + failure.message + "\n";
         return reportFailure(number, status, failure);
@@ -221,6 +267,11 @@ void Agent::store(Number number, Held& held, Result result, Bytes value) {
 
 void Agent::onDied(Number number, Held& held, const ProcessorEvent& event) {
     held.processor.reset();
+    if (!held.storing.empty()) {  // nothing may be stored behind its result (CAN-14)
+        held.death = event;
+        return;
+    }
+    held.run.endedAt = steadyNow();
     if (held.isTimedOut) return reportFailure(number, STATUS_TIMED_OUT, failureOf(TASK_TIMED_OUT, "its time was up"));
     if (held.cancels > 0) {
         Result result = resultOf(held);
@@ -252,10 +303,13 @@ void Agent::report(Number number, Result result) {
     for (; held.cancels > 0; --held.cancels) {
         reports_.answerCancel(held.task.id, isCanceled ? CANCEL_CANCELED : CANCEL_TOO_LATE);
     }
-    reports_.end(KeptEnd{std::move(result), held.owner(), (held.task.header->flags & FLAG_PROFILING) != 0});
-    auto known = numbers_.find(held.task.id);
-    if (known != numbers_.end() && known->second == number) numbers_.erase(known);
-    held_.erase(number);
+    if (held.run.begunAt > 0) tally_.ended(held.task, held.run, result.status);
+    reports_.end(KeptEnd{result, held.owner(), (held.task.header->flags & FLAG_PROFILING) != 0});
+    std::vector<Number> followers = std::move(held.followers);
+    forget(number);
+    if (result.status != STATUS_SUCCESS) return giveBack(std::move(followers));
+    if (link_.session().terms().has("chains")) successes_.add(result);
+    for (Number follower : followers) awaitedHasSucceeded(follower, result);
 }
 
 void Agent::killOverdue() {
@@ -263,7 +317,7 @@ void Agent::killOverdue() {
     for (auto& [number, held] : held_) {
         if (!held.processor || held.processor->isDoomed) continue;
         double limit = held.task.header->timeoutSeconds;
-        held.isTimedOut = limit > 0 && now >= held.begunAt + limit;
+        held.isTimedOut = limit > 0 && now >= held.run.begunAt + limit;
         if (held.isTimedOut || (held.killAt > 0 && now >= held.killAt)) processors_.kill(*held.processor);
     }
 }
