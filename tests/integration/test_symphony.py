@@ -3,6 +3,7 @@ known of `soamapi` from public use (tests/support/fake_symphony)."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -90,6 +91,79 @@ def test_symphony_runs_a_task_twice(start: Start, tmp_path: Path) -> None:
     cluster = start(services=1)
     with Client(cluster.address) as client:
         assert client.submit(symphony_tasks.exit_once, str(tmp_path / "flag")).result(WAIT) == "the second time"
+
+
+class Grid:
+    """Hosts of the fake, each with one service instance, and the tasks that have noted where they run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.taken = directory / "taken"
+        self.taken.mkdir()
+        self.log = directory / "log"
+        self.release = directory / "release"
+
+    def runs(self) -> list[tuple[int, int, int]]:
+        """Value, host and process of each."""
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        return [tuple(map(int, line.split())) for line in lines]  # type: ignore[misc]
+
+    def wait_for_runs(self, count: int) -> None:
+        until(lambda: len(self.runs()) >= count, f"{count} tasks have begun")
+
+    def take(self, *hosts: int) -> None:
+        """With all that runs there."""
+        for host in hosts:
+            (self.taken / str(host)).touch()
+        for process in {process for _, host, process in self.runs() if host in hosts}:
+            os.kill(process, signal.SIGKILL)
+
+    def give_back(self, host: int) -> None:
+        (self.taken / str(host)).unlink()
+
+
+def test_hosts_that_symphony_takes_away(start: Start, tmp_path: Path) -> None:
+    """All of them, and then it gives one back: what ran there, and what waited, runs there, and no task more often."""
+    grid = Grid(tmp_path)
+    cluster = start("--base-concurrency", "3", services=3, taken_hosts=str(grid.taken))
+    with Client(cluster.address) as client:
+        files = str(grid.log), str(grid.release)
+        futures = [client.submit(symphony_tasks.note_host, number, *files) for number in range(9)]
+        grid.wait_for_runs(3)
+        grid.take(0, 1, 2)
+        grid.release.touch()
+        grid.give_back(2)
+        values = [future.result(3 * WAIT) for future in futures]
+        assert values == [bytes([number]) * symphony_tasks.LARGE_BYTES for number in range(9)]
+        runs = grid.runs()
+        assert sorted(number for number, _, _ in runs[:3]) == [0, 1, 2], "these ran when the hosts were taken"
+        assert sorted(number for number, _, _ in runs[3:]) == list(range(9)), "each of them once afterwards"
+        assert {host for _, host, _ in runs[3:]} == {2}
+    cluster.wait_until_empty()
+
+
+def test_a_host_is_taken_away_when_the_value_is_stored(start: Start, tmp_path: Path) -> None:
+    """The second run stores it under the same id, and nothing of either stays."""
+    leave = tmp_path / "left"
+    cluster = start(services=1, leave_flag=str(leave))
+    with Client(cluster.address) as client:
+        assert client.submit(bytes, symphony_tasks.LARGE_BYTES).result(WAIT) == bytes(symphony_tasks.LARGE_BYTES)
+        assert leave.exists()
+    cluster.wait_until_empty()
+
+
+def test_the_host_of_a_task_that_waits_for_its_child_is_taken_away(start: Start, tmp_path: Path) -> None:
+    """The child of the first run is an orphan, whose parent submits another one."""
+    grid = Grid(tmp_path)
+    cluster = start("--base-concurrency", "2", services=4, taken_hosts=str(grid.taken))
+    with Client(cluster.address) as client:
+        future = client.submit(symphony_tasks.note_host_above, client, str(grid.log), str(grid.release))
+        grid.wait_for_runs(2)
+        ((_, host, _),) = [run for run in grid.runs() if run[0] == 0]
+        grid.take(host)
+        grid.wait_for_runs(3)
+        grid.release.touch()
+        assert future.result(2 * WAIT) == b"\1" * symphony_tasks.LARGE_BYTES
+    cluster.wait_until_empty()
 
 
 def test_symphony_itself_fails_a_task(start: Start) -> None:

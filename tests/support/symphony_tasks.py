@@ -11,6 +11,8 @@ from tests.support.processes import until
 
 WAIT = 20.0
 HOLD_SECONDS = 0.15
+HOST = "FAKE_SYMPHONY_HOST"  # of tests/support/fake_symphony
+LARGE_BYTES = 1 << 18
 
 
 def meet(directory: str, count: int) -> int:
@@ -46,6 +48,22 @@ def sleep_long(begun: str, seconds: float) -> str:
     Path(begun).touch()
     time.sleep(seconds)
     return "slept"
+
+
+def note_host(value: int, log: str, release: str) -> bytes:
+    """Where it runs, in one line; then it waits until the file is there. The value is a large one."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"{value} {os.environ[HOST]} {os.getpid()}\n")
+    until(lambda: os.path.exists(release), "the task may go on", WAIT)
+    return bytes([value]) * LARGE_BYTES
+
+
+def note_host_above(client: Any, log: str, release: str) -> bytes:
+    """And a nested task does the same."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"0 {os.environ[HOST]} {os.getpid()}\n")
+    value: bytes = client.submit(note_host, 1, log, release).result(WAIT)
+    return value
 
 
 def exit_once(flag: str) -> str:

@@ -278,10 +278,20 @@ def test_a_task_that_outlasts_its_timeout_is_reported_and_keeps_its_place() -> N
     story.dispatch(1, timeout_seconds=2.0)
     story.dispatch(2, 3)
     story.sent(1, 2)
-    actions = story.step(after=7.1)
+    assert results(story.step(after=8.9)) == {}
+    actions = story.step(after=0.2)
     assert results(actions) == {1: STATUS_TIMED_OUT} and begun(actions) == []
     assert begun(story.respond(1)) == [3]
     assert results(story.respond(1)) == {}
+
+
+def test_a_task_that_begins_again_because_its_host_was_taken_away_has_its_time_again() -> None:
+    """Symphony does not tell that it does. The service counts the time of each run."""
+    story = Story(2).start()
+    story.dispatch(1, timeout_seconds=60.0)
+    story.sent(1)
+    assert results(story.step(after=110.0)) == {}, "50 s on a host that was taken away, and 60 s on another one"
+    assert results(story.respond(1)) == {1: STATUS_SUCCESS}
 
 
 def test_a_task_that_is_given_back_has_not_begun() -> None:

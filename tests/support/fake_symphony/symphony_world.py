@@ -25,6 +25,9 @@ from struct import Struct
 
 VARIABLE = "FAKE_SYMPHONY"
 CHANNEL = "FAKE_SYMPHONY_CHANNEL"
+HOST = "FAKE_SYMPHONY_HOST"
+LEAVE = "FAKE_SYMPHONY_LEAVE"
+TAKEN_SECONDS = 0.02
 EARLY_SECONDS = 0.3
 SHUFFLE_SECONDS = 0.02
 _LENGTH = Struct("<I")
@@ -59,6 +62,8 @@ class World:
     lost_flag: str = ""  #: a file that says it has been lost already
     fail_task: int = 0  #: Symphony itself fails the task of this number, without an embedded exception
     refuse_sends: int = 0  #: so many sends raise
+    taken_hosts: str = ""  #: a directory; while it has a file with the number of a service instance, its host is taken
+    leave_flag: str = ""  #: the first instance that has run a task exits before it answers, and leaves this file
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -192,7 +197,10 @@ class Session:
         self._answered: dict[str, threading.Event] = {}
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._callers = [threading.Thread(target=self._call_back, daemon=True) for _ in range(world.callback_threads)]
-        instances = [threading.Thread(target=self._instance, daemon=True) for _ in range(application.services)]
+        instances = [
+            threading.Thread(target=self._instance, args=(number,), daemon=True)
+            for number in range(application.services)
+        ]
         for thread in (*self._callers, *instances):
             thread.start()
 
@@ -237,31 +245,43 @@ class Session:
             for process in self._processes:
                 process.kill()
 
-    def _instance(self) -> None:
-        """One service instance at a time, as many as it takes."""
+    def _instance(self, number: int) -> None:
+        """One service instance at a time, as many as it takes, on a host of this number."""
         instance: Instance | None = None
         while (task := self._tasks.get()) is not None and not self._is_over:
+            if self._is_taken(number):
+                self._tasks.put(task)
+                time.sleep(TAKEN_SECONDS)
+                continue
             task_id, content = task
-            answer = Answer(task_id, error=SoamException("the task was failed by the system"))
+            answer: Answer | None = Answer(task_id, error=SoamException("the task was failed by the system"))
             if task_id != str(self._world.fail_task):
-                instance, answer = self._run(instance, task_id, content)
-            if not self._is_over:
+                instance, answer = self._run(instance, number, task_id, content)
+            if answer is None:
+                self._tasks.put(task)
+            elif not self._is_over:
                 self._answers.put(answer)
         if instance is not None:
             self._drop(instance)
+
+    def _is_taken(self, number: int) -> bool:
+        return bool(self._world.taken_hosts) and Path(self._world.taken_hosts, str(number)).exists()
 
     @property
     def _is_over(self) -> bool:
         return self.is_closed or self._is_lost
 
-    def _run(self, instance: Instance | None, task_id: str, content: bytes) -> tuple[Instance | None, Answer]:
-        """As often as the profile's retry limit allows, in other instances when one has exited."""
+    def _run(
+        self, instance: Instance | None, number: int, task_id: str, content: bytes
+    ) -> tuple[Instance | None, Answer | None]:
+        """As often as the profile's retry limit allows, in other instances when one has exited. None: the host is taken
+        away, so the task goes back to the session, and that is no retry."""
         error = SoamException("there was no attempt")
         for _ in range(self._application.retry_limit + 1):
             if self._is_over:
                 break
             if instance is None:
-                instance = Instance(self._application.command)
+                instance = Instance(self._application.command, number, self._world.leave_flag)
                 with self._lock:
                     self._processes.add(instance.process)
             try:
@@ -269,6 +289,8 @@ class Session:
             except OSError:
                 self._drop(instance)
                 instance, error = None, SoamException("the service instance exited")
+                if self._is_taken(number):
+                    return None, None
                 continue
             if is_done:
                 return instance, Answer(task_id, answered)
@@ -323,9 +345,9 @@ library = Library()
 class Instance:
     """The session manager's end of a service instance."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], host: int, leave_flag: str) -> None:
         self._end, other = socket.socketpair()
-        environment = {**os.environ, CHANNEL: str(other.fileno())}
+        environment = {**os.environ, CHANNEL: str(other.fileno()), HOST: str(host), LEAVE: leave_flag}
         self.process = subprocess.Popen(command, env=environment, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL)
         other.close()
 
@@ -352,12 +374,19 @@ def serve(container: object, context_class: type) -> int:
             return 0
         try:
             container.on_invoke(context)
+            _leave_once(os.environ[LEAVE])
             stream = OutputStream()
             context._output.on_serialize(stream)  # after on_invoke has returned
             answer = b"+" + stream.content()
         except Exception as error:
             answer = b"-" + f"{type(error).__name__}: {error}".encode()
         _write(end, answer)
+
+
+def _leave_once(flag: str) -> None:
+    if flag and not os.path.exists(flag):
+        Path(flag).touch()
+        os._exit(0)
 
 
 def _write(end: socket.socket, content: bytes) -> None:

@@ -91,8 +91,8 @@ def _time_out(tables: Tables, run: Run, now: float) -> None:
     run.is_given_up = True
     run.stop_at = now
     text = (
-        f"the task ran longer than its timeout of {task.header.timeout_seconds:g} s and did not yield; "
-        f"Symphony may go on running it"
+        f"Symphony has had the task for {now - run.begun_at:.0f} s, its timeout is {task.header.timeout_seconds:g} s, "
+        f"and it has not yielded; Symphony may go on running it"
     )
     worker = tables.settings.worker_name
     error = TaskError(TASK_TIMED_OUT, "builtins.TimeoutError", text, workers=(worker,))
