@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from joblib import delayed
 
 import scaler.joblib  # noqa: F401 (registers the backend)
 from scaler import Client
+from scaler.utility.exceptions import RemoteError
 from tests.support.clusters import RealCluster
 from tests.support.processes import Stage, until
 from tests.support.tasks import wait_for_file
@@ -51,6 +54,17 @@ def noted(folder: str, number: int) -> None:
     wait_for_file(f"{folder}/never")  # until it is canceled
 
 
+def initialize(folder: str, names: list[str]) -> None:
+    """Fails if it is called twice in one process."""
+    (name,) = names
+    os.environ["TEST_JOBLIB"] = name
+    Path(folder, f"{name} {os.getpid()}").touch(exist_ok=False)
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
 def test_calls_of_ones_own(client: Client) -> None:
     assert client.cluster_info().worker_count == 2
     assert parallel(delayed(pow)(number, 2) for number in range(500)) == [number**2 for number in range(500)]
@@ -75,6 +89,34 @@ def test_a_failure_is_raised_and_the_others_are_canceled(client: Client, tmp_pat
     with pytest.raises(RuntimeError, match="the first fails"):
         parallel((delayed(noted)(str(tmp_path), number) for number in range(2)), 2, batch_size=1)
     until(lambda: client.cluster_info().task_counts["dispatched"] == 0, "the other task is canceled")
+
+
+def test_an_initializer_runs_once_in_each_process(client: Client, tmp_path: Path) -> None:
+    """Before the first call there. A later Parallel with an equal one finds the processes initialized."""
+    for _ in range(2):
+        calls = [delayed(os.getenv)("TEST_JOBLIB") for _ in range(40)]
+        found = parallel(calls, 2, initializer=initialize, initargs=(str(tmp_path), ["first"]))
+        assert set(found) == {"first"}
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2
+    started = {"initializer": initialize, "initargs": (str(tmp_path), ["second"])}
+    with joblib.parallel_config("scaler", client=client, **started):
+        assert set(parallel([delayed(os.getenv)("TEST_JOBLIB") for _ in range(40)], 2)) == {"second"}
+
+
+def test_an_interrupt_of_a_call_is_one_here_as_with_other_backends() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        parallel([delayed(interrupted)()], 2)
+    with pytest.raises(RemoteError, match="SystemExit"):
+        parallel([delayed(sys.exit)(3)], 2)
+
+
+def test_batches_begin_small_in_each_with_block() -> None:
+    """How long a call of the one before took says nothing about those of the next."""
+    with joblib.Parallel(2) as calls:
+        calls(delayed(abs)(-n) for n in range(2_000))
+        sizes = calls._backend._effective_batch_size
+    assert sizes > 1
+    assert calls._backend._effective_batch_size == 1
 
 
 def test_a_large_array_is_sent_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

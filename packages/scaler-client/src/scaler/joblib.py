@@ -12,17 +12,19 @@ started once, and ends with the program. `capabilities`, `priority` and `retries
 `n_jobs=-1` is every worker that is there when the call begins. Arguments of more than a megabyte that can be told apart
 (arrays above all) are sent once for each call of Parallel, as joblib's own backend does: the array must not change
 while the call runs. A nested parallel call runs in the cluster too, if it asks for `n_jobs`; its task lends its place
-while it waits.
+while it waits. `initializer` and `initargs` are called once in each process that runs calls, before the first of them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import pickle
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cloudpickle
 from joblib import register_parallel_backend
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
 
@@ -30,6 +32,8 @@ from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.cluster.local import local
+from scaler.utility.exceptions import RemoteError
+from scaler.utility.worker_state import worker_state
 from scaler_protocol import task_context, waits
 
 SHARED_BYTES = 1_000_000
@@ -58,6 +62,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         capabilities: dict[str, int] | None = None,
         priority: int = 0,
         retries: int = 0,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
         nesting_level: int | None = None,
         worker_count: int = 0,
     ) -> None:
@@ -70,6 +76,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             client = _shared_local_client() if address is None else Client(address, key_file=key_file)
         self.client = client
         self._options: dict[str, Any] = {"capabilities": capabilities, "priority": priority, "retries": retries}
+        self._initializer = initializer, initargs
+        #: what a process calls before the first call of the present Parallel
+        self._start: list[ObjectReference[bytes]] = []
         #: as it was counted last; a nested call takes what its parent's has counted: a worker's ticket watches nothing
         self._worker_count = worker_count
         self._unfinished: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
@@ -92,9 +101,25 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             self._worker_count = self.client.cluster_info(_COUNT_SECONDS).worker_count
         return max(self._worker_count + 1 + n_jobs, 1)
 
-    def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
+    def configure(
+        self,
+        n_jobs: int = 1,
+        parallel: Any = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        **_: Any,
+    ) -> int:
         self.parallel = parallel
+        if initializer is None:
+            initializer, initargs = self._initializer
+        if initializer is not None:
+            # Equal bytes are one initializer: a later Parallel with the same one finds its processes initialized.
+            self._start = [self.client.send_object(cloudpickle.dumps((initializer, initargs)))]
         return self.effective_n_jobs(n_jobs)
+
+    def terminate(self) -> None:
+        self._start = []
+        self.reset_batch_stats()
 
     def get_nested_backend(self) -> tuple[ScalerBackend, None]:
         level = (self.nesting_level or 0) + 1
@@ -104,14 +129,21 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
     def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> ScalerFuture[Any]:
         batch, references = self._apart(func)
-        future = self.client.submit_verbose(_run, (batch, *references), {}, **self._options)
+        run = _run_initialized if self._start else _run
+        future = self.client.submit_verbose(run, (*self._start, batch, *references), {}, **self._options)
         self._unfinished.add(future)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
     def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
-        return out.result()
+        try:
+            return out.result()
+        except RemoteError as error:
+            if error.type_name != "builtins.KeyboardInterrupt":
+                raise
+            # A client never raises an interrupt of a task as one of its own; programs of joblib catch it as such.
+            raise KeyboardInterrupt(error.message) from error
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
         for future in list(self._unfinished):
@@ -186,6 +218,17 @@ def _run(batch: Any, *large: Any) -> Any:
 
         batch.items = _changed(batch.items, value_of)
     return batch()
+
+
+def _run_initialized(start: bytes, batch: Any, *large: Any) -> Any:
+    """In the worker."""
+    worker_state(_initialize, start)
+    return _run(batch, *large)
+
+
+def _initialize(start: bytes) -> None:
+    initializer, initargs = pickle.loads(start)
+    initializer(*initargs)
 
 
 def _is_large(value: Any) -> bool:
