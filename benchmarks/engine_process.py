@@ -13,6 +13,11 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 STOP_SECONDS = 30.0
+REST_SECONDS = 0.1
+"""An engine rests whose processes took at most `REST_CPU_SECONDS` of CPU in this time: a tick of the system's clock."""
+REST_CPU_SECONDS = 0.01
+SETTLE_SECONDS = 2.0
+"""The longest wait for it."""
 
 
 class EngineFailure(Exception):
@@ -26,6 +31,7 @@ class EngineProcess:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed in close()
         self._pending = b""
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what pip installs is compiled: no start compiles it again
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.driver", name],
             stdin=subprocess.PIPE,
@@ -93,6 +99,18 @@ class EngineProcess:
                 continue
             found[process.pid] = times.user + times.system
         return found
+
+    def settle(self) -> None:
+        """Wait until the engine rests, so that what one workload leaves to do is not charged to the next: an engine
+        that frees a large object at once would be slower in the next row than one that keeps it until it ends."""
+        end_at = time.monotonic() + SETTLE_SECONDS
+        before = sum(self.cpu_seconds().values())
+        while time.monotonic() < end_at:
+            time.sleep(REST_SECONDS)
+            after = sum(self.cpu_seconds().values())
+            if after - before <= REST_CPU_SECONDS:
+                return
+            before = after
 
     def memory_bytes(self, with_client: bool) -> int:
         """Proportional set size where the system tells it, so that shared pages count once."""

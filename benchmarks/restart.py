@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.driver import tasks
+from benchmarks.naps import beginnings, nap
 from scaler import Client
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.object_storage_server import ObjectStorageServerProcess
@@ -80,33 +80,24 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def begun(log: Path) -> dict[str, list[float]]:
-    """When each task began."""
-    found: dict[str, list[float]] = {}
-    for line in log.read_text().splitlines() if log.exists() else ():
-        name, at = line.split()
-        found.setdefault(name, []).append(float(at))
-    return found
-
-
 def work(count: int, seconds: float, workers: int) -> None:
     with tempfile.TemporaryDirectory(prefix="restart-") as directory, cluster(workers) as (parts, client):
         log = Path(directory) / "begun"
         futures = []
         for number in range(count):
-            futures.append(client.submit(tasks.noted_nap, str(log), number, seconds))
+            futures.append(client.submit(nap, str(log), number, seconds))
             if number < workers:  # else all would end at once, and none could begin before
                 time.sleep(seconds / workers)
-        until(lambda: len(begun(log)) >= min(count // 4, 2 * workers), "some have begun")
-        before = len(begun(log))
+        until(lambda: len(beginnings(log)) >= min(count // 4, 2 * workers), "some have begun")
+        before = len(beginnings(log))
         killed_at = time.time()
         up_at = parts.restart()
         right = sum(future.result() == number for number, future in enumerate(futures))
-        times = begun(log)
-        counts = Counter(len(own) for own in times.values())
-        first = min(at for own in times.values() for at in own if at > up_at)
+        found = beginnings(log)
+        twice = len(found) - len({one.number for one in found})
+        first = min(one.at for one in found if one.at > up_at)
         print(f"{count} tasks of {seconds:g} s, {workers} workers, {before} begun when the scheduler was killed")
-        print(f"  lost: {count - right}, begun twice: {sum(counts[n] for n in counts if n > 1)}")
+        print(f"  lost: {count - right}, begun again: {twice}")
         print(f"  up {up_at - killed_at:.2f} s after the kill; the next task began {first - up_at:.2f} s after that")
 
 

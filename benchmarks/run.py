@@ -122,6 +122,7 @@ class Round:
             self._records.add(self._name, workload.name, figures)
 
     def _measure(self, engine: EngineProcess, workload: Workload) -> dict[str, float] | None:
+        engine.settle()
         if workload.warm_up and self._ask(engine, workload, workload.warm_up) is None:
             return None
         sizes = workload.quick if self._options.quick else workload.sizes

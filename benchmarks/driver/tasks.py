@@ -1,6 +1,5 @@
 """What the engines run. Workers import this module by name, so no engine pays for sending the code."""
 
-import os
 import time
 from typing import Any
 
@@ -67,15 +66,3 @@ def fibonacci_ray(n: int) -> int:
 
     call = ray.remote(fibonacci_ray)
     return int(sum(ray.get([call.remote(n - 1), call.remote(n - 2)])))
-
-
-def noted_nap(log: str, number: int, seconds: float) -> int:
-    """It tells in a file when it begins: one line, written at once."""
-    line = f"{number} {time.time()}\n".encode()
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, line)
-    finally:
-        os.close(file)
-    time.sleep(seconds)
-    return number
