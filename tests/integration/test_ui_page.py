@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +11,10 @@ import pytest
 
 from scaler.monitoring import Condition
 from scaler_protocol.messages import ClusterEvent
+from tests.support.browsers import NEEDS_BROWSER, open_view, seen
 from tests.support.pages import (
     LIVE,
+    NASTY,
     SERVER,
     ServedPage,
     failed,
@@ -27,60 +26,15 @@ from tests.support.pages import (
     task,
     worker,
 )
-from tests.support.processes import WAIT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Page
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-VIEWS = ("overview", "workers", "work", "stream", "tasks", "errors", "graphs", "waiting", "events", "logs")
-NASTY = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\"'&amp;"
+#: views that show no name of a stranger here, and what they show. Names in a profile: test_ui_profile.
+WITHOUT_NAMES = {"waiting": "gpu=4", "profile": "A recording has no profile"}
+VIEWS = ("overview", "workers", "work", "profile", "stream", "tasks", "errors", "graphs", "waiting", "events", "logs")
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium: make tools installs it")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with playwright.sync_playwright() as driver:
-        # Root, as in containers, cannot have Chromium's sandbox.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=BROWSER, args=arguments, timeout=1000 * WAIT)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def served() -> Iterator[ServedPage]:
-    with ServedPage() as served:
-        yield served
-
-
-@pytest.fixture
-def page(browser: Browser, served: ServedPage) -> Iterator[Page]:
-    """A tab of its own; what it complains of, or asks for elsewhere, fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(1000 * WAIT)
-    page = context.new_page()
-    troubles: list[str] = []
-    page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("request", lambda request: troubles.append(request.url) if not request.url.startswith(served.url) else None)
-    page.goto(served.url)
-    seen(page.get_by_role("status").first, "connecting")
-    yield page
-    context.close()
-    assert not troubles
-
-
-def seen(place: Locator, words: str) -> None:
-    from playwright.sync_api import expect
-
-    expect(place).to_contain_text(re.compile(re.escape(words)), timeout=1000 * WAIT)
-
-
-def open_view(page: Page, view: str) -> None:
-    page.locator(f"#tab-{view}").click()
+pytestmark = NEEDS_BROWSER
 
 
 def tell_cluster(served: ServedPage, workers: int = 3) -> None:
@@ -106,6 +60,7 @@ def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> Non
         "graphs": "2 of 3 tasks unfinished",
         "waiting": "no connected worker offers this",
         "logs": "priced 17",
+        "profile": "A recording has no profile",
         "errors": "1 kind of error in 1 task",
         "events": "2|node0",
     }
@@ -170,7 +125,7 @@ def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
     seen(page.locator("#notice"), NASTY)
     for view in VIEWS:
         open_view(page, view)
-        seen(page.locator(f"#{view}"), NASTY if view != "waiting" else "gpu=4")
+        seen(page.locator(f"#{view}"), WITHOUT_NAMES.get(view, NASTY))
     open_view(page, "workers")
     page.get_by_role("button", name=NASTY).click()
     seen(page.locator("#worker-name"), NASTY)

@@ -48,6 +48,7 @@ MIB = 1 << 20
 LOOPBACK = Guard(frozenset({"127.0.0.1", "localhost"}))
 SERVER = PeerId(b"the scheduler...")
 LIVE = ClusterState("tcp://127.0.0.1:2345", Condition.LIVE)
+NASTY = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\"'&amp;"
 
 
 def task(number: int) -> TaskId:

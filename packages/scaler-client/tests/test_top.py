@@ -12,12 +12,15 @@ from scaler.monitoring import ClusterState, Condition
 from scaler.top.board import board_of
 from scaler.top.columns import BY_KEY, COLUMNS, Sorting, row_of
 from scaler.top.formats import byte_text, columns_of, cpu_text, lag_text, name_text, plain
+from scaler.top.meters import RATES_KEPT, Throughput, bar, meters_of, sparkline
 from scaler.top.report import as_json, as_text
 from scaler.top.screen import Screen, View, draw, text_of
 from scaler_protocol.columns import join_u64
-from scaler_protocol.ids import ObjectId, new_peer_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id
 from scaler_protocol.messages import (
+    Capability,
     ClientEntry,
+    ClusterEvent,
     ClusterStatus,
     Count,
     FunctionEntry,
@@ -26,6 +29,7 @@ from scaler_protocol.messages import (
     ProcessorStatus,
     Software,
     StorageStatus,
+    WaitingClass,
     WorkerEntry,
     WorkerStatus,
 )
@@ -84,7 +88,7 @@ def of_users() -> ClusterState:
 def test_whose_workers_clients_tasks_and_objects_there_are(width: int) -> None:
     text = shown(of_users(), width, view=View(Sorting().pressed("u")))
     words = " ".join(text.split())
-    assert "ana 1,012 33 2.0m" in words and "a name of very many lett+ 7 0 0.0k" in words
+    assert "ana 1,012 33 2.0MiB" in words and "a name of very many lett+ 7 0 0.0KiB" in words
     assert "ana 42|desk 1,000" in words and "a name of + 43|desk 7" in words
     rows = {line.split()[0]: line for line in text.splitlines() if line.lstrip()[:2] in ("w1", "w2", "w3")}
     assert " ana " in rows["w1"] and " ?[31mbo " in rows["w2"] and " - " in rows["w3"]
@@ -109,7 +113,7 @@ def test_users_in_a_report() -> None:
 
 def test_formats() -> None:
     assert [byte_text(count) for count in (0, 512, int(28.4 * MIB), 1023 * MIB, 3 << 30, 5 << 50, 5 << 60)] == [
-        "0", "0.5k", "28.4m", "1.0g", "3.0g", "5.0p", "5120.0p",
+        "0", "0.5KiB", "28.4MiB", "1.0GiB", "3.0GiB", "5.0PiB", "5120.0PiB",
     ]  # fmt: skip
     assert [cpu_text(share) for share in (0, 0.005, 8)] == ["0.0%", "0.5%", "800.0%"]
     assert [lag_text(seconds) for seconds in (0, 0.0007, 0.001, 0.0123, 2)] == ["-", "0.7ms", "1ms", "12.3ms", "2.0s"]
@@ -126,11 +130,11 @@ def test_the_sections_and_the_line_of_a_worker() -> None:
     text = shown(live(worker()))
     assert "2732890|sd-1e7d-dfba|d26e+" not in text, "24 letters are not cut"
     cells = next(line for line in text.splitlines() if line.startswith("2732890")).partition("|  ")[0].split()
-    assert cells[1:5] == ["0.5%", "111.8m", "0.5%", "113.3m"]
-    assert cells[6:12] == ["1,000", "0", "0", "0", "0.7ms", "100"]
+    assert cells[1:6] == ["0.5%", "111.8MiB", "0.5%", "[|.......]", "113.3MiB"]
+    assert cells[7:13] == ["1,000", "0", "0", "0", "0.7ms", "100"]
     for part in (
         "scheduler ",
-        "rss 130.1m",
+        "rss 130.1MiB",
         "num_of_objs",
         "233",
         "success 53,704",
@@ -250,3 +254,132 @@ def test_reports() -> None:
     assert told["functions"] == [{"name": "price", "task_count": 9}, {"name": "(other)", "task_count": 3}]
     assert told["workers"][0]["free_count"] == 1000 and told["workers"][0]["processors"][0]["process_id"] == 7
     assert as_json(state).isascii()
+
+
+# ------------------------------------------------------------ meters, pages, filter
+
+
+def told(uptime: float, ended: int, server: bytes = b"s" * 16) -> ClusterStatus:
+    counts = (Count("queued", 7), Count("success", ended))
+    return ClusterStatus(server_id=PeerId(server), uptime_seconds=uptime, task_counts=counts)
+
+
+def test_a_rate_is_what_ended_between_two_statuses_of_one_scheduler() -> None:
+    throughput = Throughput()
+    for status_told in (told(1.0, 100), told(2.0, 300), told(2.0, 300), told(4.0, 300), told(0.5, 9, b"t" * 16)):
+        throughput = throughput.after(status_told)
+    assert throughput.rates == (200.0, 0.0), "one that comes twice, and another scheduler, are no rate"
+    for number in range(2 * RATES_KEPT):
+        throughput = throughput.after(told(number + 1.0, 9 + number, b"t" * 16))
+    assert len(throughput.rates) == RATES_KEPT
+
+
+def test_bars_and_sparklines() -> None:
+    assert [bar(share, 6) for share in (0.0, 0.01, 0.5, 1.0, 7.0)] == ["[....]", "[|...]", "[||..]", "[||||]", "[||||]"]
+    assert sparkline((0.0, 6.0, 14.0), 9) == "▁▄█"
+    assert sparkline((9.0, 1.0, 1.0), 2) == "██" and sparkline((0.0, 0.0), 2) == "▁▁" and sparkline((1.0,), 0) == ""
+
+
+def test_meters_count_the_free_memory_of_a_host_once() -> None:
+    figures = WorkerStatus(agent_rss_bytes=MIB, host_free_bytes=6 * MIB, processors=(ProcessorStatus(cpu=0.5),) * 2)
+    workers = [worker(name, status=figures, software=Software(host="desk")) for name in "ab"]
+    cpu, memory, tasks = meters_of(status(*workers))
+    assert (cpu.text, cpu.share) == ("2.0/4", 0.5)
+    assert (memory.text, memory.share) == ("2.0MiB/8.0MiB", 0.25)
+    assert tasks.text == "53,718/53,718"
+    assert [one.share for one in meters_of(ClusterStatus())] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (50, 30)])
+def test_meters_are_as_wide_as_the_screen(width: int, height: int) -> None:
+    screen = draw(board_of(live(worker())), View(), width, height, rates=(1.0, 1_234_567.0))
+    first = lines(screen)[0]
+    assert first.startswith("tasks/s") and "1,234,567, most" in first and "▁█" in first
+    metered = [line for line in lines(screen) if line.startswith(("tasks/s", "cpu  ", "memory", "tasks "))]
+    assert all(columns_of(line) <= width for line in metered) and len(metered) == (4 if width < 60 else 2)
+
+
+def test_a_filter_shows_workers_with_all_words() -> None:
+    board = board_of(live(worker("alpha-1", user="ana"), worker("alpha-2"), worker("beta-1", user="ana")))
+    screen = draw(board, View(search="ALPHA ana"), 120, 30)
+    assert len(screen.peers) == 1 and "/ALPHA ana" in "\n".join(lines(screen))
+    assert "alpha-2" not in "\n".join(lines(screen)) and "alpha-1" in lines(screen)[-1]
+    assert draw(board, View(search="nothing"), 120, 30).peers == ()
+
+
+def test_the_cursor_stays_on_its_worker_and_in_sight() -> None:
+    state = live(*(worker(f"node-{number:03}") for number in range(300)))
+    board = board_of(state)
+    last = board.rows[299].peer_id
+    for is_descending in (True, False):
+        view = View(Sorting("worker", is_descending=is_descending), chosen=last)
+        screen = draw(board, view, 80, 24)
+        chosen = [line for line in screen.lines if any(style == "chosen" for style, _ in line)]
+        assert [text_of(line).split()[0] for line in chosen] == ["node-299"] and len(screen.lines) <= 24
+
+
+def test_a_workers_processors_and_what_they_run() -> None:
+    task = TaskId(b"\x24\x1a\x05\xfe" + bytes(4) + (9).to_bytes(8, "little"))
+    processors = (
+        ProcessorStatus(process_id=71, state=2, cpu=0.5, rss_bytes=MIB, task_id=task, running_seconds=2.5),
+        ProcessorStatus(process_id=72, state=1),
+        ProcessorStatus(process_id=73, state=99),
+    )
+    one = worker(
+        "w", status=WorkerStatus(processors=processors), capabilities=(Capability("gpu", 2),), user="\x1b[2Jbo"
+    )
+    board = board_of(live(one, worker("v")))
+    view = View(opened=one.peer_id)
+    text = "\n".join(lines(draw(board, view, 120, 30, names={task: "price\x1b"})))
+    assert re.search(r"71 running \[\|+\.+\] 50\.0% 1\.0MiB 2\.5s 241a05fe:9 price\?", text)
+    assert "72 idle" in text and "73 99" in text and "offers gpu=2" in text and "\x1b" not in text
+    gone = draw(board_of(live(worker("v"))), view, 120, 30)
+    assert gone.peers, "a worker that has gone leaves the table of the others"
+
+
+def test_pages_of_functions_and_events() -> None:
+    state = live(worker())
+    assert state.status is not None
+    price = FunctionEntry(FUNCTION, "price", submitted_count=10, success_count=4, failed_count=1, dispatched_count=2)
+    events = (ClusterEvent(1, 62.0, "worker_joined", "alpha"), ClusterEvent(2, 3.0, "worker_lost", "alpha", "\x1bgone"))
+    board = board_of(replace(state, status=replace(state.status, functions=(price,), events=events)))
+    functions = lines(draw(board, View(page="functions"), 120, 30))
+    assert "workers [functions] events" in "\n".join(functions)
+    assert re.search(r"price +\[\|{5}\.{5}\] +5/10 +1 +2 +3 ", functions[-1])
+    assert lines(draw(board, View(page="functions", search="other"), 120, 30))[-1] == "no function"
+    shown_events = lines(draw(board, View(page="events"), 120, 30))
+    assert re.search(r"3\.0s ago worker_lost +alpha \?gone", shown_events[-2]), "the latest comes first"
+    many = replace(state, status=replace(state.status, events=events * 40))
+    screen = draw(board_of(many), View(page="events", first_row=10**6), 80, 24)
+    assert len(screen.lines) <= 24 and screen.last_first_row == 80 - screen.page_rows
+
+
+def test_what_no_worker_can_run_is_said() -> None:
+    state = live(worker())
+    assert state.status is not None
+    waiting = (
+        WaitingClass((Capability("gpu", 2), Capability("linux", -1)), task_count=12),
+        WaitingClass((), task_count=5, able_count=1),
+    )
+    text = shown(replace(state, status=replace(state.status, waiting_classes=waiting)), 120, 30)
+    assert "12 queued task(s) wait for a worker that offers gpu=2, linux: none is connected" in text
+    assert text.count("none is connected") == 1
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_a_small_screen_has_rows_of_the_table(count: int) -> None:
+    """Sections above it, however many, leave room for three of them."""
+    state = live(*(worker(f"node-{number}") for number in range(count)))
+    assert state.status is not None
+    functions = tuple(FunctionEntry(ObjectId(bytes((n,)) * 16), f"f{n}", submitted_count=1) for n in range(20))
+    waiting = (WaitingClass((Capability("gpu", 2),), task_count=12),)
+    busy = replace(state, status=replace(state.status, functions=functions, waiting_classes=waiting))
+    screen = draw(board_of(busy), View(), 80, 24, rates=(1.0,))
+    rows = [line for line in lines(screen) if line.strip().startswith("node-")]
+    assert len(screen.lines) <= 24 and len(rows) >= min(count, 3)
+
+
+def test_help_names_every_key_and_column() -> None:
+    text = shown(live(), 80, 40, View(is_help=True))
+    assert all(f"{column.title}[{column.key}]" in text for column in COLUMNS if column.key)
+    assert all(word in text for word in ("Enter", "Tab", "/", "pause", "quit", "round-trip"))

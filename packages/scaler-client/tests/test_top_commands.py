@@ -29,9 +29,11 @@ from scaler_protocol.messages import (
     Explain,
     Explanation,
     Message,
+    ProcessorStatus,
     StackReply,
     StackRequest,
     WorkerEntry,
+    WorkerStatus,
 )
 
 STATUS = ClusterStatus(
@@ -145,6 +147,69 @@ def test_keys_sort_scroll_and_quit() -> None:
             keys.send_text("q")
             thread.join(WAIT)
     assert not thread.is_alive() and source.is_closed
+
+
+class Busy(Still):
+    """A cluster of one worker that runs a task, of which the scheduler says whose function it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        processor = ProcessorStatus(process_id=71, state=2, task_id=TASK)
+        one = WorkerEntry(new_peer_id(), "alpha", status=WorkerStatus(processors=(processor,)))
+        other = WorkerEntry(new_peer_id(), "beta")
+        status = ClusterStatus(server_id=new_peer_id(), uptime_seconds=1.0, workers=(one, other))
+        self.state = ClusterState(SILENT_ADDRESS, Condition.LIVE, status=status)
+        self.asked: list[Explain] = []
+        self.heard: list[Heard] = [Heard("status", status, 0.0)]
+
+    def poll(self, seconds: float) -> list[Heard]:
+        self.changed.wait(seconds)
+        heard, self.heard = self.heard, []
+        return heard
+
+    def ask(self, message: Message) -> None:
+        assert isinstance(message, Explain)
+        self.asked.append(message)
+        self.heard.append(Heard("snapshot", Explanation(message.request_id, TASK, function_name="price"), 0.0))
+
+
+def test_a_worker_is_opened_searched_for_and_left() -> None:
+    source = Busy()
+    with create_pipe_input() as keys:
+        terminal = Terminal(source, keys, Screen80())
+        thread = threading.Thread(target=terminal.run)
+        thread.start()
+
+        def shows(what: str, is_so: Callable[[str], bool]) -> None:
+            eventually(lambda: is_so("\n".join(map(text_of, terminal._screen.lines))), what)
+
+        try:
+            shows("both workers", lambda text: "alpha" in text and "beta" in text)
+            keys.send_text("/ALq")
+            shows("q is a letter of the filter", lambda text: "/ALq_" in text and "alpha" not in text)
+            keys.send_text("\x7f\r")
+            shows("one worker", lambda text: "alpha" in text and "beta" not in text)
+            keys.send_text("\r")
+            shows("its processor, and whose task it runs", lambda text: "71 running" in text and "price" in text)
+            assert len(source.asked) == 1 and source.asked[0].task_id == TASK, "asked once, and only while it is open"
+            keys.send_text("\x1b")
+            shows("the table again", lambda text: "/AL" in text and "71 running" not in text)
+            keys.send_text("\x1b")
+            shows("all workers", lambda text: "beta" in text)
+            keys.send_text("\t")
+            shows("functions", lambda text: "[functions]" in text)
+            keys.send_text("?")
+            shows("help", lambda text: text.startswith("Keys"))
+            keys.send_text("q")
+            shows("any key closes the help", lambda text: "[functions]" in text)
+            keys.send_text("p")
+            shows("it is paused", lambda text: "paused" in text)
+            keys.send_text("\x1b")
+            shows("workers", lambda text: "alpha" in text)
+        finally:
+            keys.send_text("q")
+            thread.join(WAIT)
+    assert not thread.is_alive()
 
 
 # ------------------------------------------------------------ scaler_explain

@@ -13,6 +13,7 @@ import pytest
 from tests.support.pages import LIVE, SERVER, failed, failures, graph, heard, printed, samples, status, task, worker
 
 from scaler.monitoring import ClusterState, Condition
+from scaler.ui.blocked import TASKS_KEPT, Blocked
 from scaler.ui.events import FAILURES_KEPT
 from scaler.ui.feed import Feed, packed
 from scaler.ui.model import GRAPHS_KEPT, LOGS_KEPT, RUNS_KEPT, Model, capabilities_text
@@ -64,6 +65,34 @@ def test_of_many_statuses_at_once_the_last_is_told() -> None:
     first, last = status([], sequence=1), status([], sequence=2)
     take(model, status([], sequence=0))
     assert [content["status"]["sequence"] for kind, content in take(model, first, last) if kind == "status"] == [2]
+
+
+def test_a_run_says_when_it_waited_for_tasks_of_its_own() -> None:
+    """Seen blocked in two statuses, running in one, and blocked again: two times, each as long as it was seen."""
+    model = Model("here")
+    one = worker(1)
+
+    def seen(state: int, at: float) -> None:
+        processor = replace(one.status.processors[0], state=state, task_id=task(0))
+        take(model, status([replace(one, status=replace(one.status, processors=(processor,)))]), at=at)
+
+    for state, at in ((2, 0.0), (3, 1.0), (3, 2.0), (2, 3.0), (3, 4.0)):
+        seen(state, AT + at)
+    take(model, samples([one], each=1), at=AT + 4.2)  # it began 1 s ago and ran for 0.9 s
+    (run,) = model.kept_runs()
+    assert list(run.blocked) == pytest.approx([0.3, 0.6]), "what was before its begin is of another run"
+    take(model, samples([one], each=1), at=AT + 4.2)
+    assert [list(one.blocked) for one in model.kept_runs()][1] == [], "it is told once"
+
+
+def test_tasks_that_wait_are_forgotten_when_they_are_too_many() -> None:
+    blocked, one = Blocked(), worker(1)
+    processor = replace(one.status.processors[0], state=3)
+    for first in range(0, 2 * TASKS_KEPT, 256):
+        processors = tuple(replace(processor, task_id=task(first + number)) for number in range(256))
+        blocked.take(status([replace(one, status=replace(one.status, processors=processors))]), AT + first)
+    assert len(blocked._spans) == TASKS_KEPT
+    assert not blocked.of(task(0).hex(), AT, 9.0) and blocked.of(task(2 * TASKS_KEPT - 1).hex(), AT, 1e9)
 
 
 def test_samples_are_counted_honestly() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from tests.support.pages import LIVE, LOOPBACK, heard, printed, samples, status, task, worker
+from tests.support.pages import LIVE, LOOPBACK, SERVER, function, heard, printed, samples, status, task, worker
 from tests.support.waiting import WAIT
 
 from scaler.monitoring.watcher import Watcher
@@ -24,8 +24,18 @@ from scaler.ui.feed import QUEUED_EVENTS, Feed
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler_protocol.codes import STACK_NOT_ALLOWED, STACK_TAKEN
-from scaler_protocol.messages import Explain, Explanation, Message, StackReply, StackRequest
+from scaler_protocol.messages import (
+    Explain,
+    Explanation,
+    Message,
+    StackBlock,
+    StackReply,
+    StackRequest,
+    StackSamples,
+    Watch,
+)
 from scaler_protocol.process import StartupError
+from scaler_protocol.stack_trees import StackTrees
 from scaler_protocol.web.guards import HEADERS, Guard
 
 Client = TestClient[web.Request, web.Application]
@@ -354,6 +364,40 @@ def test_the_stack_of_a_task() -> None:
             answer = await (await asking).json()
             assert words in answer[key]
         assert (await client.get("/stack")).status == 400
+
+    visited(visit)
+
+
+def test_the_profile_is_watched_while_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        assert (await (await client.get("/profile.json?seconds=30")).json()) == {"recording": True}
+        watcher = feed.watcher = FakeWatcher()
+        for _ in range(2):
+            assert (await (await client.get("/profile.json?seconds=30")).json())["heard"] is False
+        assert watcher.asked == [Watch(("status", "tasks", "graphs", "logs", "stacks"))]
+        monkeypatch.setattr(feeds, "PROFILE_SECONDS", 0.0)
+        await client.get("/profile.json?seconds=30")
+        while len(watcher.asked) < 2:
+            await asyncio.sleep(0)
+        assert watcher.asked[1] == Watch(("status", "tasks", "graphs", "logs"))
+
+    visited(visit)
+
+
+def test_the_profile_as_json_and_for_speedscope() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        feed.watcher = FakeWatcher()
+        trees = StackTrees()
+        trees.add(function("price").function_id, [("main", "program.py", 1)], 7_000)
+        block = StackBlock(SERVER, "w", 0.0, trees.take(1_000))
+        await told(feed, StackSamples(blocks=(block,), function_names=(function("price"),), able_count=1))
+        found = await (await client.get("/profile.json?seconds=30&function=price")).json()
+        assert found["functions"] == [["price", 7_000]] and ["main", "program.py", 1] in found["frames"]
+        response = await client.get("/profile.speedscope.json?seconds=30")
+        assert "speedscope.json" in response.headers["Content-Disposition"]
+        assert (await response.json())["profiles"][1]["name"] == "price"
+        for wrong in ("", "seconds=-1", "seconds=99999", "seconds=x"):
+            assert (await client.get(f"/profile.json?{wrong}")).status == 400
 
     visited(visit)
 

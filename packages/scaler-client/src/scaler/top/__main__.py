@@ -25,8 +25,8 @@ def parser() -> ArgumentParser:
     parser = ArgumentParser(
         PROGRAM,
         description="Watch a cluster in a terminal: scheduler, tasks by state, messages, and a line for each worker.",
-        epilog="Keys: the letters in brackets sort by that column, the same again turns the order round; arrows, page "
-        "keys, home, end and the mouse wheel scroll; t hides the upper part; q quits.\n\n"
+        epilog="Keys: ? lists all of them. Arrows choose a worker, Enter shows its processors; Tab turns to functions "
+        "and events; / filters; letters in brackets sort; q quits.\n\n"
         "Example: scaler_top tcp://127.0.0.1:2345",
     )
     parser.add_argument(

@@ -6,12 +6,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from scaler.monitoring import ClusterState, functions_of, users_of
+from scaler.monitoring import ClusterState, FunctionFigures, functions_of, users_of
 from scaler.monitoring.succession import duty_text, standbys_text, succession_text
 from scaler.top.columns import COLUMNS, Sorting, WorkerRow, row_of
 from scaler.top.formats import byte_text, columns_of, count_text, cpu_text, cut, duration_text, name_text, plain
+from scaler.top.meters import Meter, meters_of
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import NO_PEER, ClientEntry, ClusterStatus, Count, StorageStatus
+from scaler_protocol.messages import (
+    NO_PEER,
+    Capability,
+    ClientEntry,
+    ClusterEvent,
+    ClusterStatus,
+    Count,
+    StorageStatus,
+    WorkerEntry,
+)
 
 OTHER_FUNCTIONS = "(other)"
 USER_COLUMNS = 10
@@ -39,6 +49,12 @@ class Board:
     #: which schedulers would follow on this one, for people; empty where there are none
     standbys: str
     rows: tuple[WorkerRow, ...]
+    meters: tuple[Meter, ...] = ()
+    #: queued tasks that no worker can run, for people
+    warnings: tuple[str, ...] = ()
+    workers: tuple[WorkerEntry, ...] = ()  #: one for each row
+    functions: tuple[FunctionFigures, ...] = ()
+    events: tuple[ClusterEvent, ...] = ()  #: the latest first
 
     @cached_property
     def cells(self) -> dict[str, list[str]]:
@@ -58,6 +74,14 @@ class Board:
         if sorting not in self._orders:
             self._orders[sorting] = sorting.order(self.rows)
         return self._orders[sorting]
+
+    def found(self, sorting: Sorting, search: str) -> list[int]:
+        """Of these, the indexes of the rows in which each word of `search` is."""
+        words = search.lower().split()
+        if not words:
+            return self.order(sorting)
+        texts = [f"{row.name} {row.user} {row.manager}".lower() for row in self.rows]
+        return [index for index in self.order(sorting) if all(word in texts[index] for word in words)]
 
 
 def board_of(state: ClusterState) -> Board:
@@ -98,7 +122,23 @@ def board_of(state: ClusterState) -> Board:
         trouble=plain(state.text or succession_text(status)),
         standbys=plain(standbys_text(status)),
         rows=rows,
+        meters=meters_of(status),
+        warnings=tuple(_warnings(status)),
+        workers=status.workers,
+        functions=tuple(functions_of(status)),
+        events=tuple(reversed(status.events)),
     )
+
+
+def capabilities_text(capabilities: Iterable[Capability]) -> str:
+    return ", ".join(plain(one.name) if one.amount < 0 else f"{plain(one.name)}={one.amount}" for one in capabilities)
+
+
+def _warnings(status: ClusterStatus) -> Iterator[str]:
+    for one in status.waiting_classes:
+        if one.task_count and not one.able_count:
+            wanted = f" that offers {capabilities_text(one.capabilities)}" if one.capabilities else ""
+            yield f"{count_text(one.task_count)} queued task(s) wait for a worker{wanted}: none is connected"
 
 
 def client_name(client: ClientEntry) -> str:

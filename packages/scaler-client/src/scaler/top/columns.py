@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scaler.top.formats import byte_text, count_text, cpu_text, lag_text, name_text
-from scaler_protocol.messages import WorkerEntry
+from scaler.top.meters import bar
+from scaler_protocol.ids import PeerId
+from scaler_protocol.messages import NO_PEER, WorkerEntry
 
 SILENT_SECONDS = 5.0
 """A worker that was not heard for longer carries it in front of its name. Heartbeats come every two seconds or so."""
+BAR_COLUMNS = 10
 _NUMBERS = re.compile(r"([0-9]{1,18})")
 _IDLE, _RUNNING, _BLOCKED = 1, 2, 3  # states of a processor, as in ProcessorStatus
 
@@ -34,6 +37,13 @@ class WorkerRow:
     manager: str
     user: str
     recycled_count: int = 0
+    peer_id: PeerId = NO_PEER
+    processor_count: int = 0
+
+    @property
+    def cpu_share(self) -> float:
+        """Of the processors that it has."""
+        return self.cpu / self.processor_count if self.processor_count else 0.0
 
     @property
     def is_silent(self) -> bool:
@@ -60,6 +70,8 @@ def row_of(worker: WorkerEntry, manager: str = "") -> WorkerRow:
         manager=manager,
         user=worker.user,
         recycled_count=status.recycled_count,
+        peer_id=worker.peer_id,
+        processor_count=len(status.processors),
     )
 
 
@@ -103,6 +115,7 @@ COLUMNS = (
     Column("agt_cpu", "C", lambda row: row.agent_cpu, lambda row: cpu_text(row.agent_cpu), 4),
     Column("agt_rss", "M", lambda row: row.agent_rss_bytes, lambda row: byte_text(row.agent_rss_bytes), 5),
     Column("cpu", "c", lambda row: row.cpu, lambda row: cpu_text(row.cpu), 0),
+    Column("use", "", lambda row: row.cpu_share, lambda row: bar(row.cpu_share, BAR_COLUMNS), 6, is_right=False),
     Column("rss", "m", lambda row: row.rss_bytes, lambda row: byte_text(row.rss_bytes), 1),
     Column("os_rss_free", "F", lambda row: row.host_free_bytes, lambda row: byte_text(row.host_free_bytes), 8),
     Column("free", "f", lambda row: row.free_count, lambda row: count_text(row.free_count), 2),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from unicodedata import combining, east_asian_width
 
+Piece = tuple[str, str]  #: style, text
+Line = list[Piece]
+
 NAME_COLUMNS = 24
-_UNITS = ("k", "m", "g", "t", "p")
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def byte_text(count: int) -> str:
-    """28.4m, 1.2g; 0 for nothing."""
+    """28.4MiB, 1.2GiB; 0 for nothing."""
     if not count:
         return "0"
     size = float(count)
@@ -78,3 +82,13 @@ def name_text(name: str) -> str:
 def padded(text: str, columns: int, *, is_right: bool = True) -> str:
     gap = " " * (columns - columns_of(text))
     return gap + text if is_right else text + gap
+
+
+def wrapped(words: Sequence[str], width: int) -> list[str]:
+    """The words in lines of at most so many columns, longer words alone."""
+    lines = [""]
+    for word in words:
+        if lines[-1] and columns_of(lines[-1]) + 1 + columns_of(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines

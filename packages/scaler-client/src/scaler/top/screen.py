@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from scaler.top.board import Board, Section
-from scaler.top.columns import COLUMNS, Column, Sorting
-from scaler.top.formats import columns_of, cut, padded
-
-Piece = tuple[str, str]  #: style, text
-Line = list[Piece]
+from scaler.top.columns import COLUMNS, Column, Sorting, WorkerRow
+from scaler.top.formats import Line, columns_of, cut, padded, wrapped
+from scaler.top.meters import lines_of
+from scaler.top.pages import PAGES, WORKERS, Listing, help_lines, listing_of, worker_page
+from scaler_protocol.ids import PeerId, TaskId
+from scaler_protocol.messages import NO_PEER
 
 DIVIDER = " | "
-OTHER_KEYS = "hide[t] quit[q]"
+OTHER_KEYS = "processors[Enter] pages[Tab] filter[/] pause[p] hide[t] help[?] quit[q]"
+WARNINGS_SHOWN = 2
+_METERED_LINES = 16
+"""A lower screen has no room for meters."""
+_TALL_LINES = 30
 _SMALLEST_BAND = 4
 _RANGE_COLUMNS = 20
 _SMALLEST_TABLE = 3
@@ -27,51 +32,137 @@ class View:
     sorting: Sorting = field(default_factory=Sorting)
     first_row: int = 0
     is_upper_hidden: bool = False
+    page: str = WORKERS
+    #: the worker that the cursor is on; it is kept in sight. NO_PEER: there is no cursor yet
+    chosen: PeerId = NO_PEER
+    #: the worker whose processors are shown instead of a page
+    opened: PeerId = NO_PEER
+    search: str = ""
+    is_typing: bool = False
+    is_help: bool = False
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
     lines: list[Line]
-    #: how many workers it shows, and how far down the table can be scrolled
+    #: how many rows it has room for, and how far down they can be scrolled
     page_rows: int
     last_first_row: int
+    #: of the table of workers, if that is shown: all of its rows, in their order
+    peers: tuple[PeerId, ...] = ()
 
 
 def text_of(line: Line) -> str:
     return "".join(text for _, text in line).rstrip()
 
 
-def draw(board: Board, view: View, width: int, height: int | None = None) -> Screen:
-    """Without a height: everything, as for a file."""
+def draw(
+    board: Board,
+    view: View,
+    width: int,
+    height: int | None = None,
+    *,
+    rates: tuple[float, ...] = (),
+    names: Mapping[TaskId, str] | None = None,
+) -> Screen:
+    """Without a height: everything, as for a file. `rates`: tasks that ended per second, the latest last. `names`: of
+    the functions of tasks that run, as far as they are known."""
+    if view.is_help:
+        return Screen(help_lines(), 1, 0)
+    opened = next((one for one in board.workers if one.peer_id == view.opened), None) if view.opened else None
+    if height is not None and (opened is not None or view.page != WORKERS):
+        return _listed(board, view, width, height, rates, worker_page(opened, names or {}) if opened else None)
+    return _workers(board, view, width, height, rates)
+
+
+def _workers(board: Board, view: View, width: int, height: int | None, rates: tuple[float, ...]) -> Screen:
     columns = _shown_columns(board, view.sorting, width)
     widths = [_width(board, column, view.sorting) for column in columns]
     table_width = sum(widths) + len(widths) - 1
     pane = _stacked(board.panes)
     has_room = table_width + len(DIVIDER) + _block_width(pane) <= width
-    middle = _middle(board, width, has_keys=height is not None)
-    upper_height = None if height is None else max(height // 2, height - len(middle) - len(board.rows) - 1)
-    upper = [] if view.is_upper_hidden else _upper(board, width, upper_height, with_panes=not has_room)
-    top = upper + middle
-    page = len(board.rows) if height is None else max(_SMALLEST_TABLE, height - len(top) - 1)
-    last = max(0, len(board.rows) - page)
-    first = min(view.first_row, last)
+    order = board.found(view.sorting, view.search)
+    peers = tuple(board.rows[index].peer_id for index in order)
+    top = _above(board, view, width, height, rates, len(order), with_panes=not has_room)
+    page = len(order) if height is None else max(_SMALLEST_TABLE, height - len(top) - 1)
+    last = max(0, len(order) - page)
+    first = _first(view, peers, page, last)
     table = [_header(columns, widths, view.sorting)]
-    table += _rows(board, columns, widths, board.order(view.sorting)[first : first + page])
+    table += _rows(board, columns, widths, order[first : first + page], view.chosen)
     if has_room:
         table = _beside(table, table_width, pane if height is None else _stacked(_halved(board.panes, page + 1)))
     if last:
-        top[-1] = [*top[-1], ("legend", f", {first + 1:,}-{min(first + page, len(board.rows)):,}")]
-    return Screen(top + table, page, last)
+        top[-1] = [*top[-1], ("legend", f", {first + 1:,}-{min(first + page, len(order)):,}")]
+    return Screen(top + table, page, last, peers)
 
 
-def _middle(board: Board, width: int, *, has_keys: bool) -> list[Line]:
+def _first(view: View, peers: tuple[PeerId, ...], page: int, last: int) -> int:
+    """The first row that is shown; the cursor's is among them."""
+    first = min(view.first_row, last)
+    if view.chosen in peers:
+        place = peers.index(view.chosen)
+        first = min(place, max(first, place - page + 1))
+    return first
+
+
+def _listed(
+    board: Board, view: View, width: int, height: int, rates: tuple[float, ...], opened: Listing | None
+) -> Screen:
+    """A page whose rows are few."""
+    listing = opened or listing_of(board, view.page, view.search)
+    heading, *rows = listing.lines()
+    lead = [[("total", cut(text, max(1, width - 1)))] for text in listing.lead]
+    top = [*_above(board, view, width, height, rates, len(rows) + len(lead), with_panes=True), *lead, heading]
+    page = max(_SMALLEST_TABLE, height - len(top))
+    last = max(0, len(rows) - page)
+    first = min(view.first_row, last)
+    return Screen(top + rows[first : first + page], page, last)
+
+
+def _above(
+    board: Board, view: View, width: int, height: int | None, rates: tuple[float, ...], rows: int, *, with_panes: bool
+) -> list[Line]:
+    """All that stands above the table: meters, sections, keys, and what is wrong."""
+    middle = _middle(board, view, width, height)
+    meters = [] if height is None or height < _METERED_LINES else lines_of(board.meters, rates, width)
+    if view.is_upper_hidden:
+        return meters + middle
+    if meters:
+        meters.append([("rule", "-" * width)])
+    limit = None if height is None else max(height // 2, height - len(middle) - rows - 1) - len(meters)
+    return meters + _upper(board, width, limit, with_panes=with_panes) + middle
+
+
+def _middle(board: Board, view: View, width: int, height: int | None) -> list[Line]:
     """A report has no keys to press."""
-    lines = _lines("legend", _wrapped(legend(), width)) if has_keys else []
+    lines = _lines("legend", _keys(width, height)) if height is not None else []
     if board.trouble:
-        lines += _lines("trouble", _wrapped(board.trouble.split(), width))
+        lines += _lines("trouble", wrapped(board.trouble.split(), width))
     if board.standbys:
-        lines += _lines("legend", _wrapped(board.standbys.split(), width))
-    return [*lines, [("", "")], [("total", cut(board.total, max(1, width - _RANGE_COLUMNS)))]]
+        lines += _lines("legend", wrapped(board.standbys.split(), width))
+    for text in board.warnings[:WARNINGS_SHOWN]:
+        lines += _lines("warning", wrapped(text.split(), width))
+    return [*lines, [("", "")], _title_line(board, view, width)]
+
+
+def _title_line(board: Board, view: View, width: int) -> Line:
+    """What the table below shows, and what is chosen of it."""
+    line: Line = [("total", cut(board.total, max(1, width - _RANGE_COLUMNS)))]
+    if view.page != WORKERS or view.opened:
+        pages = " ".join(f"[{page}]" if page == view.page else page for page in PAGES)
+        line = [("total", cut("processors" if view.opened else pages, max(1, width - _RANGE_COLUMNS)))]
+    if view.is_paused:
+        line.append(("warning", " paused"))
+    if view.is_typing or view.search:
+        line.append(("search", f" /{view.search}{'_' if view.is_typing else ''}"))
+    return line
+
+
+def _keys(width: int, height: int) -> list[str]:
+    """On a small screen the letters that sort are left to the help."""
+    whole = wrapped(legend(), width)
+    return whole if len(whole) <= 2 or height >= _TALL_LINES else wrapped(OTHER_KEYS.split(), width)
 
 
 def legend() -> list[str]:
@@ -88,6 +179,8 @@ def _upper(board: Board, width: int, height: int | None, *, with_panes: bool) ->
     bands = _bands(blocks, width)
     lines: list[Line] = []
     for index, band in enumerate(bands):
+        if height is not None and lines and len(lines) + _SMALLEST_BAND > height:
+            break  # a table without rows would be worse
         bands_below = len(bands) - index - 1
         # What is left, with room for the rules; those below get at least a little.
         left = None if height is None else height - len(lines) - 1 - bands_below * (_SMALLEST_BAND + 1)
@@ -157,15 +250,6 @@ def _joined(parts: list[Line]) -> Line:
     return line
 
 
-def _wrapped(words: Sequence[str], width: int) -> list[str]:
-    lines = [""]
-    for word in words:
-        if lines[-1] and columns_of(lines[-1]) + 1 + columns_of(word) > width:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return lines
-
-
 def _lines(style: str, texts: Sequence[str]) -> list[Line]:
     return [[(style, text)] for text in texts]
 
@@ -207,17 +291,23 @@ def _header(columns: list[Column], widths: list[int], sorting: Sorting) -> Line:
     return line
 
 
-def _rows(board: Board, columns: list[Column], widths: list[int], order: list[int]) -> list[Line]:
+def _rows(board: Board, columns: list[Column], widths: list[int], order: list[int], chosen: PeerId) -> list[Line]:
     cells = [(board.cells[column.title], width, column.is_right) for column, width in zip(columns, widths, strict=True)]
     return [
         [
             (
-                "silent" if board.rows[index].is_silent else "",
+                _row_style(board.rows[index], chosen),
                 " ".join(padded(texts[index], width, is_right=is_right) for texts, width, is_right in cells),
             )
         ]
         for index in order
     ]
+
+
+def _row_style(row: WorkerRow, chosen: PeerId) -> str:
+    if chosen and row.peer_id == chosen:
+        return "chosen"
+    return "silent" if row.is_silent else ""
 
 
 def _halved(panes: Sequence[Section], height: int) -> list[Section]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.mouse_events import MouseEvent, MouseEventType
 from prompt_toolkit.output import Output
@@ -18,9 +21,18 @@ from scaler.monitoring import ClusterState, Heard, Watcher
 from scaler.monitoring.watcher import Source
 from scaler.top.board import Board, board_of
 from scaler.top.columns import BY_KEY
+from scaler.top.meters import Throughput
+from scaler.top.pages import PAGES, WORKERS
 from scaler.top.screen import Screen, View, draw
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import NO_PEER, ClusterStatus, Explain, Explanation
 
-QUIT_KEYS = ("q", "escape", "c-c", "c-d")
+QUIT_KEYS = ("q", "c-c", "c-d")
+SEARCH_LETTERS = 60
+NAMES_KEPT = 512
+"""Of tasks that have run in the worker that is open; and so many are asked about at once, at most:"""
+ASKED_AT_ONCE = 32
+_FAR = 1 << 30
 _STYLE = Style.from_dict(
     {
         "title": "bold",
@@ -31,6 +43,11 @@ _STYLE = Style.from_dict(
         "header": "reverse",
         "sorted": "reverse bold",
         "silent": "ansired",
+        "chosen": "reverse ansicyan",
+        "bar": "ansigreen",
+        "high": "ansired",
+        "warning": "ansiyellow",
+        "search": "bold ansicyan",
         "trouble": "bold ansiwhite bg:ansired",
     }
 )
@@ -57,6 +74,11 @@ class Terminal:
     def __init__(self, source: Source, input: Input | None = None, output: Output | None = None) -> None:  # noqa: A002
         self._watcher = Watcher(lambda: source, self._heard)
         self._state = source.state
+        self._throughput = Throughput()
+        #: by task, the name of its function; empty: it was asked for and is not known
+        self._names: dict[TaskId, str] = {}
+        self._asked: dict[int, TaskId] = {}
+        self._numbers = itertools.count(1)
         self._board: tuple[ClusterState, Board] | None = None
         self._view = View()
         self._screen = Screen([], 1, 0)
@@ -83,15 +105,44 @@ class Terminal:
 
     def _heard(self, state: ClusterState, heard: list[Heard]) -> None:
         """In the watcher's thread: it only leaves the state, which is immutable."""
+        for one in heard:
+            if isinstance(one.message, ClusterStatus):
+                self._throughput = self._throughput.after(one.message)
+            elif isinstance(one.message, Explanation):
+                task_id = self._asked.pop(one.message.request_id, None)
+                if task_id is not None:
+                    self._names[task_id] = one.message.function_name
+        if self._view.is_paused:
+            return
         self._state = state
+        self._ask_names()
         self._application.invalidate()
+
+    def _ask_names(self) -> None:
+        """A status says which task a processor runs; what is asked here is whose function that is. Only of the worker
+        that is open, and once for each task."""
+        opened, status = self._view.opened, self._state.status
+        if opened == NO_PEER or status is None:
+            return
+        worker = next((one for one in status.workers if one.peer_id == opened), None)
+        running = [one.task_id for one in worker.status.processors if one.task_id] if worker else []
+        for task_id in [one for one in running if one not in self._names][:ASKED_AT_ONCE]:
+            number = next(self._numbers)
+            self._names[task_id] = ""
+            self._asked[number] = task_id
+            self._watcher.ask(Explain(number, task_id))
+        while len(self._names) > NAMES_KEPT:
+            del self._names[next(iter(self._names))]
+        while len(self._asked) > NAMES_KEPT:
+            del self._asked[next(iter(self._asked))]
 
     def _text(self) -> StyleAndTextTuples:
         state = self._state
         if self._board is None or self._board[0] is not state:
             self._board = state, board_of(state)
         size = self._application.output.get_size()
-        self._screen = draw(self._board[1], self._view, size.columns, size.rows)
+        rates = self._throughput.rates
+        self._screen = draw(self._board[1], self._view, size.columns, size.rows, rates=rates, names=self._names)
         shown: StyleAndTextTuples = []
         for line in self._screen.lines[: size.rows]:
             shown += [(f"class:{style}" if style else "", text) for style, text in line]
@@ -99,30 +150,85 @@ class Terminal:
         return shown[:-1]
 
     def _scroll(self, rows: int) -> None:
-        first = min(max(0, self._view.first_row + rows), self._screen.last_first_row)
-        self._view = replace(self._view, first_row=first)
+        """In the table of workers the cursor moves, and the table with it; elsewhere the rows."""
+        peers, view = self._screen.peers, self._view
+        if peers:
+            place = peers.index(view.chosen) if view.chosen in peers else min(view.first_row, len(peers) - 1) - 1
+            place = min(max(0, place + rows), len(peers) - 1)
+            self._view = replace(view, chosen=peers[place])
+        else:
+            first = min(max(0, view.first_row + rows), self._screen.last_first_row)
+            self._view = replace(view, first_row=first)
 
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
+        is_typing = Condition(lambda: self._view.is_typing)
+        is_help = Condition(lambda: self._view.is_help)
+        usual = ~is_typing & ~is_help
         for names, rows in (
             (("down", "j"), lambda: 1),
             (("up", "k"), lambda: -1),
             (("pagedown", "space"), lambda: self._screen.page_rows),
             (("pageup",), lambda: -self._screen.page_rows),
-            (("end",), lambda: self._screen.last_first_row),
-            (("home",), lambda: -self._screen.last_first_row),
+            (("end",), lambda: _FAR),
+            (("home",), lambda: -_FAR),
         ):
             for name in names:
-                keys.add(name)(lambda event, rows=rows: self._scroll(rows()))
+                keys.add(name, filter=usual)(lambda event, rows=rows: self._scroll(rows()))
         for name in BY_KEY:
-            keys.add(name)(lambda event, name=name: self._sort(name))
+            keys.add(name, filter=usual)(lambda event, name=name: self._sort(name))
+        for name, act in (
+            ("t", lambda: self._show(is_upper_hidden=not self._view.is_upper_hidden)),
+            ("p", lambda: self._show(is_paused=not self._view.is_paused)),
+            ("?", lambda: self._show(is_help=True)),
+            ("/", lambda: self._show(is_typing=True, first_row=0, opened=NO_PEER)),
+            ("tab", self._turn_page),
+            ("enter", self._open),
+        ):
+            keys.add(name, filter=usual)(lambda event, act=act: act())
+        keys.add("escape", filter=usual)(self._back)
         for name in QUIT_KEYS:
-            keys.add(name)(lambda event: event.app.exit())
-        keys.add("t")(lambda event: self._toggle_upper())
+            keys.add(name, filter=usual)(lambda event: event.app.exit())
+        keys.add("c-c", filter=~usual)(lambda event: event.app.exit())
+        keys.add("<any>", filter=is_help)(lambda event: self._show(is_help=False))
+        keys.add("<any>", filter=is_typing)(lambda event: self._type(event.data))
+        keys.add("backspace", filter=is_typing)(lambda event: self._show(search=self._view.search[:-1]))
+        keys.add("enter", filter=is_typing)(lambda event: self._show(is_typing=False))
+        keys.add("escape", filter=is_typing)(lambda event: self._show(is_typing=False, search=""))
         return keys
 
-    def _sort(self, key: str) -> None:
-        self._view = replace(self._view, sorting=self._view.sorting.pressed(key), first_row=0)
+    def _show(self, **changes: Any) -> None:
+        self._view = replace(self._view, **changes)
 
-    def _toggle_upper(self) -> None:
-        self._view = replace(self._view, is_upper_hidden=not self._view.is_upper_hidden)
+    def _type(self, text: str) -> None:
+        if text.isprintable():
+            self._show(search=(self._view.search + text)[:SEARCH_LETTERS])
+
+    def _turn_page(self) -> None:
+        page = PAGES[(PAGES.index(self._view.page) + 1) % len(PAGES)]
+        self._show(page=page, opened=NO_PEER, first_row=0, search="")
+
+    def _open(self) -> None:
+        """The worker at the cursor; at first, the one that stands on top."""
+        peers = self._screen.peers
+        if peers:
+            chosen = (
+                self._view.chosen if self._view.chosen in peers else peers[min(self._view.first_row, len(peers) - 1)]
+            )
+            self._show(chosen=chosen, opened=chosen, first_row=0)
+            self._ask_names()
+
+    def _back(self, event: KeyPressEvent) -> None:
+        """One step: from a worker to the table, from rows that were searched for to all, from a page to the workers."""
+        view = self._view
+        if view.opened != NO_PEER:
+            self._show(opened=NO_PEER, first_row=0)
+        elif view.search:
+            self._show(search="")
+        elif view.page != WORKERS:
+            self._show(page=WORKERS, first_row=0)
+        else:
+            event.app.exit()
+
+    def _sort(self, key: str) -> None:
+        self._show(sorting=self._view.sorting.pressed(key), first_row=0, chosen=NO_PEER)

@@ -4,3 +4,6 @@
 serves it to those that `scaler_protocol.web.guards` admits. The page is in `static`, as it is: no build, nothing from
 elsewhere.
 """
+
+TOPICS = ("status", "tasks", "graphs", "logs")
+"""What scaler_ui always watches."""

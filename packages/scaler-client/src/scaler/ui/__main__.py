@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import secrets
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from scaler.client import __version__
-from scaler.monitoring import Playback, Subscription
+from scaler.monitoring import Playback, RecordingError, Subscription
 from scaler.monitoring.places import watchable
 from scaler.monitoring.watcher import Source, Watcher
+from scaler.ui import TOPICS
 from scaler_protocol.keys import NoKeyFound
 from scaler_protocol.keys.web import PAGE_LABEL, web_token
 from scaler_protocol.process import (
@@ -32,11 +34,11 @@ from scaler_protocol.process import (
     whole_number,
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
+from scaler_protocol.process.private_files import open_private
 from scaler_protocol.web.guards import LOOPBACK_NAMES, Guard, is_loopback
 
 PROGRAM = "scaler_ui"
 SECTION = "ui"
-TOPICS = ("status", "tasks", "graphs", "logs")
 TOKEN_VARIABLE = "SCALER_UI_TOKEN"
 WILDCARDS = ("0.0.0.0", "::")
 
@@ -53,6 +55,16 @@ def parser() -> ArgumentParser:
         "address", nargs="?", help="of the scheduler, or of its monitor, as the scheduler logs them when it starts"
     )
     parser.add_argument("--replay", metavar="FILE", help="show what scaler_top --record has written, instead")
+    parser.add_argument(
+        "--html", metavar="FILE", help="make one HTML file of a recording, to look at without any server, and end"
+    )
+    parser.add_argument("--against", metavar="FILE", help="with --html: another recording, to compare the first with")
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="with --html: the file to write (default: its name with .html)",
+    )
     parser.add_argument(
         "--speed", type=non_negative_seconds, default=1.0, help="of the replay; 0: all at once (default: %(default)g)"
     )
@@ -75,19 +87,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if (options.address is None) == (options.replay is None):
-        raise UsageError("name the address of a scheduler, or a recording with --replay")
+    if [options.address, options.replay, options.html].count(None) != 2:
+        raise UsageError("name the address of a scheduler, or a recording with --replay or --html")
+    if options.html is None and (options.against or options.output):
+        raise UsageError("--against and --output belong to --html")
     if not 0 <= options.port <= 65_535:
         raise UsageError(f"--port {options.port} is not a port, which is a number up to 65535")
     if options.show_token:
         return _show_token(options)
     _check_extra()
+    if options.html is not None:
+        return _report(options)
     made = "" if options.replay else _made_token(options)
     guard = guard_of(options, made)
     link = bool(made) and guard.token == made
     make = _source(options)
     shown = options.replay or options.address
     return run_server(lambda stop: _serve(make, guard, options, shown, stop, link), logging_options(options), "builtin")
+
+
+def _report(options: argparse.Namespace) -> int:
+    from scaler.ui.report import html
+
+    text = html(options.html, options.against or "")
+    output = options.output or re.sub(r"(\.rec)?(\.gz)?$", "", options.html) + ".html"
+    try:
+        with open_private(output) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise RecordingError(f"{output} cannot be written: {error.strerror or error}") from None
+    print(f"{output}: {len(text.encode()) / 2**20:.1f} MiB; a browser shows it without a server")
+    return 0
 
 
 def _check_extra() -> None:

@@ -14,12 +14,14 @@ from typing import Any
 from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import ClusterState, Heard
+from scaler.monitoring.profiles import flame, speedscope
 from scaler.monitoring.watcher import Watcher
+from scaler.ui import TOPICS
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest
+from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest, Watch
 
 logger = logging.getLogger("scaler.ui")
 
@@ -29,6 +31,9 @@ QUEUED_BYTES = 8 * 1024 * 1024
 PART_BYTES = 64 * 1024
 """Of the runs that a page is told when it begins, in one event."""
 ANSWER_SECONDS = 8.0
+PROFILE_SECONDS = 10.0
+"""So long after a page was last told of the profile, it is not watched any more."""
+STACKS = "stacks"
 PAGES_LIMIT = 100
 PAGES_PER_ADDRESS = 50
 STEADY_SECONDS = 10.0
@@ -98,6 +103,7 @@ class Feed:
         self._pages: dict[Page, None] = {}
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._profile_end: asyncio.TimerHandle | None = None  #: set while the profile is watched
         #: the last that was logged, without its seconds
         self._said = ""
 
@@ -183,6 +189,30 @@ class Feed:
         """Where a running task is in its code, if the operator lets monitors see texts. (MON-42)"""
         found = stack_of(await self._answer(lambda number: StackRequest(number, task_id)))
         return {"text": found.text, "reason": found.reason, "worker": found.worker, "state": found.state}
+
+    def profile(self, seconds: float, function: str) -> bytes:
+        """Where the time of running tasks went, for a page. The cluster samples while pages ask for it."""
+        if self.watcher is None:
+            return json.dumps({"recording": True}).encode()
+        self._watch_profile(self.watcher)
+        name = f"profile {seconds:g} {function}"
+        return self.text(name, lambda: json.dumps(flame(self.model.profile, seconds, time.time(), function)).encode())
+
+    def _watch_profile(self, watcher: Watcher) -> None:
+        if self._profile_end is None:
+            watcher.ask(Watch((*TOPICS, STACKS)))
+        else:
+            self._profile_end.cancel()
+        self._profile_end = self._loop.call_later(PROFILE_SECONDS, self._end_profile, watcher)
+
+    def _end_profile(self, watcher: Watcher) -> None:
+        self._profile_end = None
+        watcher.ask(Watch(TOPICS))
+
+    def speedscope(self, seconds: float, function: str) -> bytes:
+        profile = self.model.profile
+        trees = profile.window(seconds, time.time())
+        return json.dumps(speedscope(profile, trees, f"Scaler {self.model.label}", function)).encode()
 
     async def _answer(self, question: Callable[[int], Explain | StackRequest]) -> Any:
         """A text: why there is none."""

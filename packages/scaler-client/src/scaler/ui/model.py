@@ -8,11 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scaler.monitoring import ClusterState, FunctionFigures, Heard, UserFigures, functions_of, users_of
+from scaler.monitoring.profiles import Profile
 from scaler.monitoring.succession import succession_text
+from scaler.ui.blocked import Blocked
 from scaler.ui.events import Events, Failures
 from scaler.ui.ring import Ring
 from scaler.ui.samples import TaskRun, ended_count, runs
-from scaler_protocol.codes import STATUS_CANCELED, STATUS_REFUSED
+from scaler.ui.utilisation import Utilisation
+from scaler_protocol.codes import LOG_PREPARATION, LOG_STDERR, STATUS_CANCELED, STATUS_REFUSED
 from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.messages import (
     NO_PEER,
@@ -24,6 +27,7 @@ from scaler_protocol.messages import (
     GraphShapes,
     ManagerEntry,
     ProcessorStatus,
+    StackSamples,
     TaskLog,
     TaskSamples,
     WorkerEntry,
@@ -50,8 +54,11 @@ class Model:
         self.runs = Ring(RUNS_KEPT, RUNS_KEPT_BYTES)
         self.sampled_count = 0
         self.ended_count = 0
+        self.utilisation = Utilisation()
+        self._blocked = Blocked()
         self.failures = Failures()
         self.events = Events()
+        self.profile = Profile()
         #: for each TaskSamples: when it came, how many tasks it shows, and of how many that ended
         self._shares: deque[tuple[float, int, int]] = deque(maxlen=HISTORY_POINTS)
         self._history: deque[Json] = deque(maxlen=HISTORY_POINTS)
@@ -80,7 +87,9 @@ class Model:
             elif isinstance(message, GraphShapes):
                 if self._take_graphs(message):
                     told.append(("graphs", {"graphs": self.graphs}))
-            elif isinstance(message, TaskLog):
+            elif isinstance(message, StackSamples):
+                self.profile.take(message, at)
+            elif isinstance(message, TaskLog) and message.text:
                 lines.append(_line(message, at))
         if lines:  # as one, however many there are: a page that reads in time must not lose any
             self._logs.extend(lines)
@@ -120,12 +129,16 @@ class Model:
         return {**past, "runs": len(self.runs), "failures": self.failures.all(), "events": self.events.all()}
 
     def _take_status(self, status: ClusterStatus, at: float) -> Json:
-        self.status = cluster(status, at)
+        self._blocked.take(status, at)
+        self.utilisation.take(status, at)
+        self.status = {**cluster(status, at), "use": self.utilisation.told()}
         self._history.append(point(self.status))
         return {"status": self.status, "point": self._history[-1]}
 
     def _take_samples(self, message: TaskSamples, at: float) -> Json:
-        new = list(runs(message, at))
+        new = [
+            run._replace(blocked=self._blocked.of(run.task_id, run.begun_at, run.seconds)) for run in runs(message, at)
+        ]
         # What was before is told of in part, and it is not known how large the part is: it is no share of anything.
         ended = len(new) if message.is_history else ended_count(message)
         if new:
@@ -153,11 +166,14 @@ def _unless_empty(kind: str, found: list[Json]) -> list[tuple[str, Json]]:
     return [(kind, {kind: found})] if found else []
 
 
+_STREAMS = {LOG_STDERR: "stderr", LOG_PREPARATION: "preparation"}
+
+
 def _line(message: TaskLog, at: float) -> Json:
     return {
         "at": at,
         "task": message.task_id.hex(),
-        "stream": "stderr" if message.stream == 2 else "stdout",
+        "stream": _STREAMS.get(message.stream, "stdout"),
         "text": message.text[:4000],
         "worker": message.worker,
     }

@@ -22,6 +22,8 @@ class TaskRun(NamedTuple):
     begun_at: float  #: seconds of the epoch, by the watcher's clock
     seconds: float
     status: str
+    #: begin and length, one after the other, of the times in which it waited for tasks of its own
+    blocked: tuple[float, ...] = ()
 
 
 def runs(message: TaskSamples, heard_at: float) -> Iterator[TaskRun]:

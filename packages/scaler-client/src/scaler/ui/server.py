@@ -51,6 +51,8 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app.router.add_get("/events", _events, allow_head=False)  # it never ends
     app.router.add_get("/explain", _explain)
     app.router.add_get("/stack", _stack)
+    app.router.add_get("/profile.json", _profile, allow_head=False)
+    app.router.add_get("/profile.speedscope.json", _speedscope, allow_head=False)
     app.router.add_get("/state.json", _state)
     app.router.add_get("/trace.json", _trace)
     app.router.add_get("/metrics", _metrics)
@@ -172,6 +174,24 @@ def _task_of(request: web.Request, text: str) -> TaskId:
             text="no task of this name is shown here: give its 32 hexadecimal digits, or a short form like 6b3a1c0f:9\n"
         )
     return task_id
+
+
+async def _profile(request: web.Request) -> web.StreamResponse:
+    made = request.app[FEED].profile(_window_of(request), request.query.get("function", ""))
+    return web.Response(body=made, headers={"Content-Type": JSON_TYPE})
+
+
+async def _speedscope(request: web.Request) -> web.StreamResponse:
+    made = request.app[FEED].speedscope(_window_of(request), request.query.get("function", ""))
+    shown = {"Content-Disposition": 'attachment; filename="scaler.speedscope.json"', "Content-Type": JSON_TYPE}
+    return web.Response(body=made, headers=shown)
+
+
+def _window_of(request: web.Request) -> float:
+    text = request.query.get("seconds", "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 4):
+        raise web.HTTPBadRequest(text="seconds is a whole number of at most four digits\n")
+    return float(text)
 
 
 async def _state(request: web.Request) -> web.StreamResponse:

@@ -1,7 +1,9 @@
 // The page: listens to the server's events, keeps what they tell, and shows the view that is open.
+import { addComparison } from "./compare.js";
 import { Errors } from "./errors.js";
 import { Functions } from "./functions.js";
 import { Graphs } from "./graphs.js";
+import { Profile } from "./profile.js";
 import { Stream } from "./stream.js";
 import { TaskPage } from "./task.js";
 import { Views } from "./views.js";
@@ -18,10 +20,11 @@ let drawn = [];  // graphs, as the server tells them
 const task = new TaskPage(page, () => drawn);
 const openTask = (id) => task.open(id);
 const stream = new Stream(page.stream, openTask);
-const graphs = new Graphs(at("graph-list"), explain, openTask);
+const graphs = new Graphs(at("graph-list"), page, explain, openTask);
 const views = new Views(page, openTask);
 const errors = new Errors(page, openTask);
 const functions = new Functions(page);
+const profile = new Profile();
 
 // ---------------------------------------------------------------- what the server says
 
@@ -58,6 +61,7 @@ const takes = {
     for (const run of told.runs) runs.push(run);
     if (runs.length > RUNS_KEPT) runs.splice(0, runs.length - RUNS_KEPT);
     page.stream.isLoading = false;
+    graphs.learn(told.runs);
   },
   tasks(told) {
     takes.runs(told);
@@ -65,6 +69,7 @@ const takes = {
     shares.push(told.share);
     if (shares.length > POINTS_KEPT) shares.shift();
   },
+  comparison: (told) => addComparison(told.sides),
   failures: (told) => errors.take(told.failures),
   events: (told) => errors.takeEvents(told.events),
   graphs(told) {
@@ -113,24 +118,38 @@ function notice(text) {
 }
 
 // EventSource dials again by itself; each time the server begins from the beginning.
-const source = new EventSource("events");
-for (const kind of Object.keys(takes)) {
-  source.addEventListener(kind, (event) => {
-    takes[kind](JSON.parse(event.data));
-    soon();
+function listen() {
+  const source = new EventSource("events");
+  for (const kind of Object.keys(takes)) {
+    source.addEventListener(kind, (event) => {
+      takes[kind](JSON.parse(event.data));
+      soon();
+    });
+  }
+  source.addEventListener("error", () => {
+    say("no connection", "silent");
+    notice(source.readyState === EventSource.CLOSED
+      ? "scaler_ui refuses this page: too many are open, or it asks for another token. Reload to try again."
+      : "This page has lost scaler_ui, its own server. It tries again by itself.");
   });
 }
-source.addEventListener("error", () => {
-  say("no connection", "silent");
-  notice(source.readyState === EventSource.CLOSED
-    ? "scaler_ui refuses this page: too many are open, or it asks for another token. Reload to try again."
-    : "This page has lost scaler_ui, its own server. It tries again by itself.");
-});
+
+// A report has no server: all that one would have told is in the file.
+function show(recorded) {
+  document.body.classList.add("report");
+  at("chart-minutes").append(new Option("whole recording", "1e9", true, true));
+  const told = JSON.parse(recorded.textContent);
+  for (const [kind, content] of told) takes[kind](content);
+  stream.last();
+}
 
 // ---------------------------------------------------------------- showing
 
 let current = "overview";
 let frame = null;
+const recorded = at("recorded");
+if (recorded) show(recorded);
+else listen();
 
 function soon() {
   if (frame || document.hidden) return;
@@ -152,6 +171,7 @@ function open(view) {
     tab.tabIndex = is ? 0 : -1;
     at(tab.getAttribute("aria-controls")).hidden = !is;
   }
+  profile.open(view === "profile");
   history.replaceState(null, "", `#/${view}`);  // no element's id: the browser must not scroll to it
   soon();
 }

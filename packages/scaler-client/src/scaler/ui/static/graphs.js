@@ -1,18 +1,23 @@
-// Graphs as they run: tasks in layers, each after all that it depends on, coloured by state.
-import { count, element, plural, taskName } from "./format.js";
+// Graphs as they run: tasks in layers, each after all that it depends on, coloured by state. Of large graphs the tasks of
+// one function in one layer are one box, which opens.
+import { count, element, plural, seconds, taskName } from "./format.js";
+import { EDGE, NAME, NEEDS, STATE, TASK, boxesOf, critical, layersOf, places } from "./layout.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LARGE = { wide: 120, high: 24, gapX: 50, gapY: 10 }, SMALL = { wide: 16, high: 6, gapX: 90, gapY: 2 };
-const LABELLED = 120;  // more nodes than that are drawn small and without their names
-const EDGE = 8;
-const [TASK, NAME, STATE, NEEDS] = [0, 1, 2, 3];
+const GROUPED = { wide: 150, high: 40, gapX: 60, gapY: 10 };
+const LABELLED = 120;  // a graph of more tasks is grouped at first, and more boxes than that have no names
+const OPENED_MOST = 200;  // tasks of one group that are drawn
+const ZOOMS = [0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1, 1.4, 2];
+const WORDS = { ended: "succeeded", skipped: "never ran" };
+const ORDER = ["failed", "ended", "skipped", "canceled", "canceling", "dispatched", "queued", "waiting"];
 const ENDED = new Set(["ended", "failed", "canceled", "skipped"]);
+const [RUN_TASK, RUN_LASTED] = [0, 5];
 
 export class Graphs {
-  constructor(place, explain, openTask) {
-    this.place = place;
-    this.explain = explain;
-    this.openTask = openTask;
+  // `page`: its runs and its status say how long tasks take.
+  constructor(place, page, explain, openTask) {
+    Object.assign(this, { place, page, explain, openTask });
     this.shown = new Map();  // id -> Picture
     place.replaceChildren(element("p", "loading…", { class: "note" }));
   }
@@ -21,8 +26,8 @@ export class Graphs {
   show(graphs) {
     for (const graph of graphs) {
       const known = this.shown.get(graph.id);
-      if (known && known.graph.nodes.length === graph.nodes.length) known.update(graph);
-      else this.shown.set(graph.id, new Picture(graph, this.explain, this.openTask, known?.chosen));
+      if (known) known.update(graph);
+      else this.shown.set(graph.id, new Picture(graph, this.page, this.explain, this.openTask));
     }
     const wanted = graphs.map((graph) => this.shown.get(graph.id));
     this.shown = new Map(wanted.map((one) => [one.graph.id, one]));
@@ -33,68 +38,284 @@ export class Graphs {
       this.place.replaceChildren(...boxes);
     }
   }
+
+  // Tasks that have ended, and for how long each of them ran.
+  learn(runs) {
+    if (!this.shown.size) return;
+    for (const one of this.shown.values()) one.learn(runs);
+  }
 }
 
 class Picture {
-  constructor(graph, explain, openTask, chosen = null) {
+  constructor(graph, page, explain, openTask) {
+    this.page = page;
+    this.took = new Map();  // seconds by task
+    this.chosen = null;  // the key of a box
+    this.opened = new Set();
+    this.zoom = 1;
+    this.isGrouped = graph.nodes.length > LABELLED;
     this.box = element("article");
     this.title = element("h2");
+    this.path = element("p", "", { class: "note" });
     this.frame = element("div", undefined, { class: "graph", tabindex: "0", role: "application" });
     this.detail = element("p", "", { class: "bar" });
     this.words = element("span", "", { role: "status" });
-    this.why = element("button", "Why does it wait?", { type: "button" });
-    this.why.addEventListener("click", () => explain(this.graph.nodes[this.chosen][TASK]));
-    this.all = element("button", "All about this task", { type: "button" });
-    this.all.addEventListener("click", () => openTask(this.graph.nodes[this.chosen][TASK]));
-    this.detail.append(this.words, this.why, this.all);
+    const button = (text, act) => {
+      const made = element("button", text, { type: "button" });
+      made.addEventListener("click", act);
+      return made;
+    };
+    this.why = button("Why does it wait?", () => explain(this.taskOf()));
+    this.all = button("All about this task", () => openTask(this.taskOf()));
+    this.open = button("", () => this.toggle());
+    this.group = button("", () => { this.isGrouped = !this.isGrouped; this.opened.clear(); this.build(); });
+    this.tools = element("p", undefined, { class: "bar" });
+    this.tools.append(this.group, button("Zoom in", () => this.scale(1)), button("Zoom out", () => this.scale(-1)),
+      button("Fit", () => this.fit()));
+    this.detail.append(this.words, this.open, this.why, this.all);
     this.frame.addEventListener("keydown", (event) => this.key(event));
-    const { svg, groups } = picture(graph, (index) => this.choose(index));
-    this.groups = groups;
-    this.frame.append(svg);
-    this.box.append(this.title, this.frame, this.detail);
-    this.chosen = chosen;
-    this.update(graph);
+    this.box.append(this.title, this.path, this.tools, this.frame, this.detail);
+    this.graph = graph;
+    this.learn(page.stream.runs);
+    this.build();
+  }
+
+  learn(runs) {
+    const own = this.tasks ??= new Set(this.graph.nodes.map((node) => node[TASK]));
+    for (const run of runs) if (own.has(run[RUN_TASK])) this.took.set(run[RUN_TASK], run[RUN_LASTED]);
   }
 
   update(graph) {
+    const isSame = graph.nodes.length === this.graph.nodes.length;
+    if (!isSame && this.graph.nodes.length <= LABELLED && graph.nodes.length > LABELLED) this.isGrouped = true;
     this.graph = graph;
-    graph.nodes.forEach((node, index) => {
-      const name = `node ${node[STATE]}${index === this.chosen ? " chosen" : ""}`;
-      if (this.groups[index].getAttribute("class") !== name) this.groups[index].setAttribute("class", name);
+    if (isSame) this.tell();
+    else {
+      this.tasks = undefined;
+      this.learn(this.page.stream.runs);
+      this.build();
+    }
+  }
+
+  // Anew: other boxes than before are to be seen.
+  build() {
+    const { nodes } = this.graph;
+    Object.assign(this, boxesOf(nodes, layersOf(nodes), this.isGrouped, this.opened, OPENED_MOST));
+    this.sizes = this.isGrouped ? GROUPED : this.boxes.length > LABELLED ? SMALL : LARGE;
+    this.spots = places(this.boxes, this.sizes);
+    if (!this.boxes.some((box) => box.key === this.chosen)) this.chosen = null;
+    this.draw();
+    this.resize();
+    this.group.textContent = this.isGrouped ? "Show every task" : "Group by function";
+    this.group.hidden = nodes.length <= LABELLED;
+    this.tell();
+  }
+
+  draw() {
+    const { wide, high } = this.sizes;
+    this.width = EDGE + wide + Math.max(0, ...this.spots.map((spot) => spot.x));
+    this.height = EDGE + high + Math.max(0, ...this.spots.map((spot) => spot.y));
+    this.svg = made("svg", {
+      "aria-hidden": "true", class: this.sizes === SMALL ? "dense" : "", viewBox: `0 0 ${this.width} ${this.height}`,
     });
-    const listed = graph.nodes.length < graph.tasks ? ` The first ${count(graph.nodes.length)} are drawn.` : "";
+    this.edges = [];
+    this.boxes.forEach((box, index) => {
+      for (const one of box.needs) {
+        const from = this.spots[one].x + wide, fromY = this.spots[one].y + high / 2;
+        const to = this.spots[index].x, toY = this.spots[index].y + high / 2, half = (from + to) / 2;
+        const path = made("path", { d: `M${from} ${fromY}C${half} ${fromY} ${half} ${toY} ${to} ${toY}` });
+        this.edges.push([one, index, path]);
+        this.svg.append(path);
+      }
+    });
+    this.parts = this.boxes.map((box, index) => this.part(box, index));
+    this.svg.append(...this.parts.map((part) => part.group));
+    this.frame.replaceChildren(this.svg);
+  }
+
+  part(box, index) {
+    const { wide, high } = this.sizes;
+    const group = made("g", { transform: `translate(${this.spots[index].x} ${this.spots[index].y})` });
+    const part = { group };
+    group.append(made("rect", { width: wide, height: high, rx: Math.min(4, high / 3) }));
+    const title = made("title", {});
+    title.textContent = box.isGroup ? `${box.name}, ${plural(box.members.length, "task")}` : this.nameOf(box);
+    group.append(title);
+    if (this.sizes !== SMALL) {
+      const letters = Math.floor(wide / 7);
+      const text = made("text", { x: 6, y: 16 });
+      text.textContent = box.name.length > letters ? `${box.name.slice(0, letters - 1)}…` : box.name;
+      group.append(text);
+    }
+    if (box.isGroup) {
+      part.counts = made("text", { x: 6, y: 30 });
+      part.shares = ORDER.map((state) => made("rect", { class: `share ${state}`, y: high - 4, height: 4, width: 0 }));
+      group.append(part.counts, ...part.shares);
+    }
+    group.addEventListener("click", () => this.choose(index));
+    group.addEventListener("dblclick", () => { this.choose(index); this.toggle(); });
+    return part;
+  }
+
+  // What has changed since it was drawn: states, the way that takes longest, and the words.
+  tell() {
+    const { nodes } = this.graph;
+    const usual = new Map((this.page.status.work ?? []).map((one) => [one.name, one.mean]));
+    const known = nodes.map((node) => this.took.get(node[TASK]) ?? usual.get(node[NAME]));
+    this.isTimed = known.every((one) => one !== undefined && one !== null);
+    this.way = critical(nodes, this.isTimed ? known : nodes.map(() => 1));
+    const onWay = new Set(this.way.path.length > 1 ? this.way.path.map((one) => this.of[one]) : []);
+    this.boxes.forEach((box, index) => this.paint(box, this.parts[index], onWay.has(index)));
+    for (const [from, to, path] of this.edges) {
+      const name = onWay.has(from) && onWay.has(to) ? "way" : "";
+      if ((path.getAttribute("class") ?? "") !== name) path.setAttribute("class", name);
+    }
+    this.head();
+    this.say();
+  }
+
+  paint(box, part, isOnWay) {
+    const { nodes } = this.graph;
+    const counts = countsOf(nodes, box.members);
+    const state = box.isGroup ? (counts.failed ? "group failed" : "group") : nodes[box.members[0]][STATE];
+    const name = `node ${state}${isOnWay ? " way" : ""}${box.key === this.chosen ? " chosen" : ""}`;
+    if (part.group.getAttribute("class") !== name) part.group.setAttribute("class", name);
+    if (!box.isGroup) return;
+    const ended = ORDER.filter((one) => ENDED.has(one)).reduce((sum, one) => sum + (counts[one] ?? 0), 0);
+    const failed = counts.failed ? `, ${count(counts.failed)} failed` : "";
+    write(part.counts, `${count(ended)} of ${count(box.members.length)}${failed}`);
+    let x = 0;
+    ORDER.forEach((one, place) => {
+      const wide = this.sizes.wide * (counts[one] ?? 0) / box.members.length;
+      part.shares[place].setAttribute("x", x);
+      part.shares[place].setAttribute("width", wide);
+      x += wide;
+    });
+  }
+
+  head() {
+    const { graph, way } = this;
+    const { nodes } = graph;
+    const listed = nodes.length < graph.tasks ? ` The first ${count(nodes.length)} are drawn.` : "";
     const tasks = plural(graph.tasks, "task");
     const unfinished = ending(graph)
       || (graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} succeeded`);
     const runs = graph.runs ? "" : "no longer runs, ";
     const of = graph.user ? `${graph.user}, client ${graph.client}` : `client ${graph.client}`;
-    this.title.textContent = `Graph ${graph.id.slice(0, 8)} of ${of}: ${runs}${unfinished}.${listed}`;
-    this.frame.setAttribute("aria-label", `${this.title.textContent} Arrow keys go through the tasks.`);
-    this.say();
+    write(this.title, `Graph ${graph.id.slice(0, 8)} of ${of}: ${runs}${unfinished}.${listed}`);
+    const total = this.isTimed ? `, ${seconds(way.length)}` : "";
+    const names = [...new Set(way.path.map((one) => nodes[one][NAME]))];
+    const through = names.length > 6 ? [...names.slice(0, 3), "…", ...names.slice(-2)] : names;
+    write(this.path, way.path.length < 2 ? ""
+      : `Longest way: ${plural(way.path.length, "task")}${total}, through ${through.join(" → ")}. ` +
+        "More workers do not make it shorter.");
+    this.frame.setAttribute("aria-label",
+      `${this.title.textContent} Arrow keys go through the boxes, Enter opens a group, plus and minus zoom.`);
+  }
+
+  nameOf(box) {
+    const node = this.graph.nodes[box.members[0]];
+    return `${node[NAME]}, task ${taskName(node[TASK])}`;
+  }
+
+  chosenBox() {
+    return this.boxes.find((box) => box.key === this.chosen);
+  }
+
+  taskOf() {
+    return this.graph.nodes[this.chosenBox().members[0]][TASK];
   }
 
   say() {
-    const node = this.graph.nodes[this.chosen];
-    const text = node
-      ? `${node[NAME]}, task ${taskName(node[TASK])}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}`
-      : "Point at a task and click, or use the arrow keys here, to see what it is.";
-    if (this.words.textContent !== text) this.words.textContent = text;
+    const { nodes } = this.graph;
+    const box = this.chosenBox();
+    const node = box && !box.isGroup ? nodes[box.members[0]] : null;
+    write(this.words, !box ? "Point at a task and click, or use the arrow keys here, to see what it is."
+      : node ? `${this.nameOf(box)}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}${this.timing(box)}`
+        : `${box.name}, ${plural(box.members.length, "task")}: ${this.countText(box)}${this.timing(box)}`);
     this.why.hidden = !node || !this.graph.runs || ENDED.has(node[STATE]);
     this.all.hidden = !node;
+    this.open.hidden = !box?.group;
+    write(this.open, this.opened.has(box?.group) ? "Close its group" : "Open the group");
+  }
+
+  timing(box) {
+    if (!this.isTimed || this.way.path.length < 2) return "";
+    const slack = box.members.reduce((least, one) => Math.min(least, this.way.slack[one]), Infinity);
+    return slack > 1e-9 * this.way.length ? `; ${seconds(slack)} of slack` : "; on the longest way";
+  }
+
+  countText(box) {
+    const counts = countsOf(this.graph.nodes, box.members);
+    return ORDER.filter((one) => counts[one]).map((one) => `${count(counts[one])} ${WORDS[one] ?? one}`).join(", ");
   }
 
   choose(index) {
-    this.chosen = index;
-    this.update(this.graph);
-    this.groups[index].scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.chosen = this.boxes[index].key;
+    this.tell();
+    this.parts[index].group.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  // Opens the group that is chosen, or closes that of the chosen task.
+  toggle() {
+    const group = this.chosenBox()?.group;
+    if (!group) return;
+    if (!this.opened.delete(group)) this.opened.add(group);
+    this.chosen = this.opened.has(group) ? null : group;
+    this.build();
+    const index = this.boxes.findIndex((box) => box.group === group);
+    if (index >= 0) this.choose(index);
+  }
+
+  scale(step) {
+    const place = ZOOMS.findLastIndex((one) => one <= this.zoom + 1e-9);
+    this.zoom = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, place + step))];
+    this.resize();
+  }
+
+  fit() {
+    const [wide, high] = [this.frame.clientWidth, 0.7 * window.innerHeight];
+    this.zoom = Math.min(1, Math.max(ZOOMS[0], Math.min(wide / this.width, high / this.height)));
+    this.resize();
+  }
+
+  resize() {
+    this.svg.setAttribute("width", this.width * this.zoom);
+    this.svg.setAttribute("height", this.height * this.zoom);
   }
 
   key(event) {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step || !this.groups.length) return;
+    const step = { ArrowRight: [1, 0], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowUp: [0, -1] }[event.key];
+    if (step && this.boxes.length) this.choose(this.next(...step));
+    else if (event.key === "Enter" && this.chosen !== null) this.toggle();
+    else if (event.key === "+" || event.key === "=") this.scale(1);
+    else if (event.key === "-") this.scale(-1);
+    else return;
     event.preventDefault();
-    this.choose(this.chosen === null ? 0 : Math.min(this.groups.length - 1, Math.max(0, this.chosen + step)));
   }
+
+  // The nearest box in this direction; at the first key, the first one.
+  next(across, down) {
+    const at = this.boxes.findIndex((box) => box.key === this.chosen);
+    if (at < 0) return 0;
+    let best = at, least = Infinity;
+    this.spots.forEach((spot, index) => {
+      const x = spot.x - this.spots[at].x, y = spot.y - this.spots[at].y;
+      const along = across * x + down * y, aside = Math.abs(across ? y : x);
+      if (index !== at && along > 0 && along + 3 * aside < least) [best, least] = [index, along + 3 * aside];
+    });
+    return best;
+  }
+}
+
+function countsOf(nodes, members) {
+  const counts = {};
+  for (const one of members) counts[nodes[one][STATE]] = (counts[nodes[one][STATE]] ?? 0) + 1;
+  return counts;
+}
+
+function write(place, text) {
+  if (place.textContent !== text) place.textContent = text;
 }
 
 // How a graph ended in which something failed or was canceled; empty: nothing was.
@@ -113,64 +334,4 @@ function made(tag, attributes) {
   const one = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) one.setAttribute(name, value);
   return one;
-}
-
-// A layer is one more than the highest of what a task depends on. The fullest stands first; to its right tasks are as
-// near as there is room to the middle of what they depend on, to its left to the middle of what depends on them.
-function places(nodes, { wide, high, gapX, gapY }) {
-  const layers = [], layer = [], spots = [], followers = nodes.map(() => []);
-  nodes.forEach((node, index) => {
-    layer[index] = node[NEEDS].reduce((most, one) => (one < index ? Math.max(most, layer[one] + 1) : most), 0);
-    (layers[layer[index]] ??= []).push(index);
-    for (const one of node[NEEDS]) followers[one].push(index);
-  });
-  const place = (depth, neighbours) => {
-    const wish = new Map(layers[depth].map((index) => {
-      const near = neighbours(index).filter((one) => spots[one]);
-      return [index, near.length ? near.reduce((sum, one) => sum + spots[one].y, 0) / near.length : EDGE];
-    }));
-    let free = EDGE;
-    for (const index of layers[depth].sort((a, b) => wish.get(a) - wish.get(b))) {
-      spots[index] = { x: EDGE + depth * (wide + gapX), y: Math.max(free, wish.get(index)) };
-      free = spots[index].y + high + gapY;
-    }
-  };
-  const fullest = layers.reduce((best, members, depth) => (members.length > layers[best].length ? depth : best), 0);
-  for (let depth = fullest; depth < layers.length; depth++) place(depth, (index) => nodes[index][NEEDS]);
-  for (let depth = fullest - 1; depth >= 0; depth--) place(depth, (index) => followers[index]);
-  return spots;
-}
-
-function picture(graph, choose) {
-  const sizes = graph.nodes.length > LABELLED ? SMALL : LARGE;
-  const { wide, high } = sizes;
-  const spots = places(graph.nodes, sizes);
-  const svg = made("svg", {
-    "aria-hidden": "true", class: sizes === SMALL ? "dense" : "",
-    width: EDGE + wide + Math.max(0, ...spots.map((spot) => spot.x)),
-    height: EDGE + high + Math.max(0, ...spots.map((spot) => spot.y)),
-  });
-  graph.nodes.forEach((node, index) => {
-    for (const one of node[NEEDS]) {
-      const from = spots[one].x + wide, fromY = spots[one].y + high / 2;
-      const to = spots[index].x, toY = spots[index].y + high / 2, half = (from + to) / 2;
-      svg.append(made("path", { d: `M${from} ${fromY}C${half} ${fromY} ${half} ${toY} ${to} ${toY}` }));
-    }
-  });
-  const groups = graph.nodes.map((node, index) => {
-    const group = made("g", { transform: `translate(${spots[index].x} ${spots[index].y})` });
-    group.append(made("rect", { width: wide, height: high, rx: Math.min(4, high / 3) }));
-    const title = made("title", {});
-    title.textContent = `${node[NAME]}, task ${taskName(node[TASK])}`;
-    group.append(title);
-    if (sizes === LARGE) {
-      const text = made("text", { x: 6, y: 16 });
-      text.textContent = node[NAME].length > 17 ? `${node[NAME].slice(0, 16)}…` : node[NAME];
-      group.append(text);
-    }
-    group.addEventListener("click", () => choose(index));
-    svg.append(group);
-    return group;
-  });
-  return { svg, groups };
 }

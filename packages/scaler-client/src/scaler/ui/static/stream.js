@@ -8,7 +8,8 @@ const AXIS = 22, NARROW = 600, TICK = 76;
 const STEPS = [1e-4, 5e-4, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600];
 const SHORTEST = 0.001, LONGEST = 3600;
 const SHARE_SECONDS = 2.5;  // so long after its end, at most, a worker tells of a task
-const [TASK, FUNCTION, WORKER, PROCESS, BEGUN, LASTED, STATUS, LINE] = [0, 1, 2, 3, 4, 5, 6, 7];
+const [TASK, FUNCTION, WORKER, PROCESS, BEGUN, LASTED, STATUS, BLOCKED, LINE] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+const HATCH = 5;
 const collator = new Intl.Collator("en", { numeric: true });
 
 // Of all shares: how many tasks are shown, and of how many that ended.
@@ -153,7 +154,9 @@ export class Stream {
   choose(run) {
     this.chosen = run;
     document.getElementById("stream-task").hidden = false;
-    this.detail.textContent = `${run[FUNCTION]}, ${run[STATUS]}, ran ${seconds(run[LASTED])} ` +
+    const waited = run[BLOCKED].reduce((sum, one, index) => (index % 2 ? sum + one : sum), 0);
+    const own = waited ? ` and waited about ${seconds(waited)} of them for tasks of its own` : "";
+    this.detail.textContent = `${run[FUNCTION]}, ${run[STATUS]}, ran ${seconds(run[LASTED])}${own} ` +
       `from ${clock(run[BEGUN])} on processor ${run[PROCESS]} of worker ${run[WORKER]}; task ${taskName(run[TASK])}`;
     this.soon();
   }
@@ -212,6 +215,10 @@ export class Stream {
       if (bar.y > top && bar.y < bottom) {
         pen.fillStyle = isBad ? bad : colour(run[FUNCTION]);
         pen.fillRect(bar.x, bar.y, bar.width, bar.height);
+        for (let i = 0; i < run[BLOCKED].length; i += 2) {
+          const from = label + (run[BEGUN] + run[BLOCKED][i] - begin) * scale;
+          hatch(pen, bar, Math.max(bar.x, from), Math.min(bar.x + bar.width, from + run[BLOCKED][i + 1] * scale));
+        }
         if (isBad && bar.width > 6) mark(pen, bar);
       }
       if (!isBad) used.set(run[FUNCTION], (used.get(run[FUNCTION]) || 0) + 1);
@@ -220,7 +227,7 @@ export class Stream {
     const chosen = this.bars.find((bar) => bar.run === this.chosen);
     if (chosen) outline(pen, chosen);
     this.say(runs.length, shown, sorted.length, tiny > runs.length / 10, begin, end);
-    this.explain(used, runs.some(([run]) => run[STATUS] !== "success"));
+    this.explain(used, runs.some(([run]) => run[STATUS] !== "success"), runs.some(([run]) => run[BLOCKED].length));
   }
 
   // What is older than the oldest that is kept is not empty but unknown.
@@ -281,9 +288,10 @@ export class Stream {
       "Arrow keys go through them, plus and minus zoom. The task log shows the same as a table.");
   }
 
-  explain(used, isBad) {
+  explain(used, isBad, isBlocked) {
     const names = [...used].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name]) => [name, colour(name)]);
     if (isBad) names.push(["did not succeed", themed("--bad")]);
+    if (isBlocked) names.push(["hatched: it waited for tasks of its own", themed("--card")]);
     const key = names.join("\n");
     if (key === this.legendKey) return;
     this.legendKey = key;
@@ -301,6 +309,28 @@ function mark(pen, bar) {
   pen.moveTo(bar.x + 1, bar.y + 1);
   pen.lineTo(bar.x + Math.min(bar.width, bar.height), bar.y + bar.height - 1);
   pen.stroke();
+}
+
+// That part of a bar in which its task waited: pale, with strokes where there is room for them.
+function hatch(pen, bar, from, to) {
+  if (to <= from) return;
+  pen.save();
+  pen.globalAlpha = 0.6;
+  pen.fillStyle = pen.strokeStyle = themed("--card");
+  if (to - from < HATCH) pen.fillRect(from, bar.y, to - from, bar.height);
+  else {
+    pen.beginPath();
+    pen.rect(from, bar.y, to - from, bar.height);
+    pen.clip();
+    pen.lineWidth = 2;
+    pen.beginPath();
+    for (let x = from - bar.height; x < to; x += HATCH) {
+      pen.moveTo(x, bar.y + bar.height);
+      pen.lineTo(x + bar.height, bar.y);
+    }
+    pen.stroke();
+  }
+  pen.restore();
 }
 
 function outline(pen, bar) {

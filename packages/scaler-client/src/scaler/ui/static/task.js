@@ -104,6 +104,7 @@ export class TaskPage {
 
   async explain(task) {
     const place = at("task-explanation");
+    if (document.body.classList.contains("report")) return;  // no scheduler answers there
     place.textContent = "…";
     let answer;
     try {

@@ -3,6 +3,7 @@ import { Chart } from "./charts.js";
 import { bytes, clock, count, element, percent, plural, seconds, taskName } from "./format.js";
 import { totals } from "./stream.js";
 import { matches, words } from "./table.js";
+import { uses } from "./use.js";
 import { allTables, isSilent } from "./tables.js";
 
 const at = (id) => document.getElementById(id);
@@ -52,6 +53,7 @@ export class Views {
       ["Did not succeed", count(sum(tasks, ENDS) - (tasks.success ?? 0))], ["Scheduler up for", seconds(scheduler.uptime)],
     ]);
     facts(at("states"), [...STATES, ...ENDS].map((name) => [name, count(tasks[name] ?? 0)]));
+    facts(at("use"), uses(status.use));
     facts(at("scheduler"), [
       ["Address", scheduler.address], ["Version", `${scheduler.version} (${scheduler.language})`],
       ["Process", `${scheduler.pid} on ${scheduler.host}`],

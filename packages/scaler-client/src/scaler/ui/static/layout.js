@@ -1,0 +1,90 @@
+// Where the tasks of a graph stand, which of them are drawn as one box, and which of them decide how long it takes.
+export const [TASK, NAME, STATE, NEEDS] = [0, 1, 2, 3];
+export const EDGE = 8;
+
+// A layer is one more than the highest of what a task depends on; a task stands behind all that it depends on.
+export function layersOf(nodes) {
+  const layer = [];
+  nodes.forEach((node, index) => {
+    layer[index] = node[NEEDS].reduce((most, one) => (one < index ? Math.max(most, layer[one] + 1) : most), 0);
+  });
+  return layer;
+}
+
+// Boxes to draw: {key, name, layer, members, isGroup, needs}. Tasks of one function in one layer are one box, unless
+// there is only one or it is among `opened`; of an opened one the first `most` tasks are boxes, and the others one.
+export function boxesOf(nodes, layer, isGrouped, opened, most) {
+  const groups = new Map();
+  nodes.forEach((node, index) => {
+    const key = isGrouped ? `${layer[index]}\n${node[NAME]}` : node[TASK];
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(index);
+  });
+  const boxes = [], of = [];
+  const add = (key, members, isGroup, group) => {
+    for (const one of members) of[one] = boxes.length;
+    boxes.push({ key, group, name: nodes[members[0]][NAME], layer: layer[members[0]], members, isGroup, needs: [] });
+  };
+  for (const [key, members] of groups) {
+    if (members.length === 1) add(nodes[members[0]][TASK], members, false, "");
+    else if (!opened.has(key)) add(key, members, true, key);
+    else {
+      for (const one of members.slice(0, most)) add(nodes[one][TASK], [one], false, key);
+      if (members.length > most) add(`${key}\nmore`, members.slice(most), true, key);
+    }
+  }
+  const needs = boxes.map(() => new Set());
+  nodes.forEach((node, index) => { for (const one of node[NEEDS]) needs[of[index]].add(of[one]); });
+  boxes.forEach((box, index) => { box.needs = [...needs[index]].filter((one) => one !== index); });
+  return { boxes, of };
+}
+
+// The fullest layer stands first; to its right boxes are as near as there is room to the middle of what they depend on,
+// to its left to the middle of what depends on them.
+export function places(boxes, { wide, high, gapX, gapY }) {
+  const layers = [], spots = [], followers = boxes.map(() => []);
+  boxes.forEach((box, index) => {
+    (layers[box.layer] ??= []).push(index);
+    for (const one of box.needs) followers[one].push(index);
+  });
+  const place = (depth, neighbours) => {
+    const wish = new Map(layers[depth].map((index) => {
+      const near = neighbours(index).filter((one) => spots[one]);
+      return [index, near.length ? near.reduce((sum, one) => sum + spots[one].y, 0) / near.length : EDGE];
+    }));
+    let free = EDGE;
+    for (const index of layers[depth].sort((a, b) => wish.get(a) - wish.get(b))) {
+      spots[index] = { x: EDGE + depth * (wide + gapX), y: Math.max(free, wish.get(index)) };
+      free = spots[index].y + high + gapY;
+    }
+  };
+  const fullest = layers.reduce((best, members, depth) => (members.length > layers[best].length ? depth : best), 0);
+  for (let depth = fullest; depth < layers.length; depth++) place(depth, (index) => boxes[index].needs);
+  for (let depth = fullest - 1; depth >= 0; depth--) place(depth, (index) => followers[index]);
+  return spots;
+}
+
+// The longest way through the graph, which no number of workers makes shorter, and for each task its slack: for so long
+// it could have taken more without making that way longer. `seconds`: how long each task takes.
+export function critical(nodes, seconds) {
+  const before = nodes.map(() => 0), after = nodes.map(() => 0);
+  nodes.forEach((node, index) => {
+    for (const one of node[NEEDS]) if (one < index) before[index] = Math.max(before[index], before[one] + seconds[one]);
+  });
+  for (let index = nodes.length - 1; index >= 0; index--) {
+    for (const one of nodes[index][NEEDS]) if (one < index) after[one] = Math.max(after[one], after[index] + seconds[index]);
+  }
+  const through = nodes.map((_, index) => before[index] + seconds[index] + after[index]);
+  const length = through.reduce((most, one) => Math.max(most, one), 0);
+  const path = [];
+  const isLongest = (index) => through[index] >= length * (1 - 1e-9);
+  let at = nodes.findIndex((_, index) => isLongest(index) && before[index] === 0);
+  const followers = nodes.map(() => []);
+  nodes.forEach((node, index) => { for (const one of node[NEEDS]) if (one < index) followers[one].push(index); });
+  while (at !== undefined && at >= 0) {
+    path.push(at);
+    const end = before[at] + seconds[at];
+    at = followers[at].find((one) => isLongest(one) && Math.abs(before[one] - end) <= length * 1e-9);
+  }
+  return { length, path, slack: through.map((one) => length - one) };
+}

@@ -1,0 +1,103 @@
+"""Large graphs, the longest way through one, and tasks that wait for their own tasks, as a real browser draws them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.support.browsers import NEEDS_BROWSER, open_view, seen
+from tests.support.pages import ServedPage, graph, samples, status, task, worker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = NEEDS_BROWSER
+
+
+def test_what_a_task_waited_for_its_own_tasks_is_hatched(page: Page, served: ServedPage) -> None:
+    """The bar of a task that was blocked has fewer pixels of its colour than that of one that was not."""
+    one, two = worker(1), worker(2)
+    waits = replace(one.status.processors[0], state=3, task_id=task(0), running_seconds=0.5)
+    blocked = replace(one, status=replace(one.status, processors=(waits,)))
+    served.tell(status([blocked, two]))
+    served.tell(status([one, two], sequence=2), samples([one, two], each=1))
+    open_view(page, "stream")
+    seen(page.locator("#stream-legend"), "hatched: it waited for tasks of its own")
+    page.locator("#stream-live").click()
+    painted = """() => {
+      const canvas = document.getElementById("stream-canvas"), pen = canvas.getContext("2d");
+      const ratio = canvas.width / canvas.clientWidth;
+      const all = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+      const [above, below] = [26, 44].map((y) => {
+        const first = 4 * canvas.width * Math.round(y * ratio), counts = new Map();
+        const row = all.subarray(first, first + 8 * 4 * canvas.width);
+        for (let i = 0; i < row.length; i += 4) {
+          const key = [row[i], row[i + 1], row[i + 2], row[i + 3]].join();
+          if (row[i + 3] && key !== "255,255,255,255") counts.set(key, (counts.get(key) ?? 0) + 1);
+        }
+        return counts;
+      });
+      const [colour, whole] = [...below].reduce((best, one) => (one[1] > best[1] ? one : best));
+      return [above.get(colour) ?? 0, whole];
+    }"""
+    for _ in range(3):
+        page.locator("#stream-in").click()
+    page.locator("#stream-canvas").press("ArrowLeft")
+    page.locator("#stream-canvas").press("ArrowUp")
+    seen(page.locator("#stream-detail"), "of them for tasks of its own")
+    hatched, whole = page.evaluate(painted)
+    assert 0 < hatched < whole
+
+
+def test_a_large_graph_is_drawn_by_function_and_opens(page: Page, served: ServedPage) -> None:
+    """400 loads, 400 fits of them, one sum of all: three boxes with counts, of which each opens by a click or a key."""
+    names = ["load"] * 400 + ["fit"] * 400 + ["sum"]
+    needs: list[list[int]] = [[] for _ in range(400)] + [[number] for number in range(400)] + [list(range(400, 800))]
+    states = [4] * 400 + [4] * 100 + [2] * 4 + [1] * 296 + [0]
+    outcomes = [1 if state == 4 and number == 7 else 0 for number, state in enumerate(states)]
+    served.tell(status([worker(1)]), graph(names, states, needs, outcomes))
+    open_view(page, "graphs")
+    boxes = page.locator("#graphs .node")
+    seen(page.locator("#graphs .graph"), "100 of 400")
+    assert boxes.count() == 3 and page.locator("#graphs .node.failed").count() == 1
+    boxes.nth(1).click()
+    seen(page.locator("#graphs"), "fit, 400 tasks: 100 succeeded, 4 dispatched, 296 queued")
+    page.get_by_role("button", name="Open the group").click()
+    assert boxes.count() == 1 + 201 + 1, "two hundred of them, the others as one box"
+    seen(page.locator("#graphs .graph"), "0 of 200")
+    page.get_by_role("button", name="Close its group").click()
+    assert boxes.count() == 3
+    page.locator("#graphs .graph").press("Enter")
+    assert boxes.count() == 203
+    page.locator("#graphs .graph").press("Enter")
+    page.locator("#graphs .graph").press("ArrowLeft")
+    seen(page.locator("#graphs"), "load, 400 tasks: 1 failed, 399 succeeded")
+    wide = page.locator("#graphs svg").bounding_box()
+    page.locator("#graphs .graph").press("-")
+    narrow = page.locator("#graphs svg").bounding_box()
+    assert wide is not None and narrow is not None and narrow["width"] < wide["width"]
+    page.get_by_role("button", name="Show every task").click()
+    assert boxes.count() == 801
+    page.get_by_role("button", name="Fit").click()
+    page.get_by_role("button", name="Group by function").click()
+    served.tell(graph(names, [4] * 801, needs, outcomes))
+    seen(page.locator("#graphs .graph"), "400 of 400")
+
+
+def test_the_longest_way_through_a_graph_and_slack(page: Page, served: ServedPage) -> None:
+    """Two branches: four times 0.45 s, as samples tell, and one task of a function that takes less on average."""
+    names = ["load", "price", "price", "price", "sum"]
+    needs = [[], [0], [1], [0], [2, 3]]
+    told = status([worker(1)], names=("load", "price", "sum"), done=600)
+    served.tell(told, graph(names, [4, 4, 4, 4, 4], needs))
+    open_view(page, "graphs")
+    seen(page.locator("#graphs"), "Longest way: 4 tasks, 30.0 ms, through load → price → sum")
+    assert page.locator("#graphs .node.way").count() == 4 and page.locator("#graphs path.way").count() == 3
+    page.locator("#graphs .node").nth(3).click()
+    seen(page.locator("#graphs"), "7.5 ms of slack")
+    page.locator("#graphs .node").nth(2).click()
+    seen(page.locator("#graphs"), "on the longest way")
+    served.tell(samples([worker(1)], ("price",), first=503, each=1))  # the task with slack has really taken 0.9 s
+    served.tell(graph(names, [4, 4, 4, 4, 4], needs, [0, 0, 0, 0, 0]))
+    served.tell(graph(names, [4, 4, 4, 4, 2], needs))
+    seen(page.locator("#graphs"), "Longest way: 3 tasks, 915 ms")
