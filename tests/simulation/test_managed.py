@@ -8,6 +8,7 @@ from scaler_protocol.messages import ManagerTarget
 from scaler_scheduler.core.core import SchedulerCore
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.scaling.manager import Manager
+from scaler_scheduler.core.workers import Worker
 from scaler_worker.manager.core import Action, Event, ManagerCore, StopUnit
 from scaler_worker.manager.units import State
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
@@ -41,6 +42,8 @@ def _units_end_under_their_tasks(patch: pytest.MonkeyPatch) -> None:
 def _retired_workers_are_given_tasks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scaler, "_retire", lambda self, workers: None)
     patch.setattr(Manager, "may_not_work", lambda self, unit_id: False)
+    # Units end while there is work: else most are named long after the last task.
+    patch.setattr(Worker, "may_leave", lambda self, now: not self.held)
 
 
 def _managers_end_what_is_too_much(patch: pytest.MonkeyPatch) -> None:

@@ -49,4 +49,4 @@ def _a_target_outlives_the_scheduler_that_gave_it(patch: pytest.MonkeyPatch) -> 
 )
 def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    expect_caught(ManagedPairWorld, SEEDS, AssertionError)
+    expect_caught(ManagedPairWorld, 4 * SEEDS, AssertionError)

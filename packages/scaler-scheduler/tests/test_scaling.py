@@ -8,8 +8,10 @@ from tests.support.scheduler_story import Story, peer
 from scaler_protocol.codes import BAD_IDENTITY, UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
 from scaler_protocol.messages import Capability
 from scaler_scheduler.core import Disconnect, Policy
+from scaler_scheduler.core.recovering import FEATURE_PRESENT_HELD
 from scaler_scheduler.core.scaling.manager import AWAITED_SECONDS, NO_SHOW_SECONDS
 from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, Scaling
+from scaler_scheduler.core.workers import KEEPING_SECONDS
 
 STARTING, RUNNING, STOPPING = UNIT_STARTING, UNIT_RUNNING, UNIT_STOPPING
 PATIENCE = Scaling().patience_seconds
@@ -95,6 +97,27 @@ def test_a_unit_that_works_is_not_named(story: Story) -> None:
     story.results("w-u1", ["a"], credit=1)
     told = later(story, PATIENCE + 2)
     assert told[-1] == "m <- Target 1 stop u1" and not any("u2" in line for line in told)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_unit_stays_while_its_workers_keep_results_that_the_client_has_not_read(story: Story, is_read: bool) -> None:
+    """They would be lost with the unit if the scheduler died now. At most for half a minute. (MGR-7)"""
+    story.worker("w", unit=("m", "u1"), features=(FEATURE_PRESENT_HELD,))
+    story.has("m", u1=RUNNING)
+    story.submit("client", ["a"])
+    story.settle()
+    story.results("w", ["a"])
+    story.progress[peer("client")] = (7, 6)
+    story.settle()
+    story.has("m", most=0, u1=RUNNING)
+    told = later(story, 3)
+    assert not [line for line in told if line.endswith("stop u1")]
+    if is_read:
+        story.progress[peer("client")] = (7, 7)
+        told = later(story, 3)
+    else:
+        told = later(story, KEEPING_SECONDS)
+    assert "m <- Target 0 stop u1" in told
 
 
 def test_a_unit_that_is_to_end_gets_nothing_any_more(story: Story) -> None:

@@ -27,8 +27,10 @@ from scaler_scheduler.core.workers import Worker
 Refusal = tuple[int, str, str]
 Item = TypeVar("Item")
 
-STEPS_PER_ADMITTED = 8
-"""Of a task with few dependencies."""
+STEPS_PER_ADMITTED = 2
+"""Of a task in a portion of them, and one for each of its dependencies."""
+NEEDS_OF_A_PORTION = 4
+"""So many times the tasks of a slice: a portion that needs more is accepted task by task."""
 
 
 def is_known_to(tables: Tables, client: Client, task_id: TaskId) -> bool:
@@ -59,19 +61,19 @@ def line_up(tables: Tables, chunk: Chunk, indexes: Sequence[int], needs: Sequenc
     if dependencies.kept:
         failed.update(dict.fromkeys(filter(dependencies.has_failed, chain.from_iterable(needs))))
     ready: list[int] = []
-    awaited: dict[TaskId, None] = {}
+    awaited: list[TaskId] = []
     for index, own in zip(indexes, needs, strict=True):
-        missing = [other for other in own if other in where or other in failed]
+        missing = [other for other in own if other in where or other in failed] if own else []
         if abandoned and (task_id := chunk.ids[index]) in abandoned:
             missing.append(previous_life(task_id))
             tables.attempts[task_id] = abandoned[task_id] + 1
         if missing:
             dependencies.wait(chunk.ids[index], chunk, index, missing)
-            awaited.update(dict.fromkeys(missing))
+            awaited += missing
         else:
             ready.append(index)
-    for other in awaited:
-        if isinstance(place := where.get(other), Worker):
+    for other, place in zip(awaited, map(where.get, awaited), strict=True):
+        if isinstance(place, Worker):
             tables.note_tails(place, (other,))
     tables.move(State.NEW, Move.SUBMIT_WAITING, len(indexes) - len(ready))
     tables.move(State.NEW, Move.SUBMIT_READY, len(ready))
@@ -206,7 +208,7 @@ class Admission:
             if self._is_plain(part, needs):
                 self._note(part)
                 line_up(tables, chunk, part, needs)
-                yield STEPS_PER_ADMITTED * len(part)
+                yield STEPS_PER_ADMITTED * len(part) + sum(map(len, needs))
             else:
                 yield from self._accept_one_by_one(part)
         for ids in _slices(chunk.ids, self._most) if tables.presentation.tasks else ():
@@ -223,7 +225,7 @@ class Admission:
     def _is_plain(self, part: Sequence[int], needs: Sequence[Sequence[TaskId]]) -> bool:
         """None of these tasks is here already, and what they need is not looked at for long."""
         ids, where = self._chunk.ids, self._tables.where
-        if self._client.is_gone or sum(map(len, needs)) > self._most:
+        if self._client.is_gone or sum(map(len, needs)) > NEEDS_OF_A_PORTION * self._most:
             return False
         return where.keys().isdisjoint([ids[index] for index in part])
 
@@ -241,7 +243,7 @@ class Admission:
                 yield from self._wait_in_slices(index, needs)
             else:
                 line_up(tables, chunk, (index,), (needs,))
-            yield STEPS_PER_ADMITTED + 2 * len(needs)
+            yield STEPS_PER_TASK + 2 * len(needs)
 
     def _make_room(self, task_id: TaskId) -> Job:
         """A task of a client that came back under a new id before its former self was given up ends there (SCH-8)."""

@@ -7,6 +7,7 @@ that a task can be dispatched again after its worker was lost (SCH-7).
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -58,9 +59,15 @@ class Chunk:
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 
-    def rows_at(self, indexes: Iterable[int]) -> Iterator[FunctionCounts]:
-        """What is counted of the function of each of these tasks, in a batch of several functions."""
-        return map(self.rows.__getitem__, map(self.row_numbers.__getitem__, indexes))
+    def rows_at(self, indexes: Iterable[int]) -> list[tuple[FunctionCounts, int]]:
+        """In a batch of several functions: what is counted of each function that these tasks have, and how many of
+        them have it. A row that stands for several functions may come several times."""
+        rows = self.rows
+        return [(rows[number], tasks) for number, tasks in Counter(map(self.row_numbers.__getitem__, indexes)).items()]
+
+    def rows_of(self, ids: Iterable[TaskId]) -> list[tuple[FunctionCounts, int]]:
+        """As `rows_at`, for tasks of this batch."""
+        return self.rows_at(map(self.index_of.__getitem__, ids))
 
     def value_id(self, task_id: TaskId, attempt: int) -> ObjectId:
         """Where this attempt of one of these tasks stores a large value. (OWN-6)"""
@@ -218,7 +225,7 @@ class Chunk:
         part = Chunk(self.client, self.header, own)
         part.counts = self.counts
         if self.rows:
-            part.rows, part.row_numbers = list(self.rows_at(indexes)), range(len(indexes))
+            part.rows, part.row_numbers = self.rows, [self.row_numbers[index] for index in indexes]
         return part
 
     def _submit(

@@ -172,9 +172,9 @@ class FunctionTable:
             row.submitted += len(indexes)
             row.open_at -= len(indexes) * now
             return
-        for row in chunk.rows_at(indexes):
-            row.submitted += 1
-            row.open_at -= now
+        for row, tasks in chunk.rows_at(indexes):
+            row.submitted += tasks
+            row.open_at -= tasks * now
 
     def ended(self, chunk: Chunk, indexes: Sequence[int], state: State, now: float) -> None:
         """No worker has them."""
@@ -183,9 +183,9 @@ class FunctionTable:
             row.ended[state] += len(indexes)
             row.open_at += len(indexes) * now
             return
-        for row in chunk.rows_at(indexes):
-            row.ended[state] += 1
-            row.open_at += now
+        for row, tasks in chunk.rows_at(indexes):
+            row.ended[state] += tasks
+            row.open_at += tasks * now
 
     # ------------------------------------------------------------ runs
 
@@ -202,7 +202,7 @@ class FunctionTable:
         for number, bucket, runs in BUCKET_ROW.iter_unpack(status.function_buckets):
             rows[number].add_runs(bucket, runs)
 
-    # ------------------------------------------------------------ for those who watch
+    # ------------------------------------------------------------ for monitors
 
     def shown(self, now: float) -> tuple[FunctionEntry, ...]:
         """Those with unfinished tasks first, then those that were used last; and all others together. (MON-40)"""

@@ -1,4 +1,4 @@
-"""Graphs that run, for those who watch (MON-12): a plain query, bounded, nothing is changed."""
+"""Graphs that run, for monitors (MON-12): a plain query, bounded, nothing is changed."""
 
 from __future__ import annotations
 

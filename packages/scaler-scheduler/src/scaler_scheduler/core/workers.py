@@ -13,6 +13,8 @@ from scaler_scheduler.core.shares import Shares
 
 STALE_RESULTS = 8_192
 """A worker may report so many results for tasks that it does not hold, and as many as it has presented. (LIM-24)"""
+KEEPING_SECONDS = 30.0
+"""A unit whose workers hold no tasks is kept so long, at the most, for results that clients have not acknowledged."""
 
 
 class Worker:
@@ -22,6 +24,7 @@ class Worker:
         "capabilities",
         "code_tags",
         "completed_count",
+        "confirmed_count",
         "dispatches",
         "envelope_limit",
         "free_amounts",
@@ -37,6 +40,7 @@ class Worker:
         "limit",
         "manager_id",
         "may_sample",
+        "may_sample_stacks",
         "may_stack",
         "name",
         "nested_reserve",
@@ -47,6 +51,7 @@ class Worker:
         "recalling",
         "results_count",
         "sample_limit",
+        "samples_until",
         "software",
         "stale_left",
         "status",
@@ -102,9 +107,9 @@ class Worker:
         #: who started it, and as part of what (MGR-8)
         self.manager_id = offer.manager_id
         self.unit_id = offer.unit_id
-        #: its session has the feature, and how many samples it was asked for (MON-10)
-        self.may_sample = self.may_stack = False  #: the second: the feature `stacks` (MON-44)
-        self.sample_limit = 0
+        #: its session has the features `samples` (MON-10), `stacks` (MON-44) and `stack-samples` (MON-45)
+        self.may_sample = self.may_stack = self.may_sample_stacks = False
+        self.sample_limit, self.samples_until = 0, 0.0  #: of tasks so many; of stacks until then
         #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
         self.is_retired = False
         #: it does not reach the storage, and rests: all and only those in `Tables.cut_off` (SCH-44)
@@ -115,9 +120,15 @@ class Worker:
         self.is_presenter = False
         #: tasks that it has presented, that have not ended there, and that no client has submitted (SCH-66)
         self.presented_count = 0
-        #: Results messages of this session that were worked off, or are being so (SCH-72)
-        self.results_count = 0
+        #: Results messages of this session that were worked off, or are being so; those that clients have (SCH-71, -72)
+        self.results_count = self.confirmed_count = 0
         self.stale_left = STALE_RESULTS  #: so many results for tasks that it does not hold may it report (LIM-24)
+
+    def may_leave(self, now: float) -> bool:
+        """It holds no tasks, and no results of the last half minute that a successor of this scheduler would ask for.
+        (WRK-40)"""
+        keeps = self.is_presenter and self.results_count > self.confirmed_count
+        return not (self.held or (keeps and now - self.worked_until < KEEPING_SECONDS))
 
     @property
     def takes_code_sets(self) -> bool:

@@ -165,7 +165,7 @@ class Manager:
                 is_useless = seconds >= NO_SHOW_SECONDS or (unit_id in self.retiring and not is_awaited)
                 may_end = is_useless and not is_stranger_busy
             else:
-                may_end = unit_id in self.retiring and not any(worker.held for worker in workers_of(unit_id))
+                may_end = unit_id in self.retiring and all(worker.may_leave(now) for worker in workers_of(unit_id))
             if may_end:
                 self.retiring.pop(unit_id, None)
                 self.stopped[unit_id] = None
