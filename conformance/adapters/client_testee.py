@@ -13,9 +13,11 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 from mapped_calls import mapped
+from named_streams import streamed
 
 from scaler import Client, ScalerFuture
 from scaler.client.submitting.options import options_of
+from scaler.client.submitting.streams import ScalerStream
 
 SUCCESS, FAILED, CANCELED = 0, 1, 2
 CANCELED_OUTCOME, TOO_LATE_OUTCOME = 0, 1
@@ -41,6 +43,7 @@ class Testee:
     def __init__(self) -> None:
         self._client: Client | None = None
         self._futures: dict[str, ScalerFuture] = {}
+        self._streams: dict[str, ScalerStream[bytes]] = {}
         self._beside = ThreadPoolExecutor(16)
         self._ops: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "info": self._info,
@@ -48,6 +51,9 @@ class Testee:
             "submit": self._submit,
             "map": self._map,
             "graph": self._graph,
+            "stream": self._stream,
+            "take": self._take,
+            "drop": self._drop,
             "cancel": self._cancel,
             "shutdown": self._shutdown,
             "close": self._close,
@@ -66,7 +72,7 @@ class Testee:
                 return
             if op not in self._ops:
                 say({"id": number, "unsupported": True})
-            elif op in ("connect", "close", "shutdown"):
+            elif op in ("connect", "close", "shutdown", "take"):
                 self._beside.submit(self._obey, number, self._ops[op], command)
             else:
                 self._obey(number, self._ops[op], command)
@@ -120,6 +126,24 @@ class Testee:
         futures = self._connected().get(graph, command["wanted"], block=False)
         return {"tasks": {name: self._note(future) for name, future in futures.items()}}
 
+    def _stream(self, command: dict[str, Any]) -> dict[str, Any]:
+        arguments = tuple(map(bytes.fromhex, command.get("arguments", [])))
+        options = options_of(command.get("capabilities"), command.get("priority", 0), 0, command.get("timeout") or None)
+        stream = streamed(self._connected(), command["function"], command["window"], arguments, options)
+        task = self._note(stream.future)
+        self._streams[task] = stream
+        return {"task": task}
+
+    def _take(self, command: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"value": next(self._streams[command["task"]]).hex()}
+        except Exception:  # noqa: BLE001  the end of the stream, which the result tells of
+            return {"value": None}
+
+    def _drop(self, command: dict[str, Any]) -> dict[str, Any]:
+        self._streams[command["task"]].close()
+        return {}
+
     def _call(self, command: dict[str, Any], arguments: list[str]) -> str:
         future = self._connected().submit_named(
             command["function"],
@@ -169,6 +193,7 @@ class Testee:
         client, self._client = self._connected(), None
         client.disconnect()
         self._futures.clear()
+        self._streams.clear()
         return {}
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
+import platform
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +15,9 @@ from typing import Any
 import pytest
 
 from scaler import Client
-from scaler.utility.exceptions import CodeRefusedError, DeserializeObjectError
+from scaler.utility.exceptions import CodeRefusedError, DeserializeObjectError, EnvironmentFailedError
 from tests.support.clusters import RealCluster
-from tests.support.processes import Stage
+from tests.support.processes import Stage, until
 
 WAIT = 30.0
 
@@ -176,3 +179,41 @@ def test_a_worker_of_an_operator_who_wants_none_gets_none(stage: Stage, modules:
         client.clear()
         client.send_code()
         assert client.submit(int, 1).result(WAIT) == 1, "what brings no code runs there"
+
+
+UV = """#!/bin/sh
+echo "one of many lines"
+while [ ! -e {gate} ]; do sleep 0.05; done
+echo "no such package" >&2
+exit $(cat {gate})
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_installation_is_told_while_it_runs(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """By an installer that waits for this test. Two processes need the packages: what both wait for is told once."""
+    caplog.set_level("INFO", "scaler.preparation")
+    gate = tmp_path / "gate"
+    written(tmp_path / "bin" / "uv", UV.format(gate=gate)).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    cluster = RealCluster(stage, 2, workers=("--code-directory", str(tmp_path / "places")))
+    begun = f"host {platform.node()}: installing 2 required packages with uv"
+    with Client(cluster.address, requirements=["one==1", "two==2"]) as client:
+        futures = [client.submit(time.sleep, 0) for _ in range(2)]
+        for future in futures:
+            until(lambda future=future: "packages are there: " in client.explain(future), "it waits for its packages")
+        assert begun in client.explain(futures[0])
+        written(gate.with_suffix(".new"), str(code)).rename(gate)
+        if code == 0:
+            assert [future.result(WAIT) for future in futures] == [None, None]
+            last = "installed 2 required packages in"
+        else:
+            with pytest.raises(EnvironmentFailedError, match="no such package"):
+                futures[0].result(WAIT)
+            last = "2 required packages cannot be installed: uv ended with 3"
+        until(lambda: any(last in record.getMessage() for record in caplog.records), "the end is told")
+        told = [record.getMessage() for record in caplog.records]
+        assert told.count(begun) == 1, told
+        client.clear()

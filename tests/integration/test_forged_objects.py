@@ -13,6 +13,7 @@ import pytest
 from scaler import Client
 from scaler_protocol import values
 from scaler_protocol.codes import ROLE_SCHEDULER
+from scaler_protocol.errors import ObjectStorageException
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
 from scaler_protocol.messages import NO_SALT
 from scaler_protocol.objects import ObjectClient
@@ -56,13 +57,18 @@ def trap(tmp_path: Path) -> tuple[Path, bytes]:
 def test_a_function_that_another_peer_has_stored_first(
     cluster: RealCluster, attacker: ObjectClient, tmp_path: Path, is_in_its_name: bool
 ) -> None:
-    """The bytes that the id names take the place of others."""
+    """The bytes that the id names take the place of others. What has the client's own name and none of its grants is of
+    another family, and the client is told so. (OWN-21)"""
     path, evil = trap(tmp_path)
     called = math.exp if is_in_its_name else math.sqrt
     function = ObjectId(content_id(b"".join(bytes(piece) for piece in values.dumps(called))))
     with Client(cluster.address) as client:
         attacker.put(function, PeerId(client.identity) if is_in_its_name else new_peer_id(), [evil])
-        assert client.submit(called, 0.0).result(WAIT) == called(0.0)
+        if is_in_its_name:
+            with pytest.raises(ObjectStorageException, match="has objects of another family"):
+                client.submit(called, 0.0)
+        else:
+            assert client.submit(called, 0.0).result(WAIT) == called(0.0)
     assert not path.exists()
 
 

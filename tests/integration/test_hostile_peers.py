@@ -15,7 +15,7 @@ from tests.support import hostile
 from tests.support.bystander import unharmed
 from tests.support.clusters import RealCluster
 from tests.support.hostile import NOISES, RawPeer, make_noise, raw_peer
-from tests.support.processes import Stage
+from tests.support.processes import WAIT, Stage
 
 MEMORY_BYTES = 96 * 1024 * 1024
 """What all that is done here may leave in a server: less than the frames that were sent to it."""
@@ -136,7 +136,7 @@ def forged() -> Frames:
 def test_in_a_session_with_the_scheduler(cluster: RealCluster, rejected: Callable[[], int], said: str) -> None:
     say, role, code = TO_THE_SCHEDULER[said]
     with raw_peer(cluster.address) as peer:
-        peer.join(role)
+        peer.join(role, lease_seconds=WAIT)  # 65 MiB may take longer than a second
         peer.send(*say(peer))
         refusal = peer.refusal()
     assert refusal.code == code and len(refusal.text) > 20, refusal
@@ -147,7 +147,7 @@ def test_in_a_session_with_the_scheduler(cluster: RealCluster, rejected: Callabl
 def test_in_a_session_with_the_storage(cluster: RealCluster, said: str) -> None:
     say, role, code = TO_THE_STORAGE[said]
     with raw_peer(cluster.storage_address) as peer:
-        peer.join(role)
+        peer.join(role, lease_seconds=WAIT)  # 65 MiB may take longer than a second
         peer.send(*say(peer))
         refusal = peer.refusal()
     assert refusal.code == code and len(refusal.text) > 20, refusal

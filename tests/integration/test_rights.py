@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from scaler import Client
-from scaler_protocol.codes import NOT_ALLOWED, ROLE_CLIENT, ROLE_WORKER
+from scaler_protocol.codes import CANCEL_UNKNOWN, NOT_ALLOWED, ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.errors import ObjectNotFound, StorageError
-from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.keys import management
 from scaler_protocol.keys.lookup import find_pass
+from scaler_protocol.messages import Cancel, CancelReply
 from scaler_protocol.objects import ObjectClient, Owner
+from scaler_protocol.session import Received
+from scaler_protocol.streams import CREDIT, VALUE, stream_object_id
+from tests.support import stream_tasks
+from tests.support.endpoints import Bench
 from tests.support.processes import Stage
 
 WAIT = 60
@@ -99,7 +104,7 @@ def test_neither_reaches_what_is_the_others(cluster: Keyed) -> None:
         reference = ana.send_object(value)
         (object_id,) = [ObjectId(bytes(one)) for one, _ in ana._ready().connection.storage.holdings.all()][-1:]
         first, other = owner_of(ana), owner_of(joe)
-        assert len(first.grant) == len(other.grant) == 16
+        assert len(first.grant) == len(other.grant) == 32, "each is of a family of its own"
         storage = cluster.storage("joe")
         try:
             # The directory of shared memory is open to processes of the storage's own account, as this one is.
@@ -124,3 +129,54 @@ def test_neither_reaches_what_is_the_others(cluster: Keyed) -> None:
         finally:
             storage.close()
         assert ana.submit(twice, reference).result(WAIT) == value * 2
+
+
+def test_a_stream_is_its_users_alone(cluster: Keyed, tmp_path: Path) -> None:
+    """The other user knows the ids of the stream, of its task and of its client, and has a ticket of its own. It reads
+    no value, gives no credit, releases nothing and cancels nothing."""
+    log = tmp_path / "log"
+    with (
+        cluster.client("ana") as ana,
+        cluster.client("joe") as joe,
+        ana.stream(stream_tasks.noted, str(log), 9, window=2) as stream,
+    ):
+        assert next(stream) == 0  # with a window of 2, a credit: the values 1 and 2 are stored, and 3 is not
+        first, other = owner_of(ana), owner_of(joe)
+        own = stream._open.connection.storage
+        value, credit = (stream_object_id(stream._open.id, *named) for named in ((VALUE, 2), (CREDIT, 2)))
+        own.start_get(value, WAIT, first).finish()
+        storage = cluster.storage("joe")
+        try:
+            storage._link().directory = None  # shared memory is open to processes of this account
+            for owner in (other, Owner(first.peer_id, other.grant), Owner(first.peer_id)):
+                with pytest.raises((ObjectNotFound, StorageError)):
+                    storage.get(value, owner=owner)
+            with pytest.raises(StorageError) as refused:
+                storage.release(first.peer_id, [value], grant=other.grant)
+            assert refused.value.code == NOT_ALLOWED
+            with pytest.raises(StorageError) as refused:
+                storage.put(credit, first.peer_id, [b""], other.grant)
+            assert refused.value.code == NOT_ALLOWED
+        finally:
+            storage.close()
+        assert cancel_outcome(cluster, "joe", stream.task_id) == CANCEL_UNKNOWN
+        assert log.read_text().split("\n")[1:] == ["value 0", "value 1", "value 2", ""]
+        assert list(stream) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def cancel_outcome(cluster: Keyed, user: str, task_id: TaskId) -> int:
+    """Of a Cancel that names this task, in a session with the user's ticket."""
+    bench = Bench()
+    try:
+        session = bench.dialer(cluster.address, shown=find_pass(cluster.address, str(cluster.tickets[user])))
+        bench.open(session)
+        session.send(Cancel(task_id))
+        bench.until(lambda: task_id in bench.replies(session), "the answer to the Cancel")
+        (reply,) = [
+            event.message
+            for event in bench.events[session]
+            if isinstance(event, Received) and isinstance(event.message, CancelReply)
+        ]
+        return reply.outcomes[0] if reply.outcomes else 0
+    finally:
+        bench.close()

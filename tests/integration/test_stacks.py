@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from scaler import Client
 from scaler.explain import __main__ as explain
+from scaler.trace import __main__ as trace
 from scaler_protocol.ids import shown_task
 from tests.support.clusters import RealCluster
 from tests.support.processes import Stage
@@ -80,4 +82,38 @@ def test_a_task_in_compiled_code(cluster: RealCluster, client: Client, tmp_path:
 
     eventually(is_told, "the answer of a task that does not return to its interpreter")
     assert "does not let the interpreter go" in told[-1]
+    future.cancel()
+
+
+def spin(path: str) -> None:
+    Path(path).touch()
+    while True:
+        inner()
+
+
+def inner() -> int:
+    return sum(range(1_000))
+
+
+def test_where_the_time_goes(
+    cluster: RealCluster, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    future = begun(client, spin, tmp_path / "spinning")
+    out = tmp_path / "run.speedscope.json"
+
+    def is_told() -> bool:
+        code = trace.main([cluster.address, str(out), "--profile", "4"])
+        if "--monitor-texts" not in cluster.scheduler.arguments:
+            assert code == 1 and "--monitor-texts" in capsys.readouterr().err and not out.exists()
+            return True
+        return code == 0 and "inner" in out.read_text()
+
+    eventually(is_told, "samples")
+    if out.exists():
+        told = json.loads(out.read_text())
+        (name,) = [one["name"] for one in told["profiles"][1:]]
+        assert name == "spin"
+        assert {"name": "spin", "file": "test_stacks.py", "line": spin.__code__.co_firstlineno} in told["shared"][
+            "frames"
+        ]
     future.cancel()

@@ -142,10 +142,12 @@ def test_a_start_that_is_given_up_leaves_nobody(monkeypatch: pytest.MonkeyPatch)
 
 ABOUT_TO_FORK = """
 import os, threading
-from scaler_protocol.process.warm import warm_up
+from scaler_protocol.process.warm import warm_up, warm_up_for
 from scaler_protocol.transport import context
 os.closerange(3, 100)
-warm_up(["scaler_storage", "scaler_scheduler", "scaler_worker"])
+warm_up()
+for module in ("scaler_storage", "scaler_scheduler", "scaler_worker"):
+    warm_up_for(module)
 files = [os.path.realpath(f"/proc/self/fd/{number}") for number in range(3, 100)]
 print(len(os.listdir("/proc/self/task")), threading.active_count(), len(context._contexts),
       sum(":[" in file for file in files))
@@ -155,6 +157,36 @@ print(len(os.listdir("/proc/self/task")), threading.active_count(), len(context.
 def test_what_is_forked_has_no_thread_no_context_and_no_socket() -> None:
     ended = subprocess.run([sys.executable, "-c", ABOUT_TO_FORK], capture_output=True, text=True, timeout=WAIT)
     assert ended.stdout.split() == ["1", "1", "0", "0"], ended.stderr
+
+
+FORKS = """
+import json, os, socket, sys
+from scaler_protocol.process import warm
+modules = ["scaler_storage", "scaler_scheduler", "scaler_worker"]
+
+def fork():
+    imported = [module for module in modules if f"{module}.__main__" in sys.modules]
+    print(*imported, flush=True)
+    if imported == modules:
+        os._exit(0)
+    return os.getpid()
+
+os.fork = fork
+links = [socket.socketpair(type=socket.SOCK_SEQPACKET)[0].detach() for _ in modules]
+roles = [[module, [], os.open(os.devnull, os.O_WRONLY), False, link, []] for module, link in zip(modules, links)]
+sys.argv[1:] = [json.dumps(roles)]
+warm.main()
+"""
+
+
+def test_a_part_does_not_wait_for_what_others_import() -> None:
+    """It begins on another core meanwhile."""
+    ended = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=WAIT)
+    assert ended.stdout.splitlines() == [
+        "scaler_storage",
+        "scaler_storage scaler_scheduler",
+        "scaler_storage scaler_scheduler scaler_worker",
+    ], ended.stderr
 
 
 def test_the_warm_process_ends_when_all_its_children_have(combo: SchedulerClusterCombo) -> None:

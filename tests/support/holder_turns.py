@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from scaler_protocol import codes
 from scaler_protocol.columns import join_u32
+from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import Cancel, Dispatch, Message, Recall, Shutdown, TaskHeader
 from scaler_protocol.session import Lost, Received
 from tests.support.holder_story import CLIENT, FUNCTION, SCHEDULER, HolderStory, ids
@@ -37,13 +38,13 @@ def _full(story: HolderStory, places: int) -> tuple[Dispatch, bytes]:
     return Dispatch(TaskHeader(client=CLIENT), FUNCTION, tasks, b"x" * count, join_u32([1] * count)), tasks
 
 
-def steps_of_message(name: str, story: HolderStory, places: int) -> int:
-    """One of MESSAGES, to a core that has just started."""
+def steps_of_message(name: str, story: HolderStory, places: int, named: int | None = None) -> int:
+    """One of MESSAGES, to a core that has just started: about all tasks that it may hold, or the first so many."""
     dispatch, tasks = _full(story, places)
     message: Message = dispatch
     if name != "dispatch":
         make, is_held = _MESSAGES[name]
-        message = make(tasks)
+        message = make(tasks if named is None else tasks[: named * ID_BYTES])
         if is_held:
             story.receive(dispatch)
     return steps_of(story.step, Received(SCHEDULER, 9, message))

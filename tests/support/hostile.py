@@ -33,7 +33,7 @@ from scaler_protocol.messages import (
 )
 
 ANSWER_MILLISECONDS = 15_000
-TIMERS = Timers(heartbeat_seconds=0.2, lease_seconds=1.0)
+LEASE_SECONDS = 1.0
 """Short, so that a peer that leaves without a word is soon forgotten."""
 
 HTTP = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n"
@@ -93,9 +93,11 @@ class RawPeer:
             if isinstance(answer, (Error, Reject)) or (isinstance(answer, ObjectReply) and answer.code):
                 return answer
 
-    def join(self, role: int = codes.ROLE_CLIENT) -> Welcome:
+    def join(self, role: int = codes.ROLE_CLIENT, lease_seconds: float = LEASE_SECONDS) -> Welcome:
+        """As a peer that sends no heartbeats: the server gives its session up after the lease."""
+        timers = Timers(heartbeat_seconds=0.2, lease_seconds=lease_seconds)
         offer = WorkerOffer(name="hostile", credit=0) if role == codes.ROLE_WORKER else WorkerOffer()
-        self.send(*encode(Hello(1, 1, role=role, peer_id=self.peer_id, timers=TIMERS, worker=offer)))
+        self.send(*encode(Hello(1, 1, role=role, peer_id=self.peer_id, timers=timers, worker=offer)))
         welcome = self.answer()
         assert isinstance(welcome, Welcome), welcome
         return welcome

@@ -84,7 +84,13 @@ class Story:
     def __init__(self, policy: Policy | None = None) -> None:
         #: what the sessions keep for clients, because it is not acknowledged
         self.unacknowledged: Counter[PeerId] = Counter()
-        self.core = SchedulerCore(policy or Policy(), self.unacknowledged.__getitem__)
+        #: of clients: the last message that they were sent, and have acknowledged
+        self.progress: dict[PeerId, tuple[int, int]] = {}
+        self.core = SchedulerCore(
+            policy or Policy(),
+            self.unacknowledged.__getitem__,
+            progress=lambda one: self.progress.get(one, (0, 0)),
+        )
         self.now = 0.0
         self.is_checked = True  #: after each event; with many tasks that takes long
         self._actions: list[Action] = []

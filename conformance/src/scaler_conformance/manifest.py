@@ -20,7 +20,20 @@ PLACES = {
     "client": ("python",),
     "manager": ("scheduler", "storage", "name", "python"),
 }
-FEATURES = frozenset({"chains", "code-sets", "kept-results", "live-owners", "memfd", "present-held", "result-window"})
+FEATURES = frozenset(
+    (
+        "chains",
+        "code-sets",
+        "kept-results",
+        "live-owners",
+        "memfd",
+        "present-held",
+        "result-window",
+        "samples",
+        "stack-samples",
+        "stacks",
+    )
+)
 """Optional behaviour that the specification knows."""
 ROLE_KEYS = {"command", "testee", "env", "stop", "variants", "directory", "unsupported", "ready_seconds", "runs"}
 FUNCTIONS = (

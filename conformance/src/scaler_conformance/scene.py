@@ -24,7 +24,7 @@ from .play.storage import StorageHost
 from .play.testee import Testee, connect
 from .transcript import Transcript
 from .verdicts import Breach, Unsupported
-from .wire import CODES
+from .wire import CODES, Message
 from .wire.codes import Named
 
 Peer = TypeVar("Peer", bound=Dialer)
@@ -261,6 +261,15 @@ class Scene:
     def needs(self, is_there: bool, text: str) -> None:
         if not is_there:
             raise Unsupported(text)
+
+    def needs_feature(self, feature: str, hello: Message) -> None:
+        """Unsupported, unless this Hello of the role under test names it. What the manifest claims is held to."""
+        is_named = feature in hello["features"]
+        is_claimed = feature in self.arena.manifest.features
+        self.check(
+            is_named or not is_claimed, f"the manifest claims `{feature}`, and the Hello does not name it", "HSK-6"
+        )
+        self.needs(is_named, f"the feature `{feature}` is optional, and it does not name it")
 
     # ------------------------------------------------------------ the end
 

@@ -58,14 +58,17 @@ from scaler_protocol.messages import (
     Resume,
     Returned,
     SampleBlock,
+    SampleStacks,
     SampleTasks,
     SharedValue,
     Shutdown,
     ShutdownReply,
     SnapshotRequest,
     Software,
+    StackBlock,
     StackReply,
     StackRequest,
+    StackSamples,
     StorageStatus,
     StorageStatusRequest,
     Submit,
@@ -102,6 +105,13 @@ BUSY = WorkerStatus(
     11,
     2,
 )
+#: A tree of calls of one function: two calls, and what is left out below the first.
+TREES = (
+    OBJECT + struct.pack("<IHH", 6 + 10 + 6 + 9 + 6 + 7 + 24, 3, 3)
+    + struct.pack("<IBB", 12, 6, 4) + "prixé".encode() + b"a.py"
+    + struct.pack("<IBB", 7, 5, 4) + b"innerb.py" + struct.pack("<IBB", 0, 7, 0) + b"(other)"
+    + struct.pack("<HHIHHIHHI", 0, 0, 250_000, 1, 1, 2**32 - 1, 1, 2, 40)
+)  # fmt: skip
 NAMES = (FunctionName(OBJECT, "prix_de_l'été"), FunctionName(an_id(0x0C)))
 
 SMALL: list[Message] = [
@@ -152,6 +162,8 @@ SMALL: list[Message] = [
     Delivered(),
     StackRequest(0, TASK),
     StackReply(0, TASK),
+    SampleStacks(),
+    StackSamples(),
 ]
 
 # fmt: off
@@ -252,6 +264,10 @@ FULL: list[Message] = [
         2**63, TASK, codes.STACK_NO_ANSWER, "  File \"größer.py\", line 3, in f\n", "its process 7 is running", "w1",
         "dispatched", True, 4.25,
     ),
+    SampleStacks(7.5, 32_768),
+    StackSamples(
+        8, SERVER, 3600.5, (StackBlock(PEER, "w1", 0.25, TREES), StackBlock(SERVER)), NAMES, True, 64, 999, 1000,
+    ),
 ]
 
 HISTORY: list[Message] = [
@@ -280,6 +296,7 @@ FUNCTIONS: list[Message] = [
     WorkerStatus(
         functions=struct.pack("<16sQQ16sQQ", OBJECT, 2_500_000, 1_500_000, bytes(16), 2**40, 0),
         function_buckets=struct.pack("<HHIHHIHHI", 0, 0, 8, 0, 29, 1, 1, 60, 2**32 - 1),
+        stack_samples=TREES,
     ),
     ClusterStatus(
         9, 100, SERVER, task_counts=(Count("success", 9),),

@@ -6,6 +6,7 @@ import concurrent.futures
 import io
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
@@ -117,4 +118,5 @@ def test_figures_of_a_cluster_are_a_table_in_a_notebook() -> None:
     table = info._repr_html_()
     assert "<td>3 on 2 hosts</td>" in table and "<td>4,000 queued</td>" in table
     assert "<td>gpu (1), &lt;i&gt; (3)</td>" in table and "tcp://&lt;b&gt;:1" in table
-    assert "<td>3.0m</td>" in table and "<td>5 of 1.0g</td>" in table
+    assert "<td>3.0MiB</td>" in table and "<td>5 of 1.0GiB</td>" in table
+    assert "<td>1 on 1 host</td>" in replace(info, worker_count=1, host_count=1)._repr_html_()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 
 import pytest
 
-from scaler.client.core.actions import Print
+from scaler.client.core.actions import Print, Tell
 from scaler.client.io.background import Background
-from scaler.client.io.printing import Printing
+from scaler.client.io.printing import MOST_PREPARED, Preparations, Printing
+from scaler_protocol.ids import TaskId
 
 TEXT = "caf\u00e9 \u4e16 \udc80\n"
 
@@ -46,3 +48,46 @@ def test_a_stream_that_is_closed_or_not_there_raises_nothing(
     for stream in (closed, None):
         printed(monkeypatch, stream)
     assert not caplog.records
+
+
+def task(number: int) -> TaskId:
+    return TaskId(number.to_bytes(16, "little"))
+
+
+def test_what_workers_prepare_is_shown_once_for_all_tasks_that_wait_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "scaler.preparation")
+    background = Background("scaler-test")
+    preparations = Preparations(background)
+    for number in range(3):
+        preparations.tell(Tell(task(number), "host a: installing\x1b"))
+    preparations.tell(Tell(task(0), "host a: installed"))
+    assert preparations.text_of(task(0)) == "host a: installed"
+    assert preparations.text_of(task(1)) == r"host a: installing\x1b"
+    for number in range(3):
+        preparations.tell(Tell(task(number), ""))
+    assert not preparations.text_of(task(0))
+    preparations.tell(Tell(task(4), "host a: installing\x1b"))
+    background.wait(20.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        r"host a: installing\x1b",
+        "host a: installed",
+        r"host a: installing\x1b",
+    ]
+
+
+def test_a_program_without_logging_sees_it_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    background = Background("scaler-test")
+    preparations = Preparations(background)
+    preparations.tell(Tell(task(1), "host a: installing"))
+    background.wait(20.0)
+    assert capsys.readouterr() == ("", "scaler: host a: installing\n")
+
+
+def test_preparations_that_never_end_are_bounded() -> None:
+    preparations = Preparations(Background("scaler-test"))
+    for number in range(MOST_PREPARED + 5):
+        preparations.tell(Tell(task(number), "host a: installing"))
+    assert not preparations.text_of(task(4)) and preparations.text_of(task(5))

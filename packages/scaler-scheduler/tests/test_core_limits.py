@@ -11,7 +11,7 @@ from scaler_protocol.columns import split_ids
 from scaler_protocol.messages import Cancel, CancelReply, Dispatch, Limits, Recall, Results
 from scaler_scheduler.core import Send
 from scaler_scheduler.core.balancing import IDLE_SECONDS
-from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE
+from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, TASKS_TAKEN_IN_A_MESSAGE
 
 TASKS = [f"t{number}" for number in range(4_000)]
 
@@ -82,11 +82,11 @@ def test_a_worker_with_a_long_queue_is_told_in_parts() -> None:  # LIM-23
     story.settle()
     story.now += IDLE_SECONDS
     recalled = told_workers(story, Recall)
-    assert max(recalled) == TASKS_IN_A_MESSAGE and sum(recalled) > TASKS_IN_A_MESSAGE
+    assert max(recalled) == TASKS_TAKEN_IN_A_MESSAGE and sum(recalled) > TASKS_IN_A_MESSAGE
     story.receive("c", Cancel(is_all=True))
     story.work_off()
     canceled = told_workers(story, Cancel)  # what is recalled is canceled as well: it may have begun
-    assert max(canceled) == TASKS_IN_A_MESSAGE and sum(canceled) == len(tasks)
+    assert max(canceled) == TASKS_TAKEN_IN_A_MESSAGE and sum(canceled) == len(tasks)
 
 
 def told_workers(story: Story, kind: type) -> list[int]:

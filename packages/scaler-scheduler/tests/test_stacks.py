@@ -1,4 +1,4 @@
-"""Where a running task is in its code: who may ask, whom the scheduler asks, and that each question has an answer."""
+"""Where a running task is in its code: which peers may ask, which worker is asked, that each question has an answer."""
 
 from __future__ import annotations
 

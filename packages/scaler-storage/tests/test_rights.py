@@ -313,3 +313,33 @@ def test_release_owner_is_still_the_schedulers() -> None:
     told.put(OBJECTS[0], b"value")
     assert told.ask(ReleaseOwner, ANA, peer_id=SERVER)[0].code == codes.OK
     assert told.put(OBJECTS[0], b"value") == codes.OWNER_GONE
+
+
+def test_a_name_that_another_user_takes_gives_no_right_to_what_it_owned_before() -> None:
+    """The scheduler was restarted, and a client of another user took the name first. (OWN-21)"""
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    taken = KEYRING.grant(ANA, JOE)
+    assert told.get(OBJECTS[0], ANA, taken) == [codes.NO_SUCH_OBJECT]
+    assert told.put(OBJECTS[1], b"forged", grant=taken) == codes.NOT_ALLOWED
+    assert told.ask(Release, ANA, OBJECTS[0], taken)[0].code == codes.NOT_ALLOWED
+    duplicated = told.ask(Duplicate, OBJECTS[0], OBJECTS[1], ANA, grant=taken)
+    assert [reply.code for reply in duplicated] == [codes.NOT_ALLOWED]
+    shared = told.ask(PutShared, OBJECTS[1], ANA, 5, MemoryFile(1, 1, 5), taken)
+    assert [reply.code for reply in shared] == [codes.NOT_ALLOWED]
+    assert told.get(OBJECTS[0], ANA) == b"value"
+    assert told.ask(Release, ANA, OBJECTS[0], GRANTS[ANA])[0].code == codes.OK
+    assert told.put(OBJECTS[1], b"of joe", grant=taken) == codes.OK, "nothing is left under that name"
+
+
+def test_a_client_that_leaves_takes_nothing_of_another_family_with_it() -> None:
+    """Its name was another client's before, and that one has not taken over yet what it owns. (OWN-22)"""
+    told = Told()
+    told.put(OBJECTS[0], b"value")
+    told.ask(Put, OBJECTS[1], ANA, 10, 0, b"half", GRANTS[ANA])
+    assert told.ask(ReleaseOwner, ANA, KEYRING.grant(ANA, JOE), peer_id=SERVER)[0].code == codes.OK
+    assert told.get(OBJECTS[0], ANA) == b"value"
+    assert told.ask(Put, OBJECTS[1], ANA, 10, 4, b"whole!", GRANTS[ANA])[0].code == codes.OK
+    assert told.ask(ReleaseOwner, ANA, GRANTS[ANA], peer_id=SERVER)[0].code == codes.OK
+    assert told.get(OBJECTS[0], JOE) == told.get(OBJECTS[0], ANA) == [codes.NO_SUCH_OBJECT]
+    assert told.put(OBJECTS[0], b"value") == codes.OWNER_GONE

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import platform
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,17 +44,19 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         del sys.modules[name]
 
 
-def entered(directory: Path, content: bytes = SET, owner: Owner = NO_OWNER, **options: Any) -> Path:
+def entered(
+    directory: Path, content: bytes = SET, owner: Owner = NO_OWNER, told: list[str] | None = None, **options: Any
+) -> Path:
     """Where a new processor finds what it imports."""
     sets = CodeSets(PlaceOptions(directory=str(directory / "root"), **options))
-    sets.enter(content_id(content), owner, lambda *_: content)
+    sets.enter(content_id(content), owner, lambda *_: content, ([] if told is None else told).append)
     return Path(sys.path[0])
 
 
-def refused(code: int, directory: Path, content: bytes = SET, **options: Any) -> str:
+def refused(code: int, directory: Path, content: bytes = SET, told: list[str] | None = None, **options: Any) -> str:
     before = list(sys.path)
     with pytest.raises(TaskFailed) as failed:
-        entered(directory, content, **options)
+        entered(directory, content, told=told, **options)
     assert failed.value.code == code and failed.value.is_refusal
     assert sys.path == before, "what is refused changes nothing"
     return str(failed.value)
@@ -317,18 +322,27 @@ def make_wheel(directory: Path, name: str, version: str, text: str) -> None:
 @pytest.mark.usefixtures("installer")
 def test_packages_are_installed_once(tmp_path: Path, wheels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     required = pack(CodeSet({}, f"{wheels}tiny_of_ours==1.0\n"))
-    first = entered(tmp_path, required)
+    told: list[str] = []
+    first = entered(tmp_path, required, told=told)
     import tiny_of_ours  # type: ignore[import-not-found]
 
     assert tiny_of_ours.value == 7
+    installer = "uv" if shutil.which("uv") else "pip"
+    begun, done, end = told
+    assert begun == f"host {platform.node()}: installing 1 required package with {installer}"
+    assert re.fullmatch(r"host .*: installed 1 required package in \d+\.\d s", done) and end == ""
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("it is installed"))
-    assert entered(tmp_path, required) == first
+    told.clear()
+    assert entered(tmp_path, required, told=told) == first
+    assert not told, "the task need not wait"
 
 
 @pytest.mark.usefixtures("installer")
 def test_why_an_installation_failed_is_told(tmp_path: Path, wheels: str) -> None:
-    told = refused(ENVIRONMENT_FAILED, tmp_path, pack(CodeSet({}, f"{wheels}tiny_of_ours==2.0\n")))
-    assert "tiny" in told.partition("\n")[2], "the last lines of the installer"
+    told: list[str] = []
+    error = refused(ENVIRONMENT_FAILED, tmp_path, pack(CodeSet({}, f"{wheels}tiny_of_ours==2.0\n")), told)
+    assert "tiny" in error.partition("\n")[2], "the last lines of the installer"
+    assert "1 required package cannot be installed" in told[-2] and "ended with 1" in told[-2] and not told[-1]
     assert not [path for path in (tmp_path / "root" / "environments").iterdir() if path.is_dir()]
 
 
@@ -339,7 +353,10 @@ def test_an_installation_is_bounded_in_time_and_bytes(
     required = pack(CodeSet({}, f"{wheels}tiny_of_ours==1.0\n"))
     monkeypatch.setattr(environments, "POLL_SECONDS", 0.001)  # uv is quick
     assert "longer than 0 s" in refused(ENVIRONMENT_FAILED, tmp_path, required, environment_seconds=0.0)
-    assert "at most 10 of such" in refused(ENVIRONMENT_FAILED, tmp_path, required, environment_bytes=10)
+    monkeypatch.setattr(environments, "TOLD_EVERY_SECONDS", 0.0)
+    told: list[str] = []
+    assert "at most 10 of such" in refused(ENVIRONMENT_FAILED, tmp_path, required, told, environment_bytes=10)
+    assert "still installing 1 required package after 0 s" in told[1]
 
 
 def test_an_operator_may_refuse_packages(tmp_path: Path) -> None:

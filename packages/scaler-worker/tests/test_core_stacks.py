@@ -35,7 +35,7 @@ def test_a_running_task_is_asked_for_its_stack(story: Story) -> None:
     story.now += 0.5
     (reply,) = sent(story.step(StackTaken(1, 1, story.number(), "stack")), StackReply)
     assert reply == StackReply(7, task_id(1), STACK_TAKEN, "stack", worker="w", running_seconds=0.5)
-    assert not story.step(StackTaken(1, 1, story.number(), "again")), "an answer that nobody waits for"
+    assert not story.step(StackTaken(1, 1, story.number(), "again")), "an answer to no question"
 
 
 def test_a_task_that_waits_for_its_children_is_asked_too(story: Story) -> None:

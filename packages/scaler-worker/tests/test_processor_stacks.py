@@ -17,7 +17,7 @@ from tests.support.worker_tasks import begin, wait_and_return
 
 from scaler_protocol.codes import STACK_NO_ANSWER, STACK_TAKEN, STATUS_CANCELED
 from scaler_protocol.messages import StackReply, StackRequest
-from scaler_worker.channel import RECEIVE_BYTES, STACK, ReportReader, SignalPage, channel_pair
+from scaler_worker.channel import RECEIVE_BYTES, SAMPLES, STACK, ReportReader, SignalPage, channel_pair
 from scaler_worker.core import stacks
 from scaler_worker.processor import ProcessorLoop
 from scaler_worker.processor import stacks as texts
@@ -189,6 +189,31 @@ def test_a_question_that_comes_while_another_is_answered(
 
     monkeypatch.setattr(loop, "stack_text", ask_again)
     assert reports(1) == [(STACK, 7, 1, b"stack"), (STACK, 7, 2, b"stack")]
+
+
+def test_a_question_that_comes_while_samples_are_written(agent_page: SignalPage) -> None:
+    """The thread that writes them takes no signals, so it must not send itself one."""
+    agent_end, processor_end = channel_pair()
+    loop = ProcessorLoop(processor_end, agent_page, 0, Housekeeping(60.0, 1 << 30, 0.0))
+    before = signal.signal(SIGNAL_NUMBER, loop._on_signal)
+    all_signals = signal.valid_signals()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, all_signals)
+    sender = threading.Thread(target=loop._send_samples, args=(b"",))
+    with agent_end, processor_end:
+        try:
+            loop._running = 7
+            loop._write_lock.acquire()
+            sender.start()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            agent_page.write(0, 0, 0, 1)
+            signal.raise_signal(SIGNAL_NUMBER)
+            loop._write_lock.release()
+            sender.join()
+            data = agent_end.recv(RECEIVE_BYTES)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            signal.signal(SIGNAL_NUMBER, before)
+    assert [kind for kind, *_ in ReportReader().feed(data)] == [SAMPLES, STACK]
 
 
 def deep(levels: int) -> str:

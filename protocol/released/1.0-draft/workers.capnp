@@ -55,12 +55,27 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
   # 8·m: how many of these tasks ran for how long. Each: u16 row of `functions`, counted from 0, u16 bucket, u32 tasks.
   # Bucket 2i has those that ran for at most 100·2^i microseconds, and bucket 2i + 1 those of at most 150·2^i, unless they
   # are in a bucket before; the last one, 60, has all longer ones. (WRK-54)
+
+  stackSamples @13 :Data;
+  # Where the time of tasks went since the WorkerStatus before, while SampleStacks asks for it; else empty. One tree of calls
+  # after another, each: function id of the tasks (16; zero: all functions that are left out), u32 number of bytes that follow
+  # in this tree, u16 number of frames f, u16 number of nodes n. Then f frames, each: u32 line of the definition, u8 length
+  # of the name, u8 length of the file's base name, both in UTF-8. Then n nodes, each: u16 parent (0: the function itself;
+  # i: the i-th node, which comes before), u16 frame, counted from 0, u32 microseconds in this call itself. A frame
+  # "(other)" without a file is all calls that are left out there. (WRK-61, WRK-63)
 }
 
 struct SampleTasks @0xdbb7eeb51d76a39b {
   # Scheduler -> worker with the feature `samples`: describe tasks that have ended. For the rest of the session, or until
   # the next SampleTasks. (MON-10)
   sampleLimit @0 :UInt32;  # most samples in one WorkerStatus; zero, as at the beginning: none, and nothing is counted
+}
+
+struct SampleStacks @0xe4f1c6a2d07b9358 {
+  # Scheduler -> worker with the feature `stack-samples`: look now and then where running tasks are in their code, and tell
+  # it in WorkerStatus. It replaces the SampleStacks before. (MON-45, WRK-61)
+  seconds @0 :Float32;    # from now on; zero: not any more. So it ends by itself when the scheduler is gone
+  byteLimit @1 :UInt32;   # of `stackSamples` in one WorkerStatus; what takes the least time is left out first
 }
 
 struct ProcessorStatus @0xcdfb3c6438647c82 {

@@ -87,5 +87,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     delivered @50 :Workers.Delivered;              # scheduler -> worker, feature present-held
     stackRequest @51 :Tasks.StackRequest;          # client -> scheduler -> worker, feature stacks
     stackReply @52 :Tasks.StackReply;              # worker -> scheduler -> client, feature stacks
+    sampleStacks @53 :Workers.SampleStacks;        # scheduler -> worker, feature stack-samples
+    stackSamples @54 :Monitor.StackSamples;        # scheduler -> monitor
   }
 }

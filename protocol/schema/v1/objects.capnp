@@ -59,6 +59,10 @@ struct ReleaseOwner @0xa7ed63227cebe03e {
   # scheduler it is answered with Error NOT_ALLOWED. (OWN-4, STO-15)
   requestId @0 :UInt64;  # zero: no reply wanted
   owner @1 :Data;
+
+  grant @2 :Data;
+  # What the client that has left had in its Welcome; empty where there are no keys. An owner of another family is another
+  # client that had the same name, and nothing of it is released. (OWN-22)
 }
 
 struct LiveOwners @0xbe3186810c6b5fb6 {

@@ -145,7 +145,7 @@ struct CancelReply @0x9e221fdb57db8352 {
 
 struct TaskLog @0xd5fb3ec27f97e88e {
   taskId @0 :Data;
-  stream @1 :UInt16;  # 1 stdout, 2 stderr
+  stream @1 :UInt16;  # 1 stdout, 2 stderr, 3 preparation: the worker's own text, before the task begins (chapter 7)
   text @2 :Text;
   worker @3 :Text;    # for people: the name of the worker that runs it
 }

@@ -19,7 +19,7 @@ GIVEN_SECONDS = 10.0
 def begun(scene: Scene) -> tuple[ClientGuest, list[Task]]:
     """A chain of three, of which the last is wanted, in its order."""
     client = scene.client_under_test()
-    scene.needs("kept-results" in client.features, "the feature `kept-results` is optional, and it does not name it")
+    scene.needs_feature("kept-results", client.hello)
     wanted = scene.testee.graph(CHAIN, "c")
     tasks = {task.dependencies: task for task in client.wait_for_tasks(3)}
     first = tasks[()]

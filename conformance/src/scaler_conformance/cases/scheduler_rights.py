@@ -15,7 +15,7 @@ from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import ClientPeer
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, ROLES, KeptResult, Result, Task, write_results
-from scaler_conformance.wire.keys import KEY_BYTES
+from scaler_conformance.wire.keys import KEY_BYTES, own_family
 
 case = cases_for("scheduler")
 
@@ -50,20 +50,21 @@ def _is_queued(scene: Scene, client: ClientPeer, task: Task) -> None:
 def a_client_has_its_grant_and_its_tasks_have_it(scene: Scene) -> None:
     key = key_of(scene)
     worker, client = scene.worker(credit=5), _client(scene, "ana")
-    scene.equal(client.welcome["ownerGrant"], key.grant(client.peer_id), "ownerGrant of the Welcome")
+    grant = key.grant(client.peer_id, own_family(client.peer_id, "ana"))
+    scene.equal(client.welcome["ownerGrant"], grant, "ownerGrant of the Welcome")
     scene.equal(worker.welcome["ownerGrant"], b"", "ownerGrant of a worker's Welcome")
     client.submit(1, ownerGrant=key.grant(new_id()))
     client.submit(1)
     scene.settle(client, worker)
     for task in worker.expect_dispatch(2):
-        scene.equal(task.header["ownerGrant"], key.grant(client.peer_id), "ownerGrant of the Dispatch")
+        scene.equal(task.header["ownerGrant"], grant, "ownerGrant of the Dispatch")
 
 
 @case("OWN-16", "SCH-55")
 def a_client_in_a_task_is_in_the_family_of_its_program(scene: Scene) -> None:
     key = key_of(scene)
     _, worker, (task,) = begin(scene)
-    program = task.header["client"]
+    program = own_family(task.header["client"])
     child = _client(scene, "conformance", "worker", parentTask=task.id)
     scene.equal(child.welcome["ownerGrant"], key.grant(child.peer_id, program), "ownerGrant of its Welcome")
     child.submit(1, parentTask=task.id, depth=1)
@@ -98,15 +99,39 @@ def a_client_that_begins_again_stays_in_its_family(scene: Scene) -> None:
     """As the name says that it proves: twice, and not with a grant of another name or of none."""
     key = key_of(scene)
     first = _client(scene, "ana")
-    family = first.peer_id
+    family = own_family(first.peer_id, "ana")
     second = _client(scene, "ana", formerName=first.peer_id + first.welcome["ownerGrant"])
     scene.equal(second.welcome["ownerGrant"], key.grant(second.peer_id, family), "ownerGrant under the next name")
     third = _client(scene, "ana", formerName=second.peer_id + second.welcome["ownerGrant"])
     scene.equal(third.welcome["ownerGrant"], key.grant(third.peer_id, family), "ownerGrant under the name after that")
     for forged in (family + new_id(), new_id() + first.welcome["ownerGrant"], family, b"", bytes(200)):
         stranger = _client(scene, "ana", formerName=forged)
-        scene.equal(stranger.welcome["ownerGrant"], key.grant(stranger.peer_id), "ownerGrant with a wrong former name")
+        expected = key.grant(stranger.peer_id, own_family(stranger.peer_id, "ana"))
+        scene.equal(stranger.welcome["ownerGrant"], expected, "ownerGrant with a wrong former name")
         stranger.close()
+
+
+@case("HSK-43")
+def clients_of_two_users_with_one_name_are_in_two_families(scene: Scene) -> None:
+    """One after the other."""
+    key, name = key_of(scene), new_id()
+    for user in ("ana", "joe", "ana"):
+        client = _client(scene, user, peerId=name)
+        expected = key.grant(name, own_family(name, user))
+        scene.equal(client.welcome["ownerGrant"], expected, f"ownerGrant of a client of the user {user}")
+        client.leave()
+
+
+@case("OWN-23")
+def a_release_of_an_owner_has_its_grant(scene: Scene) -> None:
+    key_of(scene)
+    storage = scene.storage_session()
+    client = _client(scene, "ana")
+    grant = client.welcome["ownerGrant"]
+    client.leave()
+    storage.fence()
+    gone = [one["grant"] for one in scene.storage.asked("releaseOwner") if one["owner"] == client.peer_id]
+    scene.equal(gone, [grant], "grant of the ReleaseOwner")
 
 
 # ------------------------------------------------------------ tasks

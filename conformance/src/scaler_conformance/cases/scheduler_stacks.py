@@ -138,7 +138,7 @@ def a_task_may_be_named_by_the_short_form_of_its_id(scene: Scene) -> None:
     numbers = (0, 1, 256, 2**64 - 1)
     made = [Task(id=source + new_id()[:4] + n.to_bytes(8, "little"), function=new_id()) for n in numbers]
     elsewhere = Task(id=new_id()[:8] + (1).to_bytes(8, "little"), function=new_id())
-    asks = [{"name": "nobody-has-this", "amount": -1}]
+    asks = [{"name": "no-worker-has-this", "amount": -1}]
     client.submit([elsewhere, *made[:3]], capabilities=asks)
     client.submit(made[3:], capabilities=asks)
     client.fence()

@@ -50,8 +50,9 @@ def _secret() -> bytes:
 
 def _expect_no_entry(scene: Scene, peer: Dialer) -> None:
     """Its handshake breaks off, or its connection is closed; the server handles nothing that it sends."""
-    line = peer.connect()
-    monitor = line.socket.get_monitor_socket(sum(_VERDICTS))
+    line = peer.connect(watched=sum(_VERDICTS))
+    monitor = line.monitor
+    assert monitor is not None
     peer.say_hello()
     end_at = time.monotonic() + VERDICT_SECONDS
     try:

@@ -145,6 +145,53 @@ def a_name_passes_what_it_had_to_the_next(scene: Scene) -> None:
     scene.check(peer.fetch(identifier) == b"value", "it went with the former name")
 
 
+def _taken(scene: Scene, owner: StoragePeer) -> dict[str, Any]:
+    """The name of this owner, with the grant of a client of another user that has taken it."""
+    return {"owner": owner.peer_id, "grant": key_of(scene).grant(owner.peer_id, new_id())}
+
+
+@case("OWN-21")
+def a_name_that_another_user_takes_changes_nothing_that_it_has(scene: Scene) -> None:
+    owner, thief = requester(scene), requester(scene)
+    taken = _taken(scene, owner)
+    identifier, target = owner.new_object(), owner.new_object()
+    owner.store(identifier, b"value")
+    foreign = thief.new_object()
+    thief.store(foreign, b"of the thief")
+    thief.expect_code(thief.get(identifier, **taken), NO_SUCH)
+    for asked in (
+        thief.put(target, b"forged", **taken),
+        thief.put(identifier, b"value", **taken),
+        thief.duplicate(foreign, target, sourceOwner=thief.peer_id, sourceGrant=_grant(scene, thief), **taken),
+        thief.release(identifier, **taken),
+    ):
+        thief.expect_code(asked, NOT_ALLOWED)
+    scene.check(owner.fetch(identifier) == b"value", "the object is changed")
+    scene.check(not owner.is_there(target), "what was not allowed was done")
+    owner.expect_done(owner.release(identifier))
+    thief.expect_done(thief.put(identifier, b"of the thief", **taken), clause="OWN-21")
+    scene.owners.add(owner.peer_id)
+
+
+@case("OWN-22")
+def an_owner_that_leaves_takes_nothing_of_another_family_with_it(scene: Scene) -> None:
+    owner, scheduler = requester(scene), scene.requester("scheduler")
+    taken = _taken(scene, owner)
+    first, second = owner.new_object(), owner.new_object()
+    owner.store(first, b"value")
+    scheduler.expect_done(scheduler.release_owner(owner.peer_id, grant=taken["grant"]))
+    scene.check(owner.is_there(first), "what another family has was released")
+    owner.expect_done(owner.put(second, b"more"))
+    scheduler.expect_done(scheduler.release_owner(owner.peer_id, grant=_grant(scene, owner)))
+    is_left = owner.is_there(first) or owner.is_there(second)
+    scene.check(not is_left, "its own grant released nothing")
+    owner.expect_code(owner.put(first, b"value"), CODES.OWNER_GONE, clause="OWN-4")
+
+
+def _grant(scene: Scene, owner: StoragePeer) -> bytes:
+    return key_of(scene).grant(owner.peer_id)
+
+
 @case("SEC-17", "STO-30")
 def what_an_object_is_is_not_told_byte_by_byte(scene: Scene) -> None:
     """A peer that knows the id alone, and tries a byte, or a size."""

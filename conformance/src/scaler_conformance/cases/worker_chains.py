@@ -21,10 +21,7 @@ TRIES = 5
 def chaining(scene: Scene) -> WorkerGuest:
     """The worker, with whom the feature is in force."""
     worker = scene.worker_under_test()
-    is_on = "chains" in worker.hello["features"]
-    is_declared = "chains" in scene.arena.manifest.features
-    scene.check(is_on or not is_declared, "the manifest claims `chains`, and the Hello does not name it", "HSK-6")
-    scene.needs(is_on, "the feature `chains` is optional, and this worker does not name it")
+    scene.needs_feature("chains", worker.hello)
     return worker
 
 

@@ -22,10 +22,7 @@ MIB = 1 << 20
 def taking_code(scene: Scene) -> WorkerGuest:
     """The worker, with which the feature is in force."""
     worker = scene.worker_under_test()
-    is_on = FEATURE in worker.hello["features"]
-    is_declared = FEATURE in scene.arena.manifest.features
-    scene.check(is_on or not is_declared, f"the manifest claims `{FEATURE}`, and the Hello does not name it", "HSK-6")
-    scene.needs(is_on, f"the feature `{FEATURE}` is optional, and this worker does not name it")
+    scene.needs_feature(FEATURE, worker.hello)
     return worker
 
 

@@ -35,10 +35,7 @@ class Held:
 def presenting(scene: Scene) -> WorkerGuest:
     """A session in which the feature is in force: the first of this scheduler that knows it."""
     worker = scene.worker_under_test()
-    is_on = FEATURE in worker.hello["features"]
-    is_declared = FEATURE in scene.arena.manifest.features
-    scene.check(is_on or not is_declared, f"the manifest claims `{FEATURE}`, and the Hello does not name it", "HSK-6")
-    scene.needs(is_on, f"the feature `{FEATURE}` is optional, and this worker does not name it")
+    scene.needs_feature(FEATURE, worker.hello)
     scene.scheduler.features |= {FEATURE}
     scene.scheduler.generation = 7
     return next_session(scene, worker)

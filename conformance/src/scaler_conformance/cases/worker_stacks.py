@@ -16,7 +16,7 @@ TEXT_BYTES = 64 * 1024
 
 def telling_worker(scene: Scene) -> WorkerGuest:
     worker = scene.worker_under_test()
-    scene.needs("stacks" in worker.features, "the feature `stacks` is optional, and it does not name it")
+    scene.needs_feature("stacks", worker.hello)
     return worker
 
 

@@ -125,7 +125,7 @@ def a_ping_is_answered_at_once_while_tasks_run(scene: Scene) -> None:
 @case("MON-11", fresh=True, seconds=40.0)
 def ended_tasks_are_told_of_when_asked(scene: Scene) -> None:
     worker = scene.worker_under_test()
-    scene.needs("samples" in worker.features, "the feature `samples` is optional, and it does not name it")
+    scene.needs_feature("samples", worker.hello)
     run(scene, worker, call(scene, "echo", b"unwatched"))
     worker.send("sampleTasks", sampleLimit=3)
     worker.fence()

@@ -82,9 +82,9 @@ class StoragePeer(Dialer):
         self.send("release", payload=None, seq=None, requestId=request, **body)
         return request
 
-    def release_owner(self, owner: bytes, *, is_answered: bool = True) -> int:
+    def release_owner(self, owner: bytes, *, grant: bytes = b"", is_answered: bool = True) -> int:
         request = self.next_request() if is_answered else 0
-        self.send("releaseOwner", requestId=request, owner=owner)
+        self.send("releaseOwner", requestId=request, owner=owner, grant=grant)
         return request
 
     def name_owners(self, *owners: bytes, offset: int = 0, total: int | None = None) -> int:

@@ -30,7 +30,8 @@ SOFTWARE = {"name": "scaler-conformance", "version": "1", "language": "", "host"
 class Line:
     """One DEALER socket. A peer has one at a time; those it has left are kept by cases that look at them."""
 
-    def __init__(self, peer: Dialer, address: str, identity: bytes | None = None) -> None:
+    def __init__(self, peer: Dialer, address: str, identity: bytes | None = None, watched: int = 0) -> None:
+        """`watched`: events of the connection that `monitor` tells, from the first one on."""
         self.peer = peer
         self.said_by = ""
         self.identity = routing_id() if identity is None else identity
@@ -44,6 +45,7 @@ class Line:
             self.socket.setsockopt(zmq.ROUTING_ID, self.identity)
         if peer.shown is not None:
             arm_dialer(self.socket, peer.shown)
+        self.monitor = self.socket.get_monitor_socket(watched) if watched else None
         self.socket.connect(address)
         #: what came here after the peer had left for another line
         self.inbox: list[Message] = []
@@ -163,8 +165,8 @@ class Dialer(Conversation):
         self.say_hello(**changes)
         return line
 
-    def connect(self, identity: bytes | None = None) -> Line:
-        self.line = Line(self, self.address, identity)
+    def connect(self, identity: bytes | None = None, watched: int = 0) -> Line:
+        self.line = Line(self, self.address, identity, watched)
         self.lines.append(self.line)
         return self.line
 

@@ -8,7 +8,13 @@ from scaler_conformance.wire import Message
 from .dialer import Dialer
 
 #: What is published for which topic. Further topics are free (MON-6).
-KINDS = {"status": "clusterStatus", "tasks": "taskSamples", "graphs": "graphShapes", "logs": "taskLog"}
+KINDS = {
+    "status": "clusterStatus",
+    "tasks": "taskSamples",
+    "graphs": "graphShapes",
+    "logs": "taskLog",
+    "stacks": "stackSamples",
+}
 
 
 class MonitorPeer(Dialer):

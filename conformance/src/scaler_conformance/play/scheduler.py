@@ -34,7 +34,7 @@ class SchedulerHost(Host):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.features = frozenset({"samples", "stacks", "kept-results", "code-sets"})
+        self.features = frozenset({"samples", "stacks", "stack-samples", "kept-results", "code-sets"})
         #: for cases: what its Welcomes tell
         self.generation = 0
         self.is_standby = False

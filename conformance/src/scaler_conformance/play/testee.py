@@ -197,6 +197,19 @@ class Testee:
             raise Unusable(f"`graph` was answered without a task for each of {', '.join(wanted)}")
         return {name: _id(task, "graph") for name, task in tasks.items()}
 
+    def stream(self, function: str, window: int, *arguments: bytes) -> bytes:
+        """The id of the task, whose function gets the id of the stream and the window before these."""
+        given = [argument.hex() for argument in arguments]
+        return _id(self.ask("stream", function=function, window=window, arguments=given).get("task"), "stream")
+
+    def take(self, task: bytes) -> bytes | None:
+        """The next value of a stream; None when there is no other."""
+        value = self.ask("take", task=task.hex()).get("value")
+        return None if value is None else bytes.fromhex(value)
+
+    def drop(self, task: bytes) -> None:
+        self.ask("drop", task=task.hex())
+
     def result(self, task: bytes, seconds: float = ANSWER_SECONDS, clause: str = "") -> dict[str, Any]:
         return self.take_event("result", seconds, clause, task=task.hex())
 

@@ -89,6 +89,11 @@ class ClusterKey:
         return blake2b(content, key=self._ticket_key, digest_size=KEY_BYTES).digest()
 
 
+def own_family(owner: bytes, user: str = USER) -> bytes:
+    """The name of the family of a client that is in no other. (HSK-43)"""
+    return blake2b(owner + user.encode(), digest_size=GRANT_BYTES).digest()
+
+
 def public_key(secret_key: bytes) -> bytes:
     return z85.decode(zmq.curve_public(z85.encode(secret_key)))
 
@@ -104,4 +109,4 @@ def arm_server(socket: zmq.Socket[bytes], key: ClusterKey) -> None:
     socket.curve_secretkey = z85.encode(key.curve_secret)
 
 
-__all__ = ["ClusterKey", "Pass", "arm_dialer", "arm_server", "public_key"]
+__all__ = ["ClusterKey", "Pass", "arm_dialer", "arm_server", "own_family", "public_key"]

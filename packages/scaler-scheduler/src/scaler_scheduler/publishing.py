@@ -19,7 +19,7 @@ from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
 from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.host_figures import HostFigures
-from scaler_scheduler.watchers import GRAPHS, LOGS, STATUS, TASKS, Watchers
+from scaler_scheduler.watchers import GRAPHS, LOGS, STACKS, STATUS, TASKS, Watchers
 
 COST_SHARE = 0.012
 """Of the scheduler's time, at most, for publications; what is not counted here, samples that come with the statuses of
@@ -91,7 +91,7 @@ class Publisher:
         self._settle = settle
         self._host = HostFigures()
         self._started_at = time.monotonic()
-        self._sequences = dict.fromkeys((STATUS, TASKS, GRAPHS), 0)
+        self._sequences = dict.fromkeys((STATUS, TASKS, GRAPHS, STACKS), 0)
         self._interval_seconds = identity.status_seconds
         self._due_at = 0.0
         self._logs_left = LOGS_PER_INTERVAL
@@ -107,10 +107,11 @@ class Publisher:
     def tick(self) -> None:
         """Every `status_seconds`; what comes sooner is published when it is due."""
         topics = self._watchers.topics()
+        now = time.monotonic()
         self._core.watch(tasks=TASKS in topics, logs=LOGS in topics, graphs=GRAPHS in topics)
+        self._core.stack_sampler.want(STACKS in topics, now)
         self._settle()
         self._logs_left = LOGS_PER_INTERVAL
-        now = time.monotonic()
         if not topics or now < self._due_at:
             return
         begun = time.thread_time()
@@ -135,6 +136,14 @@ class Publisher:
         if GRAPHS in topics:
             shapes = self._core.graph_shapes()
             self._watchers.publish(GRAPHS, replace(shapes, sequence=self._next(GRAPHS), server_id=server_id))
+
+        if STACKS in topics:
+            stacks = self._core.stack_sampler.publication(now)
+            uptime_seconds = now - self._started_at
+            self._watchers.publish(
+                STACKS,
+                replace(stacks, sequence=self._next(STACKS), server_id=server_id, uptime_seconds=uptime_seconds),
+            )
 
     def _publish_status(self, now: float) -> None:
         """It answers questions as well, for a while. If no watcher has room for it, the last one that was made does."""

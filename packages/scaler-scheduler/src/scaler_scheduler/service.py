@@ -79,6 +79,7 @@ from scaler_scheduler.core.cluster_events import (
     place_of,
 )
 from scaler_scheduler.core.display import KEY_BYTES
+from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES
 from scaler_scheduler.core.stacks import FEATURE_STACKS
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
@@ -196,6 +197,7 @@ class SchedulerService:
                 FEATURE_SERVING,
                 FEATURE_CODE_SETS,
                 FEATURE_STACKS,
+                FEATURE_STACK_SAMPLES,
             ),
             is_busy_with=self._is_busy_with,
             admission=self._admission,
@@ -237,8 +239,8 @@ class SchedulerService:
         keyring = self._admission.keyring  # of this moment: keys may be replaced
         if keyring is None or identity is None or hello.role != ROLE_CLIENT:
             return b""
-        family = self._core.family_of(hello, identity) or self._family_of(*split_name(hello.former_name)) or b""
-        return keyring.grant(hello.peer_id, b"" if family == hello.peer_id else family)
+        family = self._core.family_of(hello, identity) or self._family_of(*split_name(hello.former_name))
+        return keyring.grant(hello.peer_id, family or keys.own_family(hello.peer_id, identity.user))
 
     def _family_of(self, owner: PeerId, grant: bytes) -> bytes | None:
         """As its grant says; None if that is not its grant. Empty where there are no keys."""

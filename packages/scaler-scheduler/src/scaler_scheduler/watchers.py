@@ -14,8 +14,8 @@ from scaler_protocol.codes import OVERLOADED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Error, Message, TaskLog, Watch
 
-STATUS, TASKS, GRAPHS, LOGS = "status", "tasks", "graphs", "logs"
-TOPICS = frozenset((STATUS, TASKS, GRAPHS, LOGS))
+STATUS, TASKS, GRAPHS, LOGS, STACKS = "status", "tasks", "graphs", "logs", "stacks"
+TOPICS = frozenset((STATUS, TASKS, GRAPHS, LOGS, STACKS))
 
 WATCHERS_LIMIT = 100
 WINDOW_MESSAGES = 32

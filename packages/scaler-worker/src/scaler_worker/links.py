@@ -19,6 +19,7 @@ from scaler_worker.core.events import (
     ProcessorBroken,
     ProcessorReady,
     ResumeWanted,
+    StacksSampled,
     StackTaken,
     TaskBlocked,
     TaskEnd,
@@ -26,7 +27,7 @@ from scaler_worker.core.events import (
     TasksEnded,
 )
 
-READS_AT_ONCE = 8
+READS_AT_ONCE = 32
 REMEMBERED_CONTEXTS = 256
 REMEMBERED_FUNCTIONS = 4096
 STACK_BYTES = 64 * 1024
@@ -216,4 +217,6 @@ class ProcessorLink:
             return GaveBack(self.number, amount, number)
         if kind == channel.STACK:
             return StackTaken(self.number, amount, number, value[:STACK_BYTES].decode("utf-8", "replace"))
+        if kind == channel.SAMPLES:
+            return StacksSampled(self.number, value)
         return TaskPrinted(self.number, number, status, value.decode("utf-8", "replace"))

@@ -93,8 +93,7 @@ class Agent:
         self._links: dict[int, ProcessorLink] = {}  #: by processor number
         self._by_descriptor: dict[int, ProcessorLink] = {}  #: those that are polled
         self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
-        self._status = StatusReader()
-        self._status_at = math.inf
+        self._status, self._status_at = StatusReader(), math.inf
         self._configuration = pack_order(
             channel.CONFIGURE, config.address, "", Limits().inline_bytes, config.object_retention_seconds
         )
@@ -118,6 +117,7 @@ class Agent:
             actions.Interrupt: self._interrupt,
             actions.Reclaim: self._reclaim,
             actions.AskStack: self._ask_stack,
+            actions.SampleStacks: self._sample_stacks,
             actions.LookAtProcess: self._look_at_process,
             actions.Suspend: lambda action: self._zygote.suspend(action.processor),
             actions.Unsuspend: lambda action: self._zygote.unsuspend(action.processor),
@@ -165,7 +165,7 @@ class Agent:
         return DealerEndpoint(self._config.address, dialer, self._config.shown)
 
     def _features(self) -> tuple[str, ...]:
-        features = ("chains", "samples", "stacks", FEATURE)
+        features = ("chains", "samples", "stacks", "stack-samples", FEATURE)
         return features if self._config.places.takes == NONE else (*features, "code-sets")
 
     # ------------------------------------------------------------ rounds
@@ -414,6 +414,11 @@ class Agent:
         link = self._links[action.processor]
         link.stack_serial = action.serial
         self._signal(link)
+
+    def _sample_stacks(self, action: actions.SampleStacks) -> None:
+        if self._page.sample_for(action.seconds):
+            for link in self._links.values():
+                self._signal(link)
 
     def _look_at_process(self, action: actions.LookAtProcess) -> None:
         self._handle(events.ProcessSeen(action.processor, process_text(action.process_id)), time.monotonic())

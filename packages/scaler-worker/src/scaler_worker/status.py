@@ -43,6 +43,7 @@ class StatusReader:
             limited_count=core.tables.limited_count,
             functions=functions,
             function_buckets=function_buckets,
+            stack_samples=core.tables.stack_samples.take(),
         )
 
     def _processor(self, processor: Processor) -> ProcessorStatus:

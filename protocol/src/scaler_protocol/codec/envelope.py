@@ -12,7 +12,16 @@ from scaler_protocol.codec.checks import check
 from scaler_protocol.codec.errors import CodecError, reason
 from scaler_protocol.codec.framing import NESTING_MAX, WORD_BYTES, split_segments, traversal_limit
 from scaler_protocol.codec.registry import MemberPlan, Registry, registry
-from scaler_protocol.messages import Buffer, ClusterStatus, GraphShapes, Limits, Message, TaskLog, TaskSamples
+from scaler_protocol.messages import (
+    Buffer,
+    ClusterStatus,
+    GraphShapes,
+    Limits,
+    Message,
+    StackSamples,
+    TaskLog,
+    TaskSamples,
+)
 from scaler_protocol.messages.common import NO_TASK
 
 DEFAULT_LIMITS = Limits()
@@ -147,6 +156,7 @@ _EMPTY: dict[str, Callable[[], Message]] = {
     "ClusterStatus": ClusterStatus,
     "TaskSamples": TaskSamples,
     "GraphShapes": GraphShapes,
+    "StackSamples": StackSamples,
     "TaskLog": lambda: TaskLog(NO_TASK, 0, ""),
 }
 
@@ -157,7 +167,7 @@ Frames = Sequence[Buffer]
 class Encoded:
     """A message that goes to many peers, encoded once; `frames` gives a copy with other numbers in it.
 
-    A publication for those who watch may have some hundred kilobytes and take milliseconds to encode. What differs
+    A publication for monitors may have some hundred kilobytes and take milliseconds to encode. What differs
     between the copies that the watchers get are three numbers: `seq` and `ack` of each session, and the `requestId` of
     the answer to a question. Where these lie is not known here but found: the ordinary encoder writes a small message
     of the same kind twice, with the number changed, and the bytes that differ are the number. They lie in the first

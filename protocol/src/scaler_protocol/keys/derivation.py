@@ -12,6 +12,7 @@ from hmac import compare_digest
 import zmq
 from zmq.utils import z85
 
+from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.keys.errors import KeyFileError
 
 KEY_BYTES = 32
@@ -49,6 +50,12 @@ def mac(key: bytes, content: bytes, size: int = MAC_BYTES) -> bytes:
 def is_mac(found: bytes, key: bytes, content: bytes, size: int = MAC_BYTES) -> bool:
     """Whether this is the MAC of that content; takes as long for a wrong one as for a right one."""
     return compare_digest(found, mac(key, content, size))
+
+
+def own_family(owner: bytes, user: str) -> bytes:
+    """The family of a client that is in no other one. A client of another user with the same name, which it may have
+    taken while the scheduler was restarted, is in another family. (HSK-43)"""
+    return blake2b(owner + user.encode(), digest_size=ID_BYTES).digest()
 
 
 def check_curve() -> None:

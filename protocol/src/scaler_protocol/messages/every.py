@@ -10,6 +10,7 @@ from scaler_protocol.messages.monitor import (
     GraphShapes,
     NameFunctions,
     SnapshotRequest,
+    StackSamples,
     TaskSamples,
     Watch,
 )
@@ -49,6 +50,7 @@ from scaler_protocol.messages.workers import (
     Holding,
     Recall,
     Returned,
+    SampleStacks,
     SampleTasks,
     WorkerStatus,
 )
@@ -62,5 +64,5 @@ Message = (
     | PutShared | SharedValue | LiveOwners
     | SnapshotRequest | ClusterStatus | Watch
     | ManagerStatus | ManagerTarget
-    | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart
+    | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart | SampleStacks | StackSamples
 )  # fmt: skip

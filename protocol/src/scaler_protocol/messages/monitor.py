@@ -1,4 +1,4 @@
-"""What the cluster does, for those who watch."""
+"""What the cluster does, for monitors."""
 
 from __future__ import annotations
 
@@ -220,6 +220,27 @@ class TaskSamples:
     failed_count: int = 0
     is_history: bool = False
     events: tuple[ClusterEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StackBlock:
+    peer_id: PeerId
+    name: str = ""
+    age_seconds: float = 0.0
+    stack_samples: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StackSamples:
+    sequence: int = 0
+    server_id: PeerId = NO_PEER
+    uptime_seconds: float = 0.0
+    blocks: tuple[StackBlock, ...] = ()
+    function_names: tuple[FunctionName, ...] = ()
+    is_hidden: bool = False
+    sampled_count: int = 0
+    able_count: int = 0
+    worker_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

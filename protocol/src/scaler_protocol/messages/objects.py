@@ -51,6 +51,7 @@ class Release:
 class ReleaseOwner:
     request_id: int
     owner: PeerId
+    grant: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

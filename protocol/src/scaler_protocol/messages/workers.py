@@ -49,11 +49,18 @@ class WorkerStatus:
     limited_count: int = 0
     functions: bytes = b""
     function_buckets: bytes = b""
+    stack_samples: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleTasks:
     sample_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStacks:
+    seconds: float = 0.0
+    byte_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

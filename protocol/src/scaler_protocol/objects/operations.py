@@ -84,7 +84,7 @@ class Operation(ABC):
         return 0.0
 
     def in_place_of(self, other: Operation) -> Self:
-        """The same wish in another way. The patience of its caller does not begin anew."""
+        """The same operation in another way. The patience of its caller does not begin anew."""
         self.started_at = other.started_at
         return self
 

@@ -1,4 +1,5 @@
-"""Several commands, started warm: one process imports what all of them need, once, and forks each of them.
+"""Several commands, started warm: one process imports what all of them need, once, and forks each of them, as soon as
+it has what that command needs besides.
 
     python -m scaler_protocol.process.warm '[["scaler_storage", ["--", "tcp://127.0.0.1:2346"], 4, false, 5, []], …]'
 
@@ -90,10 +91,11 @@ def main() -> NoReturn:
         Role(module, arguments, io.FileIO(errors, "w"), joins_streams, socket.socket(fileno=link), keys)
         for module, arguments, errors, joins_streams, link, keys in json.loads(sys.argv[1])
     ]
-    warm_up([role.module for role in roles])
-    gc.freeze()
+    warm_up()
     process_ids = []
-    for role in roles:
+    for role in roles:  # each begins on another core while what the next one needs is imported
+        warm_up_for(role.module)
+        gc.freeze()
         process_id = os.fork()
         if not process_id:
             _become(role, roles)
@@ -109,17 +111,20 @@ def main() -> NoReturn:
     os._exit(0)  # there is nothing to tidy up, and the parent waits
 
 
-def warm_up(modules: list[str]) -> None:
-    """What each of them would import, compile and find out for itself. A module may name further records that it makes
-    when it starts, as RECORDS of its `__main__`."""
+def warm_up() -> None:
+    """What each of them would compile and find out for itself."""
     registry().prepare(*RECORDS)
     rehearse()
-    for module in modules:
-        try:
-            main_module = importlib.import_module(f"{module}.__main__")
-        except Exception:  # noqa: BLE001 - whatever it is, the command will meet it again, and say so
-            continue
-        complete(*getattr(main_module, "RECORDS", ()))
+
+
+def warm_up_for(module: str) -> None:
+    """What this command would import and compile. It may name further records that it makes when it starts, as RECORDS
+    of its `__main__`."""
+    try:
+        main_module = importlib.import_module(f"{module}.__main__")
+    except Exception:  # noqa: BLE001 - whatever it is, the command will meet it again, and say so
+        return
+    complete(*getattr(main_module, "RECORDS", ()))
 
 
 def rehearse() -> None:

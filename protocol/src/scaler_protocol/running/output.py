@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-STDOUT = 1
-STDERR = 2
+from scaler_protocol.codes import LOG_STDERR, LOG_STDOUT
 
 LINE_CHARACTERS = 16 * 1024
 CHARACTERS_PER_SECOND = 1024 * 1024
@@ -67,7 +66,7 @@ class _Tee:
 @contextmanager
 def streamed_output(send_line: SendLine) -> Iterator[None]:
     before = sys.stdout, sys.stderr
-    out, err = _Tee(before[0], STDOUT, send_line), _Tee(before[1], STDERR, send_line)
+    out, err = _Tee(before[0], LOG_STDOUT, send_line), _Tee(before[1], LOG_STDERR, send_line)
     sys.stdout, sys.stderr = out, err
     try:
         yield

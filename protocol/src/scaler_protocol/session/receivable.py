@@ -17,12 +17,14 @@ from scaler_protocol.messages import (
     ObjectReply,
     Recall,
     Results,
+    SampleStacks,
     SampleTasks,
     SharedValue,
     Shutdown,
     ShutdownReply,
     StackReply,
     StackRequest,
+    StackSamples,
     StorageStatus,
     TaskLog,
     TaskSamples,
@@ -32,8 +34,10 @@ from scaler_protocol.messages import (
 #: role of the dialer -> messages of the role that a scheduler may send to it
 FROM_SCHEDULER: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Results, KeptResults, CancelReply, TaskLog, Explanation, ShutdownReply, StackReply}),
-    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered, StackRequest}),
-    ROLE_MONITOR: frozenset({ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart, StackReply}),
+    ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered, StackRequest, SampleStacks}),
+    ROLE_MONITOR: frozenset(
+        {ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart, StackReply, StackSamples}
+    ),
     ROLE_MANAGER: frozenset({ManagerTarget}),
     ROLE_SCHEDULER: frozenset({Shutdown}),
 }

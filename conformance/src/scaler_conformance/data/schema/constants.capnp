@@ -41,6 +41,10 @@ const heldQueued :UInt8 = 0;
 const heldRunning :UInt8 = 1;
 const heldEnded :UInt8 = 2;
 
+const logStdout :UInt16 = 1;
+const logStderr :UInt16 = 2;
+const logPreparation :UInt16 = 3;
+
 const stackTaken :UInt16 = 0;
 const stackUnknown :UInt16 = 1;
 const stackNotRunning :UInt16 = 2;

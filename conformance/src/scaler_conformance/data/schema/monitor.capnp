@@ -1,8 +1,8 @@
 @0xc2b5aef2d0a64b91;
-# What the cluster does, for those who watch. Spec chapter 14 (MON).
+# What the cluster does, for monitors. Spec chapter 14 (MON).
 #
 # A session in role monitor says Watch, and the scheduler publishes to it: ClusterStatus for the topic "status",
-# TaskSamples for "tasks", GraphShapes for "graphs", TaskLog for "logs" (MON-18). Each costs something only while it is
+# TaskSamples for "tasks", GraphShapes for "graphs", TaskLog for "logs", StackSamples for "stacks" (MON-18). Each costs something only while it is
 # watched. Sequence numbers are in the messages. A watcher that starts, or sees a gap, may ask for a snapshot.
 #
 # Ids of clients, workers and managers in what monitors are sent are display ids, and not their peer ids (MON-23).
@@ -15,7 +15,7 @@ struct Watch @0xd9c1f0a47be35268 {
   # Monitor -> scheduler: publish these topics to me from now on, and no others. It is in force until the next Watch of
   # this session, or its end. (MON-18)
   topics @0 :List(Text);
-  # "status", "tasks", "graphs", "logs"; others mean nothing (MON-6). None: publish nothing any more.
+  # "status", "tasks", "graphs", "logs", "stacks"; others mean nothing (MON-6). None: publish nothing any more.
 
   wantsHistory @1 :Bool = false;
   # With "tasks": send me first what you have kept of tasks and events of before. (MON-34)
@@ -117,7 +117,7 @@ struct FunctionName @0xe80ed69ae613dc12 {
 }
 
 struct NameFunctions @0xd2f1fa34358b5149 {
-  # Client -> scheduler: what people call these functions. Only for those who watch. (MON-13)
+  # Client -> scheduler: what people call these functions. Only for monitors. (MON-13)
   ids @0 :Data;          # 16·n
   names @1 :List(Text);  # n
 }
@@ -189,6 +189,28 @@ struct SampleBlock @0xfd53ef3a6255b525 {
   ageSeconds @2 :Float32;   # since the WorkerStatus came
   endedCount @3 :UInt64;    # as in the WorkerStatus: tasks, of which `samples` describes some
   samples @4 :Data;         # as in the WorkerStatus
+}
+
+struct StackSamples @0xa9d2e7f4501c8b36 {
+  # Topic "stacks": where the time of running tasks went since the last one. (MON-45, MON-46)
+  sequence @0 :UInt64;
+  serverId @1 :Data;
+  uptimeSeconds @2 :Float64;
+  blocks @3 :List(StackBlock);
+  functionNames @4 :List(FunctionName);  # of the functions in `blocks`, where they are known
+  isHidden @5 :Bool;      # the operator of the scheduler does not let monitors see texts: no worker is asked (MON-47)
+  sampledCount @6 :UInt32;
+  # Workers that are asked at present. When there are very many workers, some are asked at a time, in turn. (LIM-29)
+  ableCount @7 :UInt32;   # workers that could be asked: their sessions have the feature `stack-samples`
+  workerCount @8 :UInt32; # all workers
+}
+
+struct StackBlock @0xc0b5e83a1f6d2974 {
+  # What one worker told in one WorkerStatus.
+  peerId @0 :Data;
+  name @1 :Text;
+  ageSeconds @2 :Float32;    # since the WorkerStatus came
+  stackSamples @3 :Data;     # as in the WorkerStatus; names in it are foreign text (MON-7)
 }
 
 struct GraphShapes @0x8e58b9a8093269e3 {

@@ -36,9 +36,10 @@ class ClusterInfo:
         """For notebooks: a table."""
         offers = ", ".join(f"{name} ({count:,})" for name, count in self.capabilities.items())
         tasks = ", ".join(f"{count:,} {state}" for state, count in self.task_counts.items())
+        hosts = "1 host" if self.host_count == 1 else f"{self.host_count:,} hosts"
         rows = {
             "Scheduler": f"{self.address}, version {self.version}",
-            "Workers": f"{self.worker_count:,} on {self.host_count:,} hosts",
+            "Workers": f"{self.worker_count:,} on {hosts}",
             "Capabilities": offers or "none",
             "Tasks": tasks or "none",
             "Memory of workers": byte_text(self.memory_bytes),

@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     Hello,
     Message,
     SnapshotRequest,
+    StackSamples,
     TaskLog,
     TaskSamples,
     Watch,
@@ -40,7 +41,13 @@ from scaler_protocol.transport import Conversation, DealerEndpoint
 STATUS = "status"
 SNAPSHOT = "snapshot"
 #: What is published, by topic; a ClusterStatus with a number is the answer to a request of ours.
-_TOPICS: dict[type, str] = {ClusterStatus: STATUS, TaskSamples: "tasks", GraphShapes: "graphs", TaskLog: "logs"}
+_TOPICS: dict[type, str] = {
+    ClusterStatus: STATUS,
+    TaskSamples: "tasks",
+    GraphShapes: "graphs",
+    TaskLog: "logs",
+    StackSamples: "stacks",
+}
 #: After so long without a publication, in usual intervals and at least in seconds, the scheduler counts as gone.
 OVERDUE_INTERVALS = 3.0
 OVERDUE_SECONDS = 3.0
@@ -124,7 +131,9 @@ class Subscription:
 
     def ask(self, message: Message) -> None:
         """A question to the scheduler, such as Explain, sent as soon as there is a session; its answer has the topic
-        `snapshot`."""
+        `snapshot`. A Watch has no answer: its topics replace those of before, also in later sessions."""
+        if isinstance(message, Watch):
+            self._topics = message.topics
         self._requests.append(message)
 
     @property

@@ -9,7 +9,7 @@ from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Recall
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, Tables
+from scaler_scheduler.core.tables import TASKS_TAKEN_IN_A_MESSAGE, Tables
 from scaler_scheduler.core.workers import Worker
 
 Advice = list[tuple[Worker, list[TaskId]]]
@@ -67,8 +67,8 @@ class Balancer:
             for worker, ids in found:
                 worker.recalling.update(ids)
                 self._tables.recalled_count += len(ids)
-                for start in range(0, len(ids), TASKS_IN_A_MESSAGE):
-                    part = ids[start : start + TASKS_IN_A_MESSAGE]
+                for start in range(0, len(ids), TASKS_TAKEN_IN_A_MESSAGE):
+                    part = ids[start : start + TASKS_TAKEN_IN_A_MESSAGE]
                     self._tables.tell(worker.peer_id, Recall(ids=join_ids(part)))
 
 

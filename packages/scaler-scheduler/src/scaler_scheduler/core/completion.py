@@ -264,27 +264,32 @@ def _end_in_bulk(
 
 
 def _count(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> None:
-    """Their functions have so many successes more, for those who watch. Before the worker has them no longer."""
+    """Their functions have so many successes more, for monitors. Before the worker has them no longer."""
     now = tables.history.now
-    has_several = False
+    several: list[Chunk] = []
     for chunk, tasks in owners.items():
-        row = chunk.counts  # type: ignore[union-attr]
+        assert chunk is not None, "what ends in bulk is held by this worker"
+        row = chunk.counts
         if row is None:
-            has_several = True
+            several.append(chunk)
         else:
             row.dispatched -= tasks
             row.given_at -= tasks * now
             row.ended[State.SUCCESS] += tasks
             row.open_at += tasks * now
-    if has_several:
+    own: dict[Chunk, Sequence[TaskId]] = dict.fromkeys(several, ids)
+    if several and len(owners) > 1:
+        groups: dict[Chunk, list[TaskId]] = {chunk: [] for chunk in several}
         for task_id in ids:
-            chunk = worker.held[task_id]
-            if chunk.counts is None:
-                row = chunk.rows[chunk.row_numbers[chunk.index_of[task_id]]]
-                row.dispatched -= 1
-                row.given_at -= now
-                row.ended[State.SUCCESS] += 1
-                row.open_at += now
+            if (group := groups.get(worker.held[task_id])) is not None:
+                group.append(task_id)
+        own.update(groups)
+    for chunk, of_chunk in own.items():
+        for row, tasks in chunk.rows_of(of_chunk):
+            row.dispatched -= tasks
+            row.given_at -= tasks * now
+            row.ended[State.SUCCESS] += tasks
+            row.open_at += tasks * now
 
 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:

@@ -45,7 +45,6 @@ class Confirmer:
         self._counts: dict[Worker, int] = {}
         #: what clients had been sent by then; None before that has left
         self._marks: dict[Client, int] | None = None
-        self._confirmed: dict[Worker, int] = {}
         #: how many tasks had ended at the last look
         self._seen_count = 0
         #: as workers were told last; zero: not known
@@ -104,9 +103,7 @@ class Confirmer:
             self._counts = {
                 worker: worker.results_count
                 for worker in tables.workers.values()
-                if worker.is_presenter
-                and worker.results_count > self._confirmed.get(worker, 0)
-                and self._is_told(worker)
+                if worker.is_presenter and worker.results_count > worker.confirmed_count and self._is_told(worker)
             }
             self._marks = None
         is_waiting = bool(self._counts) or self._ended_count() != self._seen_count
@@ -120,10 +117,8 @@ class Confirmer:
         return all(client.is_gone or self._progress(client.peer_id)[1] >= seq for client, seq in marks.items())
 
     def _confirm(self) -> None:
-        workers = self._tables.workers
-        known = {**self._confirmed, **self._counts}
-        self._confirmed = {worker: count for worker, count in known.items() if workers.get(worker.peer_id) is worker}
-        for worker in self._counts:
+        for worker, count in self._counts.items():
+            worker.confirmed_count = count
             self._tell(worker)
         self._counts, self._marks = {}, None
 
@@ -135,4 +130,4 @@ class Confirmer:
 
     def _tell(self, worker: Worker) -> None:
         if self._tables.workers.get(worker.peer_id) is worker:
-            self._tables.tell(worker.peer_id, Delivered(self._confirmed.get(worker, 0), self._worker_count))
+            self._tables.tell(worker.peer_id, Delivered(worker.confirmed_count, self._worker_count))

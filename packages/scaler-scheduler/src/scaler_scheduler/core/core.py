@@ -85,6 +85,7 @@ from scaler_scheduler.core.explaining import Explainer, explanation
 from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
+from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES, StackSampler
 from scaler_scheduler.core.stacks import FEATURE_STACKS, Stacks
 from scaler_scheduler.core.states import UNFINISHED
 from scaler_scheduler.core.tables import Client, Policy, Tables
@@ -98,7 +99,6 @@ ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_MANAGER: frozenset({ManagerStatus}),
     ROLE_SCHEDULER: frozenset(),  # one that waits to follow on this one, or has (SCH-80)
 }
-
 
 #: What waits while work for its client is left; the rest asks, and is answered at once.
 _IN_ORDER = frozenset({Submit, KeptResults, Cancel})
@@ -166,7 +166,8 @@ class SchedulerCore:
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
         self.stacks = Stacks(self.tables)
-        self._sampler = Sampler(self.tables)
+        self.stack_sampler = StackSampler(self.tables)
+        self._sampler = Sampler(self.tables, self.stack_sampler)
         self._keeper = keeping.Keeper(self.tables)
         self.owned_objects = OwnedObjects(self.tables.clients)
         self._namer = live_owners.Namer(self.tables)
@@ -336,10 +337,10 @@ class SchedulerCore:
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             worker.may_stack = FEATURE_STACKS in event.welcome.features
+            worker.may_sample_stacks = FEATURE_STACK_SAMPLES in event.welcome.features
             self.tables.has_idled = True
-            self.tables.events.note(
-                cluster_events.WORKER_JOINED, worker.name, cluster_events.place_of(event.hello.software)
-            )
+            place = cluster_events.place_of(event.hello.software)
+            self.tables.events.note(cluster_events.WORKER_JOINED, worker.name, place)
             self._recovery.worker_came(worker, event, now)
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
@@ -463,7 +464,7 @@ class SchedulerCore:
         if message.functions:
             self.tables.functions.merge(worker, message)
             message = replace(message, functions=b"", function_buckets=b"")
-        if message.ended_count or message.samples:
+        if message.ended_count or message.samples or message.stack_samples:
             message = self._sampler.take(worker, message)
         worker.status, worker.status_at = message, worker.heard_at
         if message.blocked_count or worker.lenders:

@@ -83,7 +83,8 @@ class Dependencies:
             dependents = take(ended, None)
             if dependents is None:
                 continue
-            for dependent in listed(dependents):
+            # As `listed`, which would be one more call for each.
+            for dependent in dependents if isinstance(dependents, dict) else (dependents,):
                 entry = waiting[dependent]
                 entry.missing -= 1
                 if not entry.missing:
@@ -154,9 +155,15 @@ class Dependencies:
 
     def _forget(self, unused: Iterable[TaskId]) -> list[tuple[Chunk, ObjectId]]:
         objects = []
+        last, is_open = None, False
         for task_id in unused:
             kept = self.kept.get(task_id)
-            if kept is None or kept.chunk.header.graph_id in kept.chunk.client.graphs:
+            if kept is None:
+                continue
+            if kept.chunk is not last:  # one batch has one graph
+                last = kept.chunk
+                is_open = last.header.graph_id in last.client.graphs
+            if is_open:
                 continue
             del self.kept[task_id]
             if kept.kind == KIND_OBJECT and not kept.is_wanted:
@@ -165,13 +172,16 @@ class Dependencies:
 
     def wait(self, task_id: TaskId, chunk: Chunk, index: int, missing: Sequence[TaskId]) -> None:
         """For these, of which there is at least one."""
-        self.waiting[task_id] = Waiting(chunk, index, 0)
-        self.wait_for(task_id, missing)
+        self.waiting[task_id] = Waiting(chunk, index, len(missing))
+        self._note_dependent(task_id, missing)
 
     def wait_for(self, task_id: TaskId, missing: Sequence[TaskId]) -> None:
         """It waits already, and for these besides."""
         self.waiting[task_id].missing += len(missing)
-        for other in missing:
+        self._note_dependent(task_id, missing)
+
+    def _note_dependent(self, task_id: TaskId, others: Iterable[TaskId]) -> None:
+        for other in others:
             first = self.dependents.setdefault(other, task_id)
             if isinstance(first, dict):
                 first[task_id] = None

@@ -19,7 +19,7 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept, Ready
 from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
-from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, Client, Place, Tables
+from scaler_scheduler.core.tables import TASKS_TAKEN_IN_A_MESSAGE, Client, Place, Tables
 from scaler_scheduler.core.workers import Worker
 
 #: How long a running task may take to stop when no client is there to say (CAN-4).
@@ -281,6 +281,6 @@ def tell_workers(tables: Tables, running: dict[Worker, list[TaskId]], grace_seco
     for worker, ids in running.items():
         if tables.workers.get(worker.peer_id) is not worker:
             continue  # it was lost since, and its tasks have ended with it
-        for start in range(0, len(ids), TASKS_IN_A_MESSAGE):
-            part = join_ids(ids[start : start + TASKS_IN_A_MESSAGE])
+        for start in range(0, len(ids), TASKS_TAKEN_IN_A_MESSAGE):
+            part = join_ids(ids[start : start + TASKS_TAKEN_IN_A_MESSAGE])
             tables.tell(worker.peer_id, Cancel(ids=part, grace_seconds=grace_seconds))

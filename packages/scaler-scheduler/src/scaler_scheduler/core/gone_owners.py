@@ -21,8 +21,8 @@ class GoneOwners:
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def add(self, owner: PeerId) -> ReleaseOwner:
-        request = ReleaseOwner(request_id=next(self._request_ids), owner=owner)
+    def add(self, owner: PeerId, grant: bytes) -> ReleaseOwner:
+        request = ReleaseOwner(next(self._request_ids), owner, grant)
         self._unconfirmed[request.request_id] = request
         if len(self._unconfirmed) > GONE_OWNERS_LIMIT:
             self._unconfirmed.popitem(last=False)

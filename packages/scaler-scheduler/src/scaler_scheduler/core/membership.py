@@ -62,9 +62,9 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
         return
     if tables.presentation.is_recovering or tables.presentation.is_pending(client.peer_id):
         # Tasks that a worker has presented, or may present, store values for it: the storage has to take these.
-        tables.presentation.departed[client.peer_id] = None
+        tables.presentation.departed[client.peer_id] = client.grant
     else:
-        tables.act(SendToStorage(tables.gone_owners.add(client.peer_id)))
+        tables.act(SendToStorage(tables.gone_owners.add(client.peer_id, client.grant)))
 
 
 def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, welcome: Welcome, now: float) -> Worker:

@@ -1,4 +1,4 @@
-"""What people call functions, as their clients say (MON-13). Only for those who watch; bounded, for it is foreign."""
+"""What people call functions, as their clients say (MON-13). Only for monitors; bounded, for it is foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients own in the storage, for those who watch (MON-26, MON-27).
+"""What clients own in the storage, for monitors (MON-26, MON-27).
 
 The storage knows owners by their peer ids and no users; the scheduler knows whose session each peer id has. So the
 scheduler names some of its clients in each StorageStatusRequest, in turns if they are many, and keeps what it is told.

@@ -69,8 +69,8 @@ class Presentation:
 
         #: owner -> its tasks among these that run, or may still be run, by the worker that presented them
         self._pending: Counter[PeerId] = Counter()
-        #: clients that have left while such tasks may store something for them (SCH-73)
-        self.departed: dict[PeerId, None] = {}
+        #: clients that have left while such tasks may store something for them, with their grants (SCH-73)
+        self.departed: dict[PeerId, bytes] = {}
 
         #: request to the storage -> the end of an adopted task that waits for the answer
         self.claims: dict[int, Claim] = {}
@@ -180,12 +180,10 @@ class Presentation:
     def pending_owners(self) -> tuple[PeerId, ...]:
         return tuple([owner for owner in self._pending if any(owner)])
 
-    def take_departed(self) -> list[PeerId]:
-        """Those for whom nothing more is stored."""
+    def take_departed(self) -> list[tuple[PeerId, bytes]]:
+        """Those for whom nothing more is stored, with their grants."""
         gone = [owner for owner in self.departed if owner not in self._pending]
-        for owner in gone:
-            del self.departed[owner]
-        return gone
+        return [(owner, self.departed.pop(owner)) for owner in gone]
 
     def _tell(self, worker: Worker) -> None:
         self.untold[worker] -= 1

@@ -164,8 +164,8 @@ class Recovery:
             self._drop_orphans()
         presentation = self._tables.presentation
         if self.until is None and presentation.departed:
-            for owner in presentation.take_departed():
-                self._tables.act(SendToStorage(self._tables.gone_owners.add(owner)))
+            for owner, grant in presentation.take_departed():
+                self._tables.act(SendToStorage(self._tables.gone_owners.add(owner, grant)))
         self.look_at = min([at for at in (self.until, self._orphans_until) if at is not None], default=math.inf)
         self.due_at = min(self.look_at, self._young_until if self._is_young else math.inf)
         self.is_at_work = self.look_at < math.inf or bool(presentation.departed)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from scaler_protocol.codec.checks import SAMPLE_BYTES
 from scaler_protocol.ids import ID_BYTES, PeerId
 from scaler_protocol.messages import SampleBlock, SampleTasks, TaskSamples, WorkerStatus
+from scaler_scheduler.core.stack_sampling import StackSampler
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -23,8 +24,9 @@ BLOCKS_LIMIT = 4_096
 
 
 class Sampler:
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, stacks: StackSampler) -> None:
         self._tables = tables
+        self._stacks = stacks
         self.is_wanted = False
         self._blocks: list[tuple[float, PeerId, str, int, bytes]] = []
 
@@ -46,6 +48,8 @@ class Sampler:
 
     def take(self, worker: Worker, status: WorkerStatus) -> WorkerStatus:
         """The status without its samples; they wait here for the next publication."""
+        if status.stack_samples:
+            status = self._stacks.take(worker, status)
         if self.is_wanted and len(self._blocks) < BLOCKS_LIMIT:
             rows = status.samples[: SAMPLE_BYTES * worker.sample_limit]
             shown_id = self._tables.display.of(worker.peer_id)

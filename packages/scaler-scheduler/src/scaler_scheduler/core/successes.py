@@ -22,21 +22,27 @@ def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Seq
     ended: dict[Chunk, list[int]] = {}
     unused: list[tuple[Chunk, ObjectId]] = []
     columns = zip(ids, chunks, message.kinds or bytes(len(ids)), _values(message), strict=True)
+    users, kept, last = dependencies.users, dependencies.kept, None
     for row, (task_id, chunk, kind, value) in enumerate(columns):
-        index = chunk.index_of[task_id]
-        flags = chunk.batch.task_flags  # as `Chunk.is_wanted`, which would be one more call for each
+        if chunk is not last:  # what is the same for all of one batch
+            last, index_of, flags = chunk, chunk.index_of, chunk.batch.task_flags
+            is_open = chunk.header.graph_id in chunk.client.graphs
+            indexes = ended.setdefault(chunk, [])
+        index = index_of[task_id]
         is_wanted = not flags or not flags[index] & TASK_UNWANTED
         if is_wanted:
             wanted.append(row)
-        if dependencies.has_use_for(task_id, chunk):
+        if is_open:
             dependencies.keep(task_id, Kept(chunk, kind, value, is_wanted))
+        elif task_id in users:
+            kept[task_id] = Kept(chunk, kind, value, is_wanted)
         elif kind == KIND_OBJECT and not is_wanted:
             unused.append((chunk, ObjectId(value)))
-        if chunk.has_dependencies:
-            ended.setdefault(chunk, []).append(index)
+        indexes.append(index)
     endings.resume_waiting(tables, dependencies.succeeded(ids))
     for chunk, indexes in ended.items():
-        unused += dependencies.ended(chunk, indexes)
+        if chunk.has_dependencies:
+            unused += dependencies.ended(chunk, indexes)
     tables.release(unused)
     return wanted
 

@@ -49,9 +49,11 @@ LAST_ATTEMPT = 65_535
 
 #: So many in one Release: an envelope of the default size has room for some more (LIM-1).
 IDS_IN_A_MESSAGE = 65_536
-#: So many in one Dispatch, Cancel or Recall, however long the queue of a worker is: what a worker does with one message
-#: takes it some milliseconds then, and its processors wait no longer than that. (LIM-23)
+#: So many in one Dispatch, and so many in one Cancel or Recall, which cost a worker more for each task, however long
+#: its queue is: what a worker does with one message takes it some milliseconds then, and its processors wait no longer
+#: than that. (LIM-23)
 TASKS_IN_A_MESSAGE = 4_096
+TASKS_TAKEN_IN_A_MESSAGE = 1_024
 
 #: So many steps of placing in one turn: one for each task, and some for each message. The rest has its turn at once,
 #: after what others have sent meanwhile. (LIM-25)
@@ -274,9 +276,9 @@ class Tables:
             row.dispatched += sign * len(ids)
             row.given_at += at * len(ids)
             return
-        for row in chunk.rows_at(map(chunk.index_of.__getitem__, ids)):
-            row.dispatched += sign
-            row.given_at += at
+        for row, tasks in chunk.rows_of(ids):
+            row.dispatched += sign * tasks
+            row.given_at += at * tasks
 
     def attempt(self, task_id: TaskId) -> int:
         return self.attempts.get(task_id, 1)

@@ -71,9 +71,9 @@ class StorageCore(Puts):
         self.pacing = Pacing(self.limits, unread, all_unread)
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
-        self.rights = Rights(family_of, self.roles)
         self.disk = disk_of(self.limits)
         self.objects = ObjectTable(self.disk.spilling)
+        self.rights = Rights(family_of, self.roles, self.objects)
         self.uploads = UploadTable(self.limits)
         self.waiters = WaiterTable()
         self.gone_owners = GoneOwners(self.limits.gone_owners)
@@ -334,7 +334,9 @@ class StorageCore(Puts):
                         self.work.add(waiter.peer_id, job)
                     continue
                 request, shared = waiter.request, self.objects.objects[created_id].value
-                if request.target in self.objects.objects:
+                if (no_right := self.rights.refusal(waiter.peer_id, request)) is not None:
+                    self._refuse(waiter.peer_id, request.request_id, no_right)
+                elif request.target in self.objects.objects:
                     self._name_again(waiter.peer_id, request, shared)
                 elif (refusal := room.check_owner(self, self.disk, request.owner)) is not None:
                     self._refuse(waiter.peer_id, request.request_id, refusal)
@@ -389,6 +391,9 @@ class StorageCore(Puts):
         return released + len(ids) // 8
 
     def _release_owner(self, peer_id: PeerId, release: ReleaseOwner) -> None:
+        if not self.rights.may_release_all(release):
+            self._confirm_release(peer_id, release.request_id)
+            return
         self.gone_owners.add(release.owner)
         self.uploads.remove_owner(release.owner)
         for waiter in self.waiters.for_owner(release.owner):

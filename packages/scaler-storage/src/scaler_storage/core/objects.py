@@ -39,7 +39,7 @@ class ObjectTable:
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
         #: for each of these owners, the bytes of their values; a value that has two names of one owner counts twice
         self.owned_bytes: dict[PeerId, int] = {}
-        #: the family of each of these owners that is part of another's: a client inside a task
+        #: the family of each of these owners, unless it has the owner's own name, as where there are no keys
         self.families: dict[PeerId, bytes] = {}
         #: bytes of the values of all objects; a value with several names counts once
         self.value_bytes = 0
@@ -49,6 +49,10 @@ class ObjectTable:
 
     def get(self, object_id: ObjectId) -> StoredObject | None:
         return self.objects.get(object_id)
+
+    def family_of(self, owner: PeerId) -> bytes | None:
+        """In which its objects are; None if it owns nothing."""
+        return self.families.get(owner, owner) if owner in self.owned else None
 
     def add(self, object_id: ObjectId, value: AnyValue, owner: PeerId, family: bytes) -> None:
         assert object_id not in self.objects, "an object that exists only gains owners (STO-4)"

@@ -38,6 +38,14 @@ def not_allowed(owner: PeerId) -> Refusal:
     )
 
 
+def of_another_family(owner: PeerId) -> Refusal:
+    return Refusal(
+        codes.NOT_ALLOWED,
+        f"owner {owner.hex()} has objects of another family: a client of another user had this peerId before. A client "
+        "that begins again takes a new random peerId",
+    )
+
+
 def check_room(wanted_bytes: int, held_bytes: int, limits: CoreLimits) -> Refusal | None:
     limit = limits.memory_bytes
     if limit is None or held_bytes + wanted_bytes <= limit:

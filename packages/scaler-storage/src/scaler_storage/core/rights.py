@@ -18,8 +18,8 @@ from scaler_protocol.messages import (
     ReleaseOwner,
     StorageStatusRequest,
 )
-from scaler_storage.core.objects import StoredObject
-from scaler_storage.core.refusals import Refusal, not_allowed
+from scaler_storage.core.objects import ObjectTable, StoredObject
+from scaler_storage.core.refusals import Refusal, not_allowed, of_another_family
 
 _WATCH: frozenset[type] = frozenset({StorageStatusRequest})
 _USE: frozenset[type] = _WATCH | {Put, PutShared, Get, Duplicate, Release}
@@ -59,18 +59,32 @@ ALLOWED_ROLES: frozenset[int] = frozenset(ALLOWED_MESSAGES)
 class Rights:
     """Which owners a peer may name, and which objects it may read. Without keys any."""
 
-    def __init__(self, family_of: FamilyOf | None, roles: Mapping[PeerId, int]) -> None:
+    def __init__(self, family_of: FamilyOf | None, roles: Mapping[PeerId, int], objects: ObjectTable) -> None:
         self._family_of = family_of
         self._roles = roles
+        self._objects = objects
 
     def refusal(self, peer_id: PeerId, message: Message) -> Refusal | None:
         """Why this peer may not name the owners that it names. The scheduler may name each. (STO-32)"""
         if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
             return None
         for owner, grant in named_owners(message):
-            if self._family_of(owner, grant) is None:
+            family = self._family_of(owner, grant)
+            if family is None:
                 return not_allowed(owner)
+            if type(message) is not Get and self._is_of_another(owner, family):
+                return of_another_family(owner)
         return None
+
+    def may_release_all(self, release: ReleaseOwner) -> bool:
+        """Whether what this owner has is of the client that has left. (OWN-22)"""
+        if self._family_of is None or not release.grant:
+            return True
+        return not self._is_of_another(release.owner, self.family(release.owner, release.grant))
+
+    def _is_of_another(self, owner: PeerId, family: bytes) -> bool:
+        """A client of another user had the same name, before the scheduler was restarted. (OWN-21)"""
+        return self._objects.family_of(owner) not in (None, family)
 
     def family(self, owner: PeerId, grant: bytes) -> bytes:
         """Of an owner that may be named."""

@@ -15,7 +15,7 @@ from scaler_protocol.ids import ObjectId, Owner, content_id
 from scaler_protocol.messages import Buffer
 from scaler_protocol.running import errors
 from scaler_protocol.running.errors import TaskFailed
-from scaler_worker.code_sets.environments import Environments
+from scaler_worker.code_sets.environments import Environments, Tell
 from scaler_worker.code_sets.options import PlaceOptions
 from scaler_worker.code_sets.places import PlaceError, Places, make_private, root_of
 
@@ -41,8 +41,9 @@ class CodeSets:
         self._environments = Environments(self._root, options)
         self._entered = ObjectId(b"")
 
-    def enter(self, code_set: ObjectId, owner: Owner, fetch: Fetch) -> None:
-        """TaskFailed if it cannot be. Everything that fails before the last lines has changed nothing here."""
+    def enter(self, code_set: ObjectId, owner: Owner, fetch: Fetch, tell: Tell = lambda text: None) -> None:
+        """TaskFailed if it cannot be. What fails before the last lines has changed nothing here. `tell` gets what the
+        client is shown meanwhile."""
         if code_set == self._entered:
             return
         assert not self._entered, "a processor has tasks of one group"
@@ -58,7 +59,7 @@ class CodeSets:
         if files:
             found.append(self._unpacked(f"{family}-{code_set.hex()}", code_set, CodeSet(files, requirements)))
         if requirements:
-            found.append(self._environments.use(family, requirements))
+            found.append(self._environments.use(family, requirements, tell))
         _import_from(found, {path.partition("/")[0].partition(".")[0] for path in files})
         self._entered = code_set
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from scaler_protocol.codes import ENVIRONMENT_FAILED, STORAGE_UNREACHABLE
@@ -25,8 +26,11 @@ logger = logging.getLogger("scaler.code")
 POLL_SECONDS = 0.05
 LAST_LINES = 30
 LAST_BYTES = 8 * 1024
-TOLD_AFTER_SECONDS = 5.0
-"""A build that takes longer is told of by a line in the log of the worker."""
+LINE_CHARACTERS = 120
+TOLD_EVERY_SECONDS = 10.0
+"""So often the client is told that an installation still runs."""
+
+Tell = Callable[[str], object]
 
 _PACKAGES = "packages"
 _DONE = "done"
@@ -38,9 +42,11 @@ class Environments:
         self._options = options
         self._places = Places(root / "environments", options.environment_bytes)
 
-    def use(self, family: str, requirements: str) -> Path:
-        """Where these packages are. TaskFailed with what the installer wrote last, if they cannot be installed."""
+    def use(self, family: str, requirements: str, tell: Tell) -> Path:
+        """Where these packages are. What is told while they are not there is for the client's people; an empty text
+        ends it. TaskFailed with what the installer wrote last, if they cannot be installed."""
         options = self._options
+        build = _Build(requirements, options, tell)
         if options.takes != ALL:
             text = "this worker installs no packages (--client-code): ask its operator to install them"
             raise TaskFailed(ENVIRONMENT_FAILED, text)
@@ -48,16 +54,19 @@ class Environments:
             make_private(self._root)
             place = self._places.use(
                 f"{family}-{_key(requirements)}",
-                lambda directory: _build(directory, requirements, options),
+                build.fill,
                 lambda directory: (directory / _DONE).exists(),
                 # One process builds at a time, and a process that waits for it gives up a little later.
                 options.environment_seconds + 10.0,
+                build.tell_begin,
             )
         except PlaceError as error:
             raise TaskFailed(ENVIRONMENT_FAILED, f"the packages of the task cannot be installed: {error}") from error
         except OSError as error:
             text = f"the packages of the task cannot be installed on this worker: {error}"
             raise TaskFailed(STORAGE_UNREACHABLE, text) from error
+        finally:
+            build.tell_end()
         return place / _PACKAGES
 
 
@@ -67,67 +76,93 @@ def _key(requirements: str) -> str:
     return hashlib.blake2b(f"{machine}\n{requirements}".encode(), digest_size=16).hexdigest()
 
 
-def _build(directory: Path, requirements: str, options: PlaceOptions) -> None:
-    file = directory / "requirements.txt"
-    file.write_text(requirements, encoding="utf-8")
-    target = directory / _PACKAGES
-    command = _command(file, target)
-    logger.info("installing the packages of a client's tasks: %s", " ".join(command))
-    with tempfile.TemporaryFile() as output:
-        code = _run(command, output.fileno(), options.environment_seconds)
-        if code == 0:
-            target.mkdir(exist_ok=True)
-            (directory / _DONE).touch()
-            return
-        told = _last_lines(output.fileno())
-    why = f"took longer than {options.environment_seconds:g} s" if code is None else f"ended with {code}"
-    text = f"the packages of the task cannot be installed: {os.path.basename(command[0])} {why}:\n{told}"
-    raise TaskFailed(ENVIRONMENT_FAILED, text)
+class _Build:
+    """One process on its way to an environment: it installs the packages, or waits for the process that does."""
+
+    def __init__(self, requirements: str, options: PlaceOptions, tell: Tell) -> None:
+        self._requirements = requirements
+        self._options = options
+        self._tell = tell
+        self._is_told = False
+        self._head = [uv] if (uv := shutil.which("uv")) else [sys.executable, "-m", "pip"]
+        self._installer = "uv" if uv else "pip"
+        count = len([line for line in requirements.splitlines() if line[:1] not in ("", " ", "\t", "-", "#")])
+        self._packages = f"{count:,} required package{'' if count == 1 else 's'}"
+
+    def tell_begin(self) -> None:
+        """The same text in each process that waits, so that a client shows it once for a host."""
+        self._say(f"installing {self._packages} with {self._installer}")
+
+    def tell_end(self) -> None:
+        if self._is_told:
+            self._tell("")
+
+    def _say(self, text: str) -> None:
+        self._is_told = True
+        self._tell(f"host {platform.node()}: {text}")
+
+    def fill(self, directory: Path) -> None:
+        """Install the packages into a directory of their own."""
+        file = directory / "requirements.txt"
+        file.write_text(self._requirements, encoding="utf-8")
+        target = directory / _PACKAGES
+        command = self._command(file, target)
+        logger.info("installing the packages of a client's tasks: %s", " ".join(command))
+        begun_at = time.monotonic()
+        with tempfile.TemporaryFile() as output:
+            code = self._run(command, output.fileno(), begun_at)
+            seconds = time.monotonic() - begun_at
+            if code == 0:
+                target.mkdir(exist_ok=True)
+                (directory / _DONE).touch()
+                self._say(f"installed {self._packages} in {seconds:.1f} s")
+                return
+            told = _last_lines(output.fileno())
+        limit = self._options.environment_seconds
+        why = f"took longer than {limit:g} s" if code is None else f"ended with {code}"
+        self._say(f"{self._packages} cannot be installed: {self._installer} {why}")
+        text = f"the packages of the task cannot be installed: {self._installer} {why}:\n{told}"
+        raise TaskFailed(ENVIRONMENT_FAILED, text)
+
+    def _command(self, file: Path, target: Path) -> list[str]:
+        if self._installer == "uv":
+            options = ["--python", sys.executable, "--compile-bytecode", "--no-progress"]
+            command = [*self._head, "pip", "install", *options]
+        else:
+            options = ["--no-input", "--disable-pip-version-check", "--no-warn-conflicts"]
+            command = [*self._head, "install", *options]
+        return [*command, "--target", str(target), "--requirement", str(file)]
+
+    def _run(self, command: list[str], output: int, begun_at: float) -> int | None:
+        """The exit code; None: it took too long. It ends with us, and with an interrupt of the task."""
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=False
+        )
+        tell_after = TOLD_EVERY_SECONDS
+        try:
+            while True:
+                try:
+                    return process.wait(POLL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    seconds = time.monotonic() - begun_at
+                    if seconds >= self._options.environment_seconds:
+                        return None
+                    if seconds >= tell_after:
+                        tell_after += TOLD_EVERY_SECONDS
+                        self._say(f"still installing {self._packages} after {seconds:.0f} s{_last_line(output)}")
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
 
 
-def _command(file: Path, target: Path) -> list[str]:
-    uv = shutil.which("uv")
-    if uv is not None:
-        head = [uv, "pip", "install", "--python", sys.executable, "--compile-bytecode", "--no-progress"]
-    else:
-        head = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--no-input",
-            "--disable-pip-version-check",
-            "--no-warn-conflicts",
-        ]
-    return [*head, "--target", str(target), "--requirement", str(file)]
-
-
-def _run(command: list[str], output: int, most_seconds: float) -> int | None:
-    """The exit code; None: it took too long. It ends with us, and with an interrupt of the task."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=False
-    )
-    begun_at, is_told = time.monotonic(), False
-    try:
-        while True:
-            try:
-                return process.wait(POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                seconds = time.monotonic() - begun_at
-                if seconds >= most_seconds:
-                    return None
-                if seconds >= TOLD_AFTER_SECONDS and not is_told:
-                    is_told = True
-                    logger.warning("installing the packages of a client's tasks takes longer than %g s", seconds)
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+def _last_line(output: int) -> str:
+    lines = _last_lines(output).splitlines()
+    return f": {lines[-1].strip()[:LINE_CHARACTERS]}" if lines else ""
 
 
 def _last_lines(output: int) -> str:
-    size = os.fstat(output).st_size
-    os.lseek(output, max(0, size - LAST_BYTES), os.SEEK_SET)
-    text = os.read(output, LAST_BYTES).decode("utf-8", "replace")
+    """Without a move in the file, of which the installer writes the end."""
+    text = os.pread(output, LAST_BYTES, max(0, os.fstat(output).st_size - LAST_BYTES)).decode("utf-8", "replace")
     return "\n".join(text.splitlines()[-LAST_LINES:])

@@ -44,16 +44,23 @@ class Places:
         self._held: list[int] = []
 
     def use(
-        self, key: str, make: Callable[[Path], None], is_whole: Callable[[Path], bool], wait_seconds: float
+        self,
+        key: str,
+        make: Callable[[Path], None],
+        is_whole: Callable[[Path], bool],
+        wait_seconds: float,
+        on_absent: Callable[[], object] = lambda: None,
     ) -> Path:
-        """The directory of this key, which `make` fills if it is not there, or is not whole. Raises OSError,
-        PlaceError, and what `make` raises."""
+        """The directory of this key, which `make` fills if it is not there, or is not whole. `on_absent` is called
+        before this process makes it, or waits for the process that does. Raises OSError, PlaceError, and what `make`
+        raises."""
         make_private(self._directory)
         give_up_at = time.monotonic() + wait_seconds
         place = self._directory / key
         held = self._locked(key + _LOCK, fcntl.LOCK_SH, give_up_at)
         try:
             if not is_whole(place):
+                on_absent()
                 maker = self._locked(key + _MAKER, fcntl.LOCK_EX, give_up_at)
                 try:
                     if not is_whole(place):  # another process may have made it meanwhile

@@ -66,6 +66,13 @@ class AskStack:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleStacks:
+    """All processors look at the stacks of their tasks for so long from now on; zero: not any more. (WRK-61)"""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class LookAtProcess:
     """What does the operating system tell of this process? Answered by ProcessSeen."""
 
@@ -133,6 +140,6 @@ class Finish:
 
 
 Action = (
-    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | AskStack | LookAtProcess | Suspend | Unsuspend
-    | KillProcessor | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement | Finish
+    Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | AskStack | SampleStacks | LookAtProcess | Suspend
+    | Unsuspend | KillProcessor | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement | Finish
 )  # fmt: skip

@@ -29,6 +29,7 @@ from scaler_protocol.messages import (
     Message,
     Recall,
     Returned,
+    SampleStacks,
     SampleTasks,
     Shutdown,
     StackRequest,
@@ -71,6 +72,7 @@ class AgentCore:
             events.GaveBack: self._on_gave_back,
             events.TaskPrinted: self._on_printed,
             events.StackTaken: lambda event, now: stacks.taken(self.tables, event, now),
+            events.StacksSampled: self._on_stacks_sampled,
             events.ProcessSeen: lambda event, now: stacks.seen(self.tables, event, now),
             events.ProcessorBroken: self._on_broken,
             events.ProcessorExited: self._on_exited,
@@ -85,6 +87,7 @@ class AgentCore:
             Cancel: self._on_cancel,
             Shutdown: self._on_drain,
             SampleTasks: self._on_sample_tasks,
+            SampleStacks: lambda message, now: self._do(self.tables.stack_samples.want(message, now)),
             Delivered: self._on_delivered,
             StackRequest: lambda message, now: stacks.asked(self.tables, message, now),
         }
@@ -133,6 +136,7 @@ class AgentCore:
 
     def _on_lost(self, event: Lost, now: float) -> None:
         self.tables.stacks.clear()
+        self.tables.actions += self.tables.stack_samples.lost(now)
         presenting.lost(self.tables, event, now)
 
     def _on_delivered(self, message: Delivered, now: float) -> None:
@@ -254,7 +258,7 @@ class AgentCore:
             tables.sampler.note(processor, event.ends, now)
         for number, status, kind, seconds, value, profile in event.ends:
             if not slice_ or slice_[0].number != number:
-                # After Lost its slice is gone, and what it still reports is of no use to anybody.
+                # After Lost its slice is gone, and what it still reports is dropped.
                 if processor.state is not State.STOPPING:
                     self._break(processor, f"reported task {number}, which it is not running", now)
                 return
@@ -317,6 +321,10 @@ class AgentCore:
         processor.is_extra = False
         self.tables.durations.note_wait(processor.slice[0].function)
         self._take_back(processor)
+
+    def _on_stacks_sampled(self, event: events.StacksSampled, now: float) -> None:
+        if not self.tables.stack_samples.add(event.trees, now):
+            self._break(self.tables.processors[event.processor], "told where its time went in no trees of calls", now)
 
     def _on_resume_wanted(self, event: events.ResumeWanted, now: float) -> None:
         self._step(self.tables.processors[event.processor], Step.ASK, now)

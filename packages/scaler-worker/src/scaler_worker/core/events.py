@@ -66,6 +66,14 @@ class StackTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class StacksSampled:
+    """Trees of calls: where the time of this processor's tasks went. It has written them, so they are foreign."""
+
+    processor: int
+    trees: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessSeen:
     """The answer to LookAtProcess: for people."""
 
@@ -125,6 +133,6 @@ class RoundEnded:
 
 Event = (
     Opened | Received | Lost | Started | ProcessorReady | TasksEnded | TaskBlocked | ResumeWanted | GaveBack
-    | StackTaken | ProcessSeen | TaskPrinted | ProcessorBroken | ProcessorExited | MemoryRead | DrainRequested
-    | Acknowledged | RoundEnded
+    | StackTaken | StacksSampled | ProcessSeen | TaskPrinted | ProcessorBroken | ProcessorExited | MemoryRead
+    | DrainRequested | Acknowledged | RoundEnded
 )  # fmt: skip

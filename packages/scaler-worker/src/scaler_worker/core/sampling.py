@@ -1,4 +1,4 @@
-"""A sample of the tasks that processors have finished, for those who watch (MON-11).
+"""A sample of the tasks that processors have finished, for monitors (MON-11).
 
 Every k-th task is kept. When they become too many, every second one is dropped and k doubles: so what is kept is spread
 evenly over the whole interval, whatever the tasks were and however many.

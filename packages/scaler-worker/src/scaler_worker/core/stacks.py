@@ -51,7 +51,7 @@ def asked(tables: Tables, request: StackRequest, now: float) -> None:
 
 
 def taken(tables: Tables, event: StackTaken, now: float) -> None:
-    """What a processor answers too late, or was not asked for, is of no use to anybody."""
+    """An answer that comes too late, or that was not asked for, is dropped."""
     question = tables.stacks.get(event.processor)
     if question is not None and question.serial == event.serial:
         outcome = STACK_TAKEN if event.number == question.task.number else STACK_NOT_RUNNING

@@ -23,6 +23,7 @@ from scaler_worker.core.ahead import Ahead
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.run_times import RunTimes
 from scaler_worker.core.sampling import Sampler
+from scaler_worker.core.stack_samples import StackSamples
 
 _IDLE, _RUNNING = State.IDLE, State.RUNNING
 """Looked up once: what is asked in every round is asked with few steps."""
@@ -101,6 +102,7 @@ class Tables:
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
     run_times: RunTimes = field(default_factory=RunTimes)  #: of tasks that have ended since the last status (WRK-54)
+    stack_samples: StackSamples = field(default_factory=StackSamples)  #: empty unless a monitor watches (WRK-61)
     sampler: Sampler | None = None  #: set while a monitor watches tasks (MON-11)
     #: of a drained worker, in this session: the scheduler was asked whether it has all, and it has
     awaits_acknowledgement: bool = False

@@ -50,6 +50,11 @@ class ProcessorTask:
         return self._task[1] if self._is_running() else None
 
     @property
+    def last_function(self) -> ObjectId:
+        """Also between two tasks."""
+        return self._task[1]
+
+    @property
     def outlet(self) -> Outlet | None:
         context = self._task[2]
         if context is None or not self._is_running():

@@ -28,7 +28,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from scaler_protocol import task_context, waits
-from scaler_protocol.codes import KIND_INLINE, KIND_TASK, STATUS_SUCCESS
+from scaler_protocol.codes import KIND_INLINE, KIND_TASK, LOG_PREPARATION, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Limits
@@ -45,6 +45,7 @@ from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.interrupts import can_interrupt, signal_again
+from scaler_worker.processor.sampling import StackSampler
 from scaler_worker.processor.stacks import stack_text
 from scaler_worker.zygote import SIGNAL_NUMBER
 
@@ -116,6 +117,9 @@ class ProcessorLoop:
         self._void_serial = 0  #: slices are void until the mark of this reclaim
         self._read_serial = 0  #: the last reclaim's mark that was read
         self._is_blocked = False  #: slices are void until RESUME
+        self._sampler = StackSampler(
+            lambda: page.sample_until_ns, self._sampled, self._send_samples, (ProcessorLoop._run_first.__code__,)
+        )
         self._obey: dict[int, Callable[..., None]] = {
             channel.RUN: self._on_run,
             channel.CONTEXT: self._on_context,
@@ -132,6 +136,7 @@ class ProcessorLoop:
         os.register_at_fork(after_in_child=self._leave_in_fork)
         task_context.set_current(self._task)
         self._write(pack_report(channel.READY, os.getpid()))
+        self._sampler.begin()
         while True:
             self._receive_and_obey()
             self._run_waiting()
@@ -304,7 +309,8 @@ class ProcessorLoop:
             from scaler_worker.code_sets.entering import CodeSets  # most processors need none of it
 
             self._code_sets = CodeSets(self._places or PlaceOptions())
-        self._code_sets.enter(context.code_set, context.owner, self._objects.fetch)
+        tell = partial(self._send_printed, self._running, LOG_PREPARATION)
+        self._code_sets.enter(context.code_set, context.owner, self._objects.fetch, tell)
 
     def _with_results(self, numbers: list[int], pieces: list[tuple[int, Any]]) -> Pieces | None:
         """The parts of a task that takes what was returned here. None: something it awaits did not succeed, so it is
@@ -362,6 +368,7 @@ class ProcessorLoop:
 
     def _on_signal(self, _number: int, frame: FrameType | None) -> None:
         self._is_signalled = True
+        self._sampler.begin()
         self._show_stack(frame)
         # Again when there was another signal while we attended to this one.
         while self._is_signalled and self._running and not self._is_reading and self._attend():
@@ -426,6 +433,17 @@ class ProcessorLoop:
     def _send_printed(self, number: int, stream: int, text: str) -> None:
         value = text.encode("utf-8", "replace")
         self._write(pack_report(channel.PRINTED, number, value, status=stream))
+
+    def _sampled(self) -> tuple[int, ObjectId]:
+        """A blocked task has lent its place: what it waits for is not its own time."""
+        return 0 if self._is_blocked else self._running, self._task.last_function
+
+    def _send_samples(self, trees: bytes) -> None:
+        """In the thread that samples, which takes no signals."""
+        with self._write_lock:
+            self._send(pack_report(channel.SAMPLES, value=trees))
+        if self._is_signalled and self._running:
+            os.kill(os.getpid(), SIGNAL_NUMBER)
 
     def _send_fetched(self, family: bytes, object_id: ObjectId, content: bytes) -> None:
         if len(content) <= LARGEST_BYTES:

@@ -14,6 +14,7 @@ from collections import deque
 from types import FrameType
 
 from scaler_protocol.running import ends
+from scaler_worker.processor.sampling import own_threads
 
 TEXT_BYTES = 64 * 1024
 INNERMOST = 96
@@ -45,7 +46,9 @@ def stack_text(frame: FrameType | None) -> str:
 def _other_threads() -> list[str]:
     own, lines = threading.get_ident(), []
     known = getattr(threading, "_active", {})  # enumerate() takes a lock
-    frames = ((ident, frame) for ident, frame in sys._current_frames().items() if ident != own)
+    frames = (
+        (ident, frame) for ident, frame in sys._current_frames().items() if ident != own and ident not in own_threads
+    )
     named = [(getattr(known.get(ident), "name", "without a name"), frame) for ident, frame in frames]
     others = [(name, frame) for name, frame in named if not name.startswith(_OUR_THREADS)]
     for name, frame in others[:THREADS]:

@@ -54,6 +54,14 @@ class Print:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Why a task cannot begin yet, in the words of its worker. Empty: there is no reason any more."""
+
+    task_id: TaskId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerShutdown:
     is_accepted: bool
     text: str
@@ -71,4 +79,4 @@ class Explained(NamedTuple):
     stack: StackReply | None = None
 
 
-Action = Send | Complete | Release | Claim | Redial | Print | AnswerShutdown | Explained
+Action = Send | Complete | Release | Claim | Redial | Print | Tell | AnswerShutdown | Explained

@@ -20,7 +20,6 @@ from scaler.client.core.actions import (
     AnswerShutdown,
     Claim,
     Explained,
-    Print,
     Redial,
     Release,
     Send,
@@ -31,7 +30,7 @@ from scaler.client.core.endings import Endings
 from scaler.client.core.function_names import Names
 from scaler.client.core.knowledge import Knowledge, claims_of
 from scaler.client.core.outbox import WINDOW_BYTES, WINDOW_MESSAGES, Outbox, sent_ids
-from scaler.client.core.output import prefixed
+from scaler.client.core.output import shown
 from scaler.client.core.records import Collector, Entry, Graph, Outcomes, Submission, cut, each_alone
 from scaler.client.core.reruns import Reruns
 from scaler.client.core.states import State
@@ -112,7 +111,7 @@ class ClientCore:
             Results: self._on_results,
             KeptResults: self._on_kept_results,
             CancelReply: self._on_cancel_reply,
-            TaskLog: lambda message: [Print(message.stream, prefixed(message))],
+            TaskLog: lambda message: [shown(message)],
             Explanation: self._on_explanation,
             StackReply: lambda message: [Explained(message.request_id, None, (), message)],
             ShutdownReply: self._on_shutdown_reply,

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from scaler.client.core.actions import Print, Tell
+from scaler_protocol.codes import LOG_PREPARATION
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskLog
+
+
+def shown(log: TaskLog) -> Print | Tell:
+    """What the program shows of it."""
+    return Tell(log.task_id, log.text) if log.stream == LOG_PREPARATION else Print(log.stream, prefixed(log))
 
 
 def prefixed(log: TaskLog) -> str:

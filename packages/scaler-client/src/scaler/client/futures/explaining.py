@@ -10,6 +10,7 @@ from typing import Protocol
 from scaler.client.core.actions import Explained
 from scaler.client.core.events import Asked, ProgramEvent
 from scaler.client.io.background import Background
+from scaler.client.io.printing import Preparations
 from scaler_protocol.code_tag import all_called, called
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
@@ -34,6 +35,9 @@ class Scheduler(Protocol):
 
     @property
     def callbacks(self) -> Background: ...
+
+    @property
+    def preparations(self) -> Preparations: ...
 
     def post(self, *posted: ProgramEvent, is_batch: bool = False) -> None: ...
 
@@ -73,6 +77,10 @@ class Questions:
         answer = self._answer(task_id)
         if answer is None:
             return self.no_answer
+        told = self._connection.preparations.text_of(task_id)
+        if told and answer.explanation is not None and answer.explanation.state == "dispatched":
+            worker = readable(answer.explanation.worker)
+            return f"it is with worker {worker}, and cannot begin before its packages are there: {told}"
         return sentence(answer.explanation, answer.capabilities, self._connection.address)
 
     def state_of(self, task_id: TaskId) -> str:

@@ -49,7 +49,7 @@ class GraphRun:
         return self._shaped(self._futures)
 
     def results(self, end_at: float | None) -> Any:
-        """Waits. What is unfinished when one fails, or the wait is over, is of no use to anybody."""
+        """Waits. What is unfinished when one fails, or when the wait is over, is canceled."""
 
         def value_of(future: ScalerFuture[Any]) -> Any:
             return future.result(None if end_at is None else max(0.0, end_at - time.monotonic()))

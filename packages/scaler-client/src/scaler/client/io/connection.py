@@ -30,7 +30,7 @@ from scaler.client.io.background import Background
 from scaler.client.io.ends import TELL_SECONDS, Ends
 from scaler.client.io.hello import dialer_of, hello_of, name_present_task, renewed
 from scaler.client.io.life import Life, Move, after
-from scaler.client.io.printing import Printing
+from scaler.client.io.printing import Preparations, Printing
 from scaler.client.io.users import Users
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.remaking import Remaking
@@ -120,8 +120,9 @@ class Connection:
         #: why the IO thread has failed, if it has
         self._failure = ""
         self._users = Users()
+        self.preparations: Preparations = Preparations(self.callbacks)
         self.questions = Questions(self)
-        self._printing = Printing(self.callbacks)
+        self._printing: Printing = Printing(self.callbacks)
         self.wait_for_prints = self._printing.wait
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         forking.note(self)
@@ -437,9 +438,6 @@ class Connection:
             except Exception as error:  # noqa: BLE001 an interrupt may have left it in any state
                 _log.debug("an interrupted session could not say goodbye: %r", error)
 
-    def _do_print(self, action: actions.Print) -> None:
-        self._printing.print(action)
-
     def _do_answer_shutdown(self, action: actions.AnswerShutdown) -> None:
         self._shutdown_answer = action
         self._shutdown_answered.set()
@@ -494,7 +492,8 @@ _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.Release: Connection._do_release,
     actions.Claim: Connection._do_claim,
     actions.Redial: Connection._do_redial,
-    actions.Print: Connection._do_print,
+    actions.Print: lambda connection, action: connection._printing.print(action),
+    actions.Tell: lambda connection, action: connection.preparations.tell(action),
     actions.AnswerShutdown: Connection._do_answer_shutdown,
     actions.Explained: Connection._do_explained,
 }

@@ -157,7 +157,7 @@ class Storage:
         _translated(lambda: self._connected().meet())
 
     def start_get(self, object_id: ObjectId, wait_seconds: float, owner: Owner) -> PendingGet:
-        """What a task stores while it runs; whoever asks for it releases it with `release_as`."""
+        """A value that a task stores while it runs. The caller releases it with `release_as`."""
         reader = owner if owner.grant else NO_OWNER
         return _translated(lambda: self._connected().start_get(object_id, wait_seconds, reader))
 

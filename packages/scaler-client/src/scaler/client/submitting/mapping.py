@@ -229,7 +229,7 @@ class MapRun:
                 if watch is not None:
                     watch(gathering.count - len(gathering.positions))
         except BaseException:
-            # A failed task, an iterable that raised, Ctrl-C: the siblings are of no use to anybody.
+            # A failed task, an iterable that raised, Ctrl-C: the siblings are canceled.
             gathering.abandon()
             raise
         self._calls.connection.wait_for_prints()

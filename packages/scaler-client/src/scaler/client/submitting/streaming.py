@@ -8,14 +8,18 @@ the results that come meanwhile for as long as it does.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from scaler.client.core.records import Outcomes
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import Gathering, MapRun
 from scaler.client.submitting.options import whole
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -112,7 +116,36 @@ class Streaming(Gathering):
             self.values[position] = Failed(self._exception_of(outcomes))
 
 
-class Results(Iterator[T], Generic[T]):
+class InALoop(Iterator[T]):
+    """An iterator that waits for what it returns, for programs with an event loop too."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the iteration."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        """As `next`, without blocking the event loop: a thread of the loop's executor waits. Canceling the wait closes
+        this iterator."""
+        import asyncio  # not needed, and slow to import, for programs without a loop
+
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(None, next, self, _END)
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        if found is _END:
+            raise StopAsyncIteration
+        value: T = found  # type: ignore[assignment]  # not the mark of the end
+        return value
+
+
+class Results(InALoop[T]):
     """The results of one `imap`. `close` cancels what has not ended, and so does a failure, an interrupt, or dropping
     this object."""
 
@@ -129,9 +162,6 @@ class Results(Iterator[T], Generic[T]):
         except BaseException:
             self.close()
             raise
-
-    def __iter__(self) -> Results[T]:
-        return self
 
     def __next__(self) -> T:
         if self._is_closed:
@@ -158,24 +188,6 @@ class Results(Iterator[T], Generic[T]):
             raise
         found: T = value
         return found
-
-    def __aiter__(self) -> Results[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        """The same in an event loop, which is not blocked: the items are read and the results awaited in a thread of
-        its executor. Canceling the wait closes this."""
-        import asyncio  # not needed, and slow to import, for programs without a loop
-
-        try:
-            found = await asyncio.get_running_loop().run_in_executor(None, next, self, _END)
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        if found is _END:
-            raise StopAsyncIteration
-        value: T = found  # type: ignore[assignment]  # not the mark of the end
-        return value
 
     def _send(self) -> bool:
         """One batch, if there is room for it."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scaler.client.core.events import CancelRequested
 from scaler.client.future import ScalerFuture
@@ -23,6 +23,7 @@ from scaler.client.futures.waiting import yielding
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions, whole
 from scaler.client.submitting.signatures import check_call
+from scaler.client.submitting.streaming import InALoop
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException, WorkerDiedError
 from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, TaskId
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_END = object()
 _NOTHING = object()
 WINDOW = 16
 """Unless the program says otherwise: enough to cover the round trips of tiny values, and not so much that large ones
@@ -147,7 +147,7 @@ class _Open:
         return [stream_object_id(self.id, kind, number) for kind, number in named]
 
 
-class ScalerStream(Iterator[T], Generic[T]):
+class ScalerStream(InALoop[T]):
     """The values of one `Client.stream`, in the order in which the generator yields them.
 
     One thread takes them at a time; `cancel` and `close` may come from any. An interrupt of `next` loses no value: the
@@ -203,9 +203,6 @@ class ScalerStream(Iterator[T], Generic[T]):
         return self._future
 
     # ------------------------------------------------------------ values
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> T:
         """The next value, waiting for it. Raises what the generator raised, CancelledError after `cancel`, and
@@ -332,24 +329,6 @@ class ScalerStream(Iterator[T], Generic[T]):
             opened.drop()
 
     # ------------------------------------------------------------ in an event loop
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> T:
-        """The same in an event loop, which is not blocked: the value is waited for in a thread of its executor.
-        Canceling the wait closes this."""
-        import asyncio  # not needed, and slow to import, for programs without a loop
-
-        try:
-            found = await asyncio.get_running_loop().run_in_executor(None, next, self, _END)
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        if found is _END:
-            raise StopAsyncIteration
-        value: T = found  # type: ignore[assignment]  # not the mark of the end
-        return value
 
     async def __aenter__(self) -> Self:
         return self
