@@ -171,7 +171,7 @@ def test_a_tree_of_eight_thousand_leaves() -> None:
     they counted one by one because they have several functions. Each turn costs the server more than a portion."""
     wire = Wire(workers=2, credit=100)
     wire.submit(tree(task_ids(16_383), FUNCTION + OTHER_FUNCTION))
-    assert wire.turns == 41
+    assert wire.turns == 21
     wire.run()
     assert wire.ended_count == 16_383
     expect_about(5.6, wire.steps / 16_383, "steps a node")

@@ -87,7 +87,7 @@ class _Run:
 
     def add(self, follower: Follower) -> None:
         """Dispatched from now on, whether the message has left or not. One too large for a message waits its time."""
-        tables, worker, chunk, index = self._tables, self._worker, follower.chunk, (follower.index,)
+        tables, worker, chunk, index = self._tables, self._worker, follower.chunk, [follower.index]
         inputs = tables.dependencies.inputs(chunk, index, follower.awaited)
         payload_bytes = chunk.bytes_of(index) + inputs.payload_bytes
         column_bytes = inputs.envelope_bytes + ID_BYTES * len(follower.awaited)
@@ -100,7 +100,7 @@ class _Run:
         self._column_bytes += column_bytes
         tables.dependencies.stop_waiting_for(follower.task_id, follower.awaited)
         tables.placing_left -= DISPATCH_STEPS
-        tables.give(worker, chunk, (follower.task_id,), State.WAITING)
+        tables.give(worker, chunk, index, (follower.task_id,), State.WAITING)
 
     def _has_room(self, chunk: Chunk, payload_bytes: int, column_bytes: int) -> bool:
         return (

@@ -37,10 +37,10 @@ Job = Iterator[int]
 """Each `next` does a part of the work and returns how many steps it took."""
 Owner = "Client | Worker"
 
-TURN_STEPS = 2_000
+TURN_STEPS = 4_000
 """Of all jobs together in one turn. A step takes about a microsecond."""
 
-SHARE_STEPS = 500
+SHARE_STEPS = 1_000
 """Owners take turns after about so many."""
 
 SLICE_TASKS = 128

@@ -59,15 +59,17 @@ class Chunk:
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 
-    def rows_at(self, indexes: Iterable[int]) -> list[tuple[FunctionCounts, int]]:
+    def rows_at(self, indexes: Sequence[int]) -> list[tuple[FunctionCounts, int]]:
         """In a batch of several functions: what is counted of each function that these tasks have, and how many of
         them have it. A row that stands for several functions may come several times."""
-        rows = self.rows
-        return [(rows[number], tasks) for number, tasks in Counter(map(self.row_numbers.__getitem__, indexes)).items()]
-
-    def rows_of(self, ids: Iterable[TaskId]) -> list[tuple[FunctionCounts, int]]:
-        """As `rows_at`, for tasks of this batch."""
-        return self.rows_at(map(self.index_of.__getitem__, ids))
+        rows, of_all = self.rows, self.row_numbers
+        if isinstance(indexes, range):
+            numbers = of_all[indexes.start : indexes.stop]
+        else:
+            numbers = [of_all[index] for index in indexes]
+        if len(set(numbers)) == 1:  # as most often: a Counter costs more than all else here
+            return [(rows[numbers[0]], len(numbers))]
+        return [(rows[number], tasks) for number, tasks in Counter(numbers).items()]
 
     def value_id(self, task_id: TaskId, attempt: int) -> ObjectId:
         """Where this attempt of one of these tasks stores a large value. (OWN-6)"""

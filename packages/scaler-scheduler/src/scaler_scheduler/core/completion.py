@@ -43,8 +43,9 @@ LOOKED_UP_PER_STEP = 10
 #: Of successes that others wait for, and of anything else: to read the error of a failure takes longest.
 STEPS_PER_SUCCESS = 4
 STEPS_PER_ROW = 4 * STEPS_PER_TASK
-#: Rows that need a look each are taken by a fraction of a slice.
+#: Rows that need a look each are taken by a fraction of a slice; successes for one client by so many slices.
 SLICES = 4
+SLICES_OF_SUCCESSES = 2
 
 
 def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
@@ -74,7 +75,7 @@ def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
 def _most_rows(tables: Tables, client: Client | None) -> int:
     """In one slice."""
     most = tables.backlog.slice_tasks
-    return most if client is not None else max(1, most // SLICES)
+    return SLICES_OF_SUCCESSES * most if client is not None else max(1, most // SLICES)
 
 
 def _in_slices(tables: Tables, worker: Worker, message: Results) -> Job:
@@ -145,8 +146,9 @@ def _end(
             _end_one(tables, worker, row)
         return
     chunks = [worker.held[task_id] for task_id in ids]
-    _end_in_bulk(tables, worker, ids, owners, message.profiles)
-    wanted = successes.pass_on(tables, message, ids, chunks)
+    indexes = _indexes(worker, ids, owners)
+    _end_in_bulk(tables, worker, ids, owners, message.profiles, indexes)
+    wanted = successes.pass_on(tables, message, ids, chunks, indexes)
     if len(wanted) == len(ids):
         tables.tell(client.peer_id, _without_credit(message))
     elif wanted:
@@ -234,10 +236,28 @@ def _are_plain(tables: Tables, ids: Sequence[TaskId], owners: Mapping[Chunk | No
     return all(chunk is not None and chunk.is_plain for chunk in owners) and users.keys().isdisjoint(ids)
 
 
+def _indexes(
+    worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]
+) -> dict[Chunk | None, list[int]]:
+    """Which tasks of their batches these are, of which the worker holds all."""
+    if len(owners) == 1:
+        return {chunk: list(map(chunk.index_of.__getitem__, ids)) for chunk in owners if chunk is not None}
+    found: dict[Chunk | None, list[int]] = {chunk: [] for chunk in owners}
+    for task_id in ids:
+        chunk = worker.held[task_id]
+        found[chunk].append(chunk.index_of[task_id])
+    return found
+
+
 def _end_in_bulk(
-    tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int], profiles: bytes
+    tables: Tables,
+    worker: Worker,
+    ids: Sequence[TaskId],
+    owners: Mapping[Chunk | None, int],
+    profiles: bytes,
+    indexes: Mapping[Chunk | None, Sequence[int]] | None = None,
 ) -> None:
-    _count(tables, worker, ids, owners)
+    _count(tables, worker, ids, owners, indexes)
     deque(map(worker.held.__delitem__, ids), 0)
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:
@@ -256,40 +276,34 @@ def _end_in_bulk(
         tables.unfinish(chunk, tasks)
     first = next(iter(owners))
     assert first is not None
-    indexes = first.batch.function_indexes
-    function = first.function_id(first.index_of[ids[0]]) if indexes else first.batch.functions
-    shown = ids[: 1 if indexes or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
+    several = first.batch.function_indexes
+    function = first.function_id(first.index_of[ids[0]]) if several else first.batch.functions
+    shown = ids[: 1 if several or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
     measured = profiles[: PROFILE_BYTES * len(shown)]
     tables.history.successes.append((worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured))
 
 
-def _count(tables: Tables, worker: Worker, ids: Sequence[TaskId], owners: Mapping[Chunk | None, int]) -> None:
+def _count(
+    tables: Tables,
+    worker: Worker,
+    ids: Sequence[TaskId],
+    owners: Mapping[Chunk | None, int],
+    indexes: Mapping[Chunk | None, Sequence[int]] | None,
+) -> None:
     """Their functions have so many successes more, for monitors. Before the worker has them no longer."""
     now = tables.history.now
-    several: list[Chunk] = []
     for chunk, tasks in owners.items():
         assert chunk is not None, "what ends in bulk is held by this worker"
-        row = chunk.counts
-        if row is None:
-            several.append(chunk)
+        if chunk.counts is not None:
+            counts = [(chunk.counts, tasks)]
         else:
-            row.dispatched -= tasks
-            row.given_at -= tasks * now
-            row.ended[State.SUCCESS] += tasks
-            row.open_at += tasks * now
-    own: dict[Chunk, Sequence[TaskId]] = dict.fromkeys(several, ids)
-    if several and len(owners) > 1:
-        groups: dict[Chunk, list[TaskId]] = {chunk: [] for chunk in several}
-        for task_id in ids:
-            if (group := groups.get(worker.held[task_id])) is not None:
-                group.append(task_id)
-        own.update(groups)
-    for chunk, of_chunk in own.items():
-        for row, tasks in chunk.rows_of(of_chunk):
-            row.dispatched -= tasks
-            row.given_at -= tasks * now
-            row.ended[State.SUCCESS] += tasks
-            row.open_at += tasks * now
+            indexes = indexes or _indexes(worker, ids, owners)
+            counts = chunk.rows_at(indexes[chunk])
+        for row, of_row in counts:
+            row.dispatched -= of_row
+            row.given_at -= of_row * now
+            row.ended[State.SUCCESS] += of_row
+            row.open_at += of_row * now
 
 
 def _end_one(tables: Tables, worker: Worker, row: Row) -> None:

@@ -149,7 +149,7 @@ def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes:
         ids = chunk.ids[indexes.start : indexes.stop]
     else:
         ids = tuple([chunk.ids[index] for index in indexes])
-    tables.give(worker, chunk, ids)
+    tables.give(worker, chunk, indexes, ids)
     tables.placing_left -= DISPATCH_STEPS + len(ids)
     if chunk.header.generation != tables.generation:
         tables.renew_header(chunk)

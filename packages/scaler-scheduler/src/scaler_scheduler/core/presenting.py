@@ -175,7 +175,7 @@ def _adopt(tables: Tables, chunk: Chunk, worker: Worker, ids: Sequence[TaskId]) 
     part.client.chunks[part] = None
     part.client.unfinished_count += len(ids)
     worker.held.update(dict.fromkeys(part.ids, part))
-    tables.note_held(part, part.ids, 1)
+    tables.note_held(part, range(len(part.ids)), 1)
     tables.where.update(dict.fromkeys(part.ids, worker))
     worker.commit(part, len(ids))
     rows = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from scaler_protocol.codes import KIND_OBJECT, TASK_UNWANTED
@@ -15,11 +15,18 @@ from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.tables import Tables
 
 
-def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Sequence[Chunk]) -> list[int]:
-    """To those that wait for them. Answers the rows that a client or a dependent waits for."""
+def pass_on(
+    tables: Tables,
+    message: Results,
+    ids: Sequence[TaskId],
+    chunks: Sequence[Chunk],
+    indexes: Mapping[Chunk | None, Sequence[int]],
+) -> list[int]:
+    """To those that wait for them. Answers the rows that a client or a dependent waits for.
+
+    `indexes`: which tasks of each batch these are."""
     dependencies = tables.dependencies
     wanted: list[int] = []
-    ended: dict[Chunk, list[int]] = {}
     unused: list[tuple[Chunk, ObjectId]] = []
     columns = zip(ids, chunks, message.kinds or bytes(len(ids)), _values(message), strict=True)
     users, kept, last = dependencies.users, dependencies.kept, None
@@ -27,9 +34,7 @@ def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Seq
         if chunk is not last:  # what is the same for all of one batch
             last, index_of, flags = chunk, chunk.index_of, chunk.batch.task_flags
             is_open = chunk.header.graph_id in chunk.client.graphs
-            indexes = ended.setdefault(chunk, [])
-        index = index_of[task_id]
-        is_wanted = not flags or not flags[index] & TASK_UNWANTED
+        is_wanted = not flags or not flags[index_of[task_id]] & TASK_UNWANTED
         if is_wanted:
             wanted.append(row)
         if is_open:
@@ -38,11 +43,10 @@ def pass_on(tables: Tables, message: Results, ids: Sequence[TaskId], chunks: Seq
             kept[task_id] = Kept(chunk, kind, value, is_wanted)
         elif kind == KIND_OBJECT and not is_wanted:
             unused.append((chunk, ObjectId(value)))
-        indexes.append(index)
     endings.resume_waiting(tables, dependencies.succeeded(ids))
-    for chunk, indexes in ended.items():
-        if chunk.has_dependencies:
-            unused += dependencies.ended(chunk, indexes)
+    for batch, of_batch in indexes.items():
+        if batch is not None and batch.has_dependencies:
+            unused += dependencies.ended(batch, of_batch)
     tables.release(unused)
     return wanted
 

@@ -268,15 +268,15 @@ class Tables:
         row.ended[state] += 1
         row.open_at += self.history.now
 
-    def note_held(self, chunk: Chunk, ids: Sequence[TaskId], sign: int) -> None:
+    def note_held(self, chunk: Chunk, indexes: Indexes, sign: int) -> None:
         """For those who watch: a worker has these from now on (1), or has them no longer (-1)."""
         at = sign * self.history.now
         row = chunk.counts
         if row is not None:
-            row.dispatched += sign * len(ids)
-            row.given_at += at * len(ids)
+            row.dispatched += sign * len(indexes)
+            row.given_at += at * len(indexes)
             return
-        for row, tasks in chunk.rows_of(ids):
+        for row, tasks in chunk.rows_at(indexes):
             row.dispatched += sign * tasks
             row.given_at += at * tasks
 
@@ -300,7 +300,9 @@ class Tables:
     def unfinished(self, ids: Iterable[TaskId]) -> tuple[TaskId, ...]:
         return tuple([task_id for task_id in ids if task_id in self.where])
 
-    def give(self, worker: Worker, chunk: Chunk, ids: Sequence[TaskId], source: State = State.QUEUED) -> None:
+    def give(
+        self, worker: Worker, chunk: Chunk, indexes: Indexes, ids: Sequence[TaskId], source: State = State.QUEUED
+    ) -> None:
         """QUEUED, or ahead of their time WAITING, -> DISPATCHED for these tasks of one chunk."""
         if not worker.held:
             worker.worked_until = self.shares.now
@@ -310,7 +312,7 @@ class Tables:
         self.move(source, Move.DISPATCH, len(ids))
         row = chunk.counts
         if row is None:
-            self.note_held(chunk, ids, 1)
+            self.note_held(chunk, indexes, 1)
         else:  # as `note_held`, which would be one more call for each lone task
             row.dispatched += len(ids)
             row.given_at += len(ids) * self.history.now
@@ -334,7 +336,7 @@ class Tables:
         worker.commit(chunk, -1)
         row = chunk.counts
         if row is None:
-            self.note_held(chunk, (task_id,), -1)
+            self.note_held(chunk, [chunk.index_of[task_id]], -1)
         else:
             row.dispatched -= 1
             row.given_at -= self.history.now
