@@ -67,6 +67,7 @@ async def _until_signal(loop: asyncio.AbstractEventLoop, main: ServerMain) -> in
         _install(loop, number, on_signal)
     follow_parent()  # now that its SIGTERM would be an orderly end
     gc.freeze()  # a full collection that looks at everything imported so far would stop the server for milliseconds
+    gc.set_threshold(10_000, 20)  # what it makes has hardly a circle: it is looked through less often
     return await _until_broken(loop, main(stop))
 
 
