@@ -55,10 +55,10 @@ def works(combo: SchedulerClusterCombo) -> bool:
 
 def test_each_part_is_a_process_of_its_own(combo: SchedulerClusterCombo) -> None:
     assert combo._warm is not None
-    children = psutil.Process(combo._warm.pid).children()
-    assert [child.pid for child in children] == [part(combo, name).pid for name in PARTS]
-    assert all(os.getsid(child.pid) == child.pid for child in children), "a Ctrl-C is not for them"
-    words = [child.cmdline() for child in children]
+    children = {child.pid: child for child in psutil.Process(combo._warm.pid).children()}
+    assert children.keys() == {part(combo, name).pid for name in PARTS}
+    assert all(os.getsid(process_id) == process_id for process_id in children), "a Ctrl-C is not for them"
+    words = [children[part(combo, name).pid].cmdline() for name in PARTS]
     assert [line[1:3] for line in words] == [["-m", module] for module in MODULES], "as who started them by hand sees"
     assert combo.get_address() in words[1]
 

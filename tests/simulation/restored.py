@@ -203,7 +203,7 @@ class Restored:
                 queued = [task_id for task_id in run if task_id not in ahead]
                 for some, source in ((ahead, State.WAITING), (queued, State.QUEUED)):
                     if some:
-                        tables.give(workers[place], chunk, some, source)
+                        tables.give(workers[place], chunk, [chunk.index_of[one] for one in some], some, source)
                 self._held[workers[place].peer_id].update({task_id: tables.attempt(task_id) for task_id in run})
             start += count
 

@@ -170,7 +170,9 @@ class SchedulerClusterCombo:
                 )
         lookup.own(self._address, self._keyring)
         if can_start_warm():
-            self._warm = start_warm(parts)
+            # Workers take longest until they answer: what the scheduler needs is imported meanwhile.
+            order = (self._storage, self._cluster, self._scheduler)
+            self._warm = start_warm([part for part in order if part is not None])
             self._children = parts
         else:
             for part in parts:
