@@ -88,6 +88,92 @@ def test_speed(tmp_path: Path) -> None:
         one.close()
 
 
+def each_second(path: Path, count: int) -> Path:
+    """Status n was published at second n."""
+    write(path, *numbered(count))
+    data = bytearray(path.read_bytes())
+    at = HEAD_BYTES
+    for second in range(count):
+        data[at : at + 8] = struct.pack("<Q", second * 1_000_000)
+        _, topic_bytes, envelope_bytes = struct.unpack_from("<QHI", data, at)
+        at += struct.calcsize("<QHI") + topic_bytes + envelope_bytes
+    path.write_bytes(data)
+    return path
+
+
+def jumped(playback: Playback) -> list[int]:
+    """What is heard until it is where it was sent."""
+    there: list[bool] = []
+    playback.on_jump = there.append
+    found: list[int] = []
+    while there[-1:] != [True]:
+        found += [one.message.sequence for one in playback.poll(0) if isinstance(one.message, ClusterStatus)]
+    assert there == [False, True]
+    return found
+
+
+def test_a_jump_tells_what_was_before_that_moment(tmp_path: Path) -> None:
+    with closing(Playback(each_second(tmp_path / "x", 2_000), speed=0.001)) as playback:
+        playback.pause()
+        for moment in (1_500, 700, 0, 1_999):  # also back, and to the ends
+            playback.jump(moment + 0.5)
+            assert jumped(playback) == list(range(max(0, moment + 1 - 900), moment + 1))
+            assert playback.moment().seconds == moment + 0.5 and playback.moment().is_paused
+            assert playback.poll(0) == [], "it is paused"
+        assert playback.state.status is not None and playback.state.status.sequence == 1_999
+
+
+def test_a_jump_while_another_is_on_its_way(tmp_path: Path) -> None:
+    with closing(Playback(each_second(tmp_path / "x", 2_000), speed=0.001)) as playback:
+        playback.pause()
+        playback.jump(1_500)
+        assert len(playback.poll(0)) == 100, "in parts"
+        there: list[bool] = []
+
+        def on_jump(is_over: bool) -> None:
+            there.append(is_over)
+            if there == [False]:
+                playback.jump(3)
+
+        playback.on_jump = on_jump
+        playback.jump(1_000)
+        while there != [False, False, True]:
+            playback.poll(0)
+        assert playback.moment().seconds == 3
+        assert playback.state.status is not None and playback.state.status.sequence == 3
+
+
+def test_a_jump_behind_the_end_is_one_to_the_end(tmp_path: Path) -> None:
+    with closing(Playback(each_second(tmp_path / "x", 10), speed=0)) as playback:
+        assert played(playback) == list(range(10))
+        assert playback.moment().duration is None and playback.moment().is_paused
+        playback.measure()
+        assert playback.moment().duration == 9
+        playback.jump(1e9)
+        assert jumped(playback) == list(range(10))
+        assert playback.moment().seconds == 9
+        playback.jump(0)
+        assert jumped(playback) == [0] and not playback.is_over
+        assert played(playback) == list(range(1, 10)), "it goes on from there"
+
+
+def test_a_pause_stops_the_time_and_a_speed_moves_it(tmp_path: Path) -> None:
+    with closing(Playback(each_second(tmp_path / "x", 5), speed=0.001)) as playback:
+        assert len(playback.poll(0)) == 1
+        playback.pause()
+        paused_at = playback.moment().seconds
+        assert playback.poll(0.01) == [] and playback.moment().seconds == paused_at < 1
+        playback.play(1e6)
+        assert not playback.moment().is_paused
+        assert played(playback) == [1, 2, 3, 4]
+
+
+def test_the_length_of_a_recording_that_was_cut_off(tmp_path: Path) -> None:
+    path = each_second(tmp_path / "x", 10)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert Recording(path).duration() == 8
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"something else\n", b"scaler-recording 2\n" + bytes(8), b"scaler-recording 1\n"]
 )

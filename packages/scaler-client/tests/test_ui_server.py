@@ -17,6 +17,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.support.pages import LIVE, LOOPBACK, SERVER, function, heard, printed, samples, status, task, worker
 from tests.support.waiting import WAIT
 
+from scaler.monitoring import Playback, Recorder
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import feed as feeds
 from scaler.ui import server
@@ -67,6 +68,50 @@ class FakeWatcher(Watcher):
 
 
 # ---------------------------------------------------------------- over HTTP
+
+
+def test_pages_say_where_a_replay_goes_on(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "x")
+    recorder.write("status", status([worker(1)]))
+    recorder.close()
+
+    async def run() -> None:
+        feed = Feed(Model("x"))
+        feed.playback = playback = Playback(tmp_path / "x", speed=1)
+        playback.on_jump = feed.jumped
+        async with TestClient(TestServer(server.application(feed, LOOPBACK))) as client:
+            listening = await client.get("/events")
+            assert (
+                b'"paused":false' in await listening.content.readuntil(b"replay\n") + await listening.content.readline()
+            )
+            for query in ("seconds=-1", "seconds=x", "seconds=nan", "speed=0", "speed=1e9"):
+                response = await client.post(f"/replay?{query}")
+                assert response.status == 400 and "is a number" in await response.text()
+            assert (await client.get("/replay")).status == 405
+            model = feed.model
+            assert (await client.post("/replay?seconds=5")).status == 204
+            assert playback.moment().is_paused, "without a speed"
+            heard_of: list[bool] = []
+            playback.on_jump = lambda is_over: (heard_of.append(is_over), feed.jumped(is_over))[0]
+            while heard_of != [False, True]:
+                found = playback.poll(0)
+                if found:
+                    feed.heard(playback.state, found)
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert feed.model is not model, "what came later is not known yet"
+            again = await listening.content.readuntil(b"event: beginning\n") + await listening.content.readline()
+            assert b'"name":"' in again, "with the worker that was there at that moment"
+        playback.close()
+
+    asyncio.run(asyncio.wait_for(run(), WAIT))
+
+
+def test_a_cluster_is_no_recording() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        assert (await client.post("/replay?seconds=1")).status == 404
+
+    visited(visit)
 
 
 def test_every_answer_carries_the_headers_that_keep_others_out() -> None:

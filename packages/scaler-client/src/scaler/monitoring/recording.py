@@ -9,20 +9,29 @@ messages can. A name that ends in `.gz` is compressed.
 from __future__ import annotations
 
 import gzip
+import math
 import struct
+import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from scaler.monitoring.state import ClusterState, Condition, Heard
+from scaler_protocol import waits
 from scaler_protocol.codec import CodecError, decode, encode
 from scaler_protocol.codes import UNKNOWN_MESSAGE
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.messages import ClusterStatus, Limits, Message
 from scaler_protocol.process.private_files import open_private
+
+JUMP_SECONDS = 900.0
+"""What a replay shows after a jump begins so long before: as long as the charts of the page."""
+JUMP_RECORDS = 100
+"""Of what was before, that are heard at once."""
 
 FIRST_LINE = b"scaler-recording 1\n"
 _BEGUN = struct.Struct("<d")
@@ -123,6 +132,10 @@ class Recording:
         self.begun_at: float = _BEGUN.unpack(begun)[0]
 
     def __iter__(self) -> Iterator[Record]:
+        return self.after(0.0)
+
+    def after(self, start: float) -> Iterator[Record]:
+        """From so many seconds on. What comes before is not decoded."""
         seconds = 0.0
         with self._file:
             try:
@@ -131,6 +144,8 @@ class Recording:
                     if frames is None:
                         return
                     seconds, topic, envelope = frames
+                    if seconds < start:
+                        continue
                     message = _message(envelope)
                     if message is not None:
                         yield Record(seconds, topic.decode("utf-8", "replace"), message)
@@ -156,6 +171,14 @@ class Recording:
             raise EOFError
         return seconds, topic, envelope
 
+    def duration(self) -> float:
+        """Seconds until the last record that can be read. Goes through the file."""
+        seconds = 0.0
+        with suppress(EOFError, OSError, zlib.error, _DamagedError), self._file:
+            while (frames := self._read(seconds)) is not None:
+                seconds = frames[0]
+        return seconds
+
     def close(self) -> None:
         self._file.close()
 
@@ -170,32 +193,74 @@ def _message(envelope: bytes) -> Message | None:
         raise _DamagedError from None
 
 
+class Moment(NamedTuple):
+    """Where a replay is."""
+
+    seconds: float  #: since the beginning of the recording
+    wall_at: float  #: the same, as seconds of the epoch
+    duration: float | None  #: of the recording in seconds; None: not known yet
+    speed: float
+    is_paused: bool
+
+
 class Playback:
-    """A recording, with the methods of a Subscription. `speed` 0: as fast as it is asked for."""
+    """A recording, with the methods of a Subscription. `speed` 0: as fast as it is asked for.
+
+    `jump`, `pause` and `play` may be called from any thread. After a jump all is heard again that the last
+    `JUMP_SECONDS` before that moment told, at once, between `on_jump(False)` and `on_jump(True)`.
+    """
 
     def __init__(self, path: str | Path, speed: float = 1.0) -> None:
+        self._path = path
         self._recording = Recording(path)
         self._records = iter(self._recording)
         self._speed = speed
         self._next = next(self._records, None)
-        self._begun_at = time.monotonic()
+        #: it was at so many seconds of the recording at this moment
+        self._anchor = 0.0, time.monotonic()
+        self._is_paused = False
+        self._changed = threading.Condition(waits.Lock())
+        self._target: float | None = None  #: to jump to
+        self._last = 0.0  #: seconds of the last record that was heard
+        self._jumping_to: float | None = None
+        self._duration: float | None = None
+        self.on_jump: Callable[[bool], None] = lambda is_over: None
         self.is_over = False
         self.state = ClusterState(str(path))
 
     def poll(self, seconds: float) -> list[Heard]:
         end_at = time.monotonic() + seconds
-        if self._next is None:
+        with self._changed:
+            target, self._target = self._target, None
+        if target is not None:
+            self._begin_before(target)
+        if self._jumping_to is not None:
+            return self._caught_up(self._jumping_to)
+        record = self._next
+        with self._changed:
+            due_at = self._due_at(record)
+            if due_at > time.monotonic():
+                self._changed.wait_for(self._is_to_jump, min(due_at, end_at) - time.monotonic())
+                due_at = self._due_at(record)
+            if self._is_to_jump():
+                return []
+        if record is None:
             self._end()
-        else:
-            due_at = self._begun_at + (self._next.seconds / self._speed if self._speed > 0 else 0.0)
-            if due_at <= end_at:
-                time.sleep(max(0.0, due_at - time.monotonic()))
-                return [self._take(self._next)]
-        time.sleep(max(0.0, end_at - time.monotonic()))
+        elif due_at <= end_at:
+            return [self._take(record)]
         return []
 
+    def _is_to_jump(self) -> bool:
+        return self._target is not None
+
+    def _due_at(self, record: Record | None) -> float:
+        if self._is_paused or record is None:
+            return math.inf
+        since, at = self._anchor
+        return at + ((record.seconds - since) / self._speed if self._speed > 0 else 0.0)
+
     def _take(self, record: Record) -> Heard:
-        self._next = next(self._records, None)
+        self._next, self._last = next(self._records, None), record.seconds
         heard = Heard(record.topic, record.message, time.monotonic(), self._recording.begun_at + record.seconds)
         if isinstance(heard.message, ClusterStatus):
             self.state = replace(self.state, condition=Condition.LIVE, text="", status=heard.message, heard_at=heard.at)
@@ -204,9 +269,78 @@ class Playback:
     def _end(self) -> None:
         if not self.is_over:
             self.is_over = True
+            self._goes_on_at(max(self._anchor[0], self._last))
             trouble = self._recording.trouble
             condition = Condition.SILENT if trouble else Condition.ENDED
             self.state = replace(self.state, condition=condition, text=trouble or "this is the end of the recording")
+
+    # ------------------------------------------------------------ other moments
+
+    def moment(self) -> Moment:
+        with self._changed:
+            seconds = self._seconds(time.monotonic())
+            return Moment(
+                seconds,
+                self._recording.begun_at + seconds,
+                self._duration,
+                self._speed,
+                self._is_paused or self.is_over,
+            )
+
+    def _seconds(self, now: float) -> float:
+        since, at = self._anchor
+        seconds = since if self._is_paused or self.is_over else since + (now - at) * self._speed
+        return seconds if self._duration is None else min(seconds, self._duration)
+
+    def measure(self) -> None:
+        """How long the recording is. For a long one that takes seconds."""
+        with suppress(RecordingError):  # it is there no longer
+            self._duration = Recording(self._path).duration()
+
+    def jump(self, seconds: float) -> None:
+        with self._changed:
+            self._target = max(0.0, seconds if self._duration is None else min(seconds, self._duration))
+            self._anchor = self._target, time.monotonic()
+            self._changed.notify()
+
+    def pause(self) -> None:
+        self._go_on(is_paused=True, speed=self._speed)
+
+    def play(self, speed: float) -> None:
+        """Seconds of the recording in a second, above zero."""
+        self._go_on(is_paused=False, speed=speed)
+
+    def _go_on(self, *, is_paused: bool, speed: float) -> None:
+        with self._changed:
+            now = time.monotonic()
+            self._anchor = self._seconds(now), now
+            self._is_paused, self._speed = is_paused, speed
+            self._changed.notify()
+
+    def _begin_before(self, target: float) -> None:
+        self._recording.close()
+        self._recording = Recording(self._path)
+        self._records = self._recording.after(target - JUMP_SECONDS)
+        self._next = next(self._records, None)
+        self.is_over, self._jumping_to = False, target
+        self.state = ClusterState(str(self._path))
+        self.on_jump(False)
+
+    def _caught_up(self, target: float) -> list[Heard]:
+        """A part of what was before the moment that was jumped to; after the last, the replay goes on there."""
+        heard: list[Heard] = []
+        while self._next is not None and self._next.seconds <= target and len(heard) < JUMP_RECORDS:
+            heard.append(self._take(self._next))
+        if not heard:
+            self._jumping_to = None
+            self._goes_on_at(target)
+            self.on_jump(True)
+        return heard
+
+    def _goes_on_at(self, seconds: float) -> None:
+        with self._changed:
+            if self._target is None:  # else another jump was asked for meanwhile
+                self._anchor = seconds, time.monotonic()
 
     def ask(self, message: Message) -> None:
         """Nobody is there to answer."""

@@ -8,6 +8,7 @@ import asyncio
 import re
 import secrets
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -101,9 +102,12 @@ def _run(options: argparse.Namespace) -> int:
     made = "" if options.replay else _made_token(options)
     guard = guard_of(options, made)
     link = bool(made) and guard.token == made
-    make = _source(options)
+    playback = None if options.replay is None else Playback(options.replay, options.speed)
+    make = _source(options) if playback is None else lambda: playback
     shown = options.replay or options.address
-    return run_server(lambda stop: _serve(make, guard, options, shown, stop, link), logging_options(options), "builtin")
+    return run_server(
+        lambda stop: _serve(make, guard, options, shown, stop, link, playback), logging_options(options), "builtin"
+    )
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -162,9 +166,6 @@ def guard_of(options: argparse.Namespace, made_token: str = "") -> Guard:
 
 def _source(options: argparse.Namespace) -> Callable[[], Source]:
     """What cannot be is told now, and not by a thread later."""
-    if options.replay is not None:
-        playback = Playback(options.replay, options.speed)
-        return lambda: playback
     keys, address = key_options(options), watchable(options.address)
     with suppress(NoKeyFound):  # the scheduler may not be up yet
         keys.find_pass(address)
@@ -172,7 +173,13 @@ def _source(options: argparse.Namespace) -> Callable[[], Source]:
 
 
 async def _serve(
-    make: Callable[[], Source], guard: Guard, options: argparse.Namespace, shown: str, stop: asyncio.Event, link: bool
+    make: Callable[[], Source],
+    guard: Guard,
+    options: argparse.Namespace,
+    shown: str,
+    stop: asyncio.Event,
+    link: bool,
+    playback: Playback | None,
 ) -> None:
     from scaler.ui.feed import Feed
     from scaler.ui.model import Model
@@ -180,8 +187,11 @@ async def _serve(
 
     feed = Feed(Model(shown))
     watcher = Watcher(make, feed.heard)
-    if options.replay is None:
+    if playback is None:
         feed.watcher = watcher
+    else:
+        feed.playback, playback.on_jump = playback, feed.jumped
+        threading.Thread(target=playback.measure, name="scaler-recording", daemon=True).start()
     watcher.start()
     try:
         await serve(feed, guard, options.host, options.port, shown, stop, link)

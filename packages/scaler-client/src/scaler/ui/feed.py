@@ -9,11 +9,12 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
-from scaler.monitoring import ClusterState, Heard
+from scaler.monitoring import ClusterState, Heard, Playback
 from scaler.monitoring.profiles import flame, speedscope
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import TOPICS
@@ -47,11 +48,16 @@ class Page:
     def __init__(self, beginning: bytes, runs: Ring, events: Ring, address: str = "") -> None:
         self.address = address
         self.opened_at = time.monotonic()
+        self._has_news = asyncio.Event()
+        self._listening = asyncio.current_task()
+        self.begin(beginning, runs, events)
+
+    def begin(self, beginning: bytes, runs: Ring, events: Ring) -> None:
+        """Also once more, when a replay has come to another moment."""
         self._beginning = beginning
         self._runs, self._run, self._runs_end = runs, runs.first, runs.end
         self._events, self._event = events, events.end
-        self._has_news = asyncio.Event()
-        self._listening = asyncio.current_task()
+        self.wake()
 
     def dismiss(self) -> None:
         """Its place is needed for another page. A browser that still shows it comes again by itself."""
@@ -95,6 +101,8 @@ class Feed:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.watcher: Watcher | None = None
+        self.playback: Playback | None = None
+        self._is_jumping = False  #: pages are told nothing meanwhile
         self._loop = asyncio.get_running_loop()
         #: by name, as long as nothing new was heard: very many callers may ask at once
         self._texts: dict[str, bytes] = {}
@@ -125,10 +133,53 @@ class Feed:
         for kind, content in self.model.take(state, heard, at):
             if kind == "condition":
                 self._log(state)
-            if self._pages:
-                self._events.add(packed(kind, content))
-                for page in self._pages:
-                    page.wake()
+            self._tell(kind, content)
+        self._tell_moment()
+
+    def _tell(self, kind: str, content: dict[str, Any]) -> None:
+        if self._pages and not self._is_jumping:
+            self._events.add(packed(kind, content))
+            for page in self._pages:
+                page.wake()
+
+    # ------------------------------------------------------------ replays
+
+    def jumped(self, is_over: bool) -> None:
+        """In the watcher's thread: a replay goes to another moment, or is there."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._jump, is_over)
+
+    def _jump(self, is_over: bool) -> None:
+        self._texts.clear()
+        self._is_jumping = not is_over
+        if not is_over:
+            self.model = Model(self.model.label)
+            return
+        beginning = self._beginning()
+        for page in self._pages:
+            page.begin(beginning, self.model.runs, self._events)
+
+    def go_on(self, *, seconds: float | None, speed: float | None, is_paused: bool) -> None:
+        """What a page wants of the replay: another moment, another speed, a pause."""
+        assert self.playback is not None
+        if is_paused:
+            self.playback.pause()
+        elif speed is not None:
+            self.playback.play(speed)
+        if seconds is not None:
+            self.playback.jump(seconds)
+        self._tell_moment()
+
+    def _tell_moment(self) -> None:
+        if self.playback is not None:
+            self._tell("replay", self._moment(self.playback))
+
+    def _moment(self, playback: Playback) -> dict[str, Any]:
+        moment = playback.moment()
+        told = {"seconds": round(moment.seconds, 3), "at": round(moment.wall_at, 3), "duration": moment.duration}
+        return {**told, "speed": moment.speed, "paused": moment.is_paused}
+
+    # ------------------------------------------------------------ pages
 
     def _log(self, state: ClusterState) -> None:
         """What pages say of the connection, also for those who have none open; once, though its seconds go on."""
@@ -159,7 +210,8 @@ class Feed:
 
     def _beginning(self) -> bytes:
         """Two events: what a page shows at once, and what was before."""
-        return packed("beginning", self.model.beginning()) + packed("past", self.model.past())
+        moment = b"" if self.playback is None else packed("replay", self._moment(self.playback))
+        return packed("beginning", self.model.beginning()) + packed("past", self.model.past()) + moment
 
     def close(self, page: Page) -> None:
         self._pages.pop(page, None)

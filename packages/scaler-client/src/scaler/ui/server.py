@@ -1,10 +1,11 @@
-"""The page over HTTP: read-only, and nothing but GET."""
+"""The page over HTTP: read-only, and nothing but GET, except for where a replay is."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable
 from itertools import islice
@@ -27,6 +28,7 @@ JSON_TYPE = "application/json; charset=utf-8"
 KEEP_ALIVE_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 PIECE_BYTES = 64 * 1024
+MOST_SPEED = 10_000.0
 TRACE_EVENTS = 200
 """Of a trace, that are made in one go."""
 TRACES_LIMIT = 4
@@ -54,6 +56,8 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app.router.add_get("/profile.json", _profile, allow_head=False)
     app.router.add_get("/profile.speedscope.json", _speedscope, allow_head=False)
     app.router.add_get("/state.json", _state)
+    if feed.playback is not None:
+        app.router.add_post("/replay", _replay)
     app.router.add_get("/trace.json", _trace)
     app.router.add_get("/metrics", _metrics)
     return app
@@ -192,6 +196,27 @@ def _window_of(request: web.Request) -> float:
     if not (text.isascii() and text.isdecimal() and len(text) <= 4):
         raise web.HTTPBadRequest(text="seconds is a whole number of at most four digits\n")
     return float(text)
+
+
+async def _replay(request: web.Request) -> web.StreamResponse:
+    """`seconds`: where to go on. `speed`: play, so fast. Without it: pause."""
+    seconds, speed = (_number_of(request, name, most) for name, most in (("seconds", 1e9), ("speed", MOST_SPEED)))
+    request.app[FEED].go_on(seconds=seconds, speed=speed, is_paused=speed is None)
+    return web.Response(status=204)
+
+
+def _number_of(request: web.Request, name: str, most: float) -> float | None:
+    """None: it is not there."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (0.0 <= number <= most) or (name == "speed" and not number):
+        raise web.HTTPBadRequest(text=f"{name} is a number above zero, at most {most:g}\n")
+    return number
 
 
 async def _state(request: web.Request) -> web.StreamResponse:

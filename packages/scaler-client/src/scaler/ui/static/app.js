@@ -4,6 +4,7 @@ import { Errors } from "./errors.js";
 import { Functions } from "./functions.js";
 import { Graphs } from "./graphs.js";
 import { Profile } from "./profile.js";
+import { Replay } from "./replay.js";
 import { Stream } from "./stream.js";
 import { TaskPage } from "./task.js";
 import { Views } from "./views.js";
@@ -25,6 +26,7 @@ const views = new Views(page, openTask);
 const errors = new Errors(page, openTask);
 const functions = new Functions(page);
 const profile = new Profile();
+const replay = new Replay();
 
 // ---------------------------------------------------------------- what the server says
 
@@ -69,6 +71,7 @@ const takes = {
     shares.push(told.share);
     if (shares.length > POINTS_KEPT) shares.shift();
   },
+  replay: (told) => replay.take(told),
   comparison: (told) => addComparison(told.sides),
   failures: (told) => errors.take(told.failures),
   events: (told) => errors.takeEvents(told.events),
