@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -33,6 +35,25 @@ def joined(value: object) -> bytes:
 def test_round_trip(value: object) -> None:
     assert values.loads(joined(value)) == value
     assert values.loads(memoryview(bytearray(joined(value)))) == value
+
+
+def test_an_open_text_file_arrives_as_its_content(tmp_path: Path) -> None:
+    """As docs/guide/best-practices.md says."""
+    path = tmp_path / "lines"
+    path.write_text("one\ntwo\n")
+    with path.open() as file:
+        file.readline()
+        there = values.loads(joined(file))
+    assert isinstance(there, io.StringIO)
+    assert (there.read(), there.getvalue()) == ("two\n", "one\ntwo\n")
+
+
+@pytest.mark.parametrize("mode", ["rb", "w"])
+def test_any_other_open_file_is_refused(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "lines"
+    path.touch()
+    with path.open(mode) as file, pytest.raises((TypeError, pickle.PicklingError), match="annot pickle"):
+        values.dumps(file)
 
 
 @given(st.lists(st.tuples(ANY, ANY), max_size=20))
