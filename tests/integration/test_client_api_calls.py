@@ -248,6 +248,7 @@ def test_use_after_disconnecting(cluster: RealCluster) -> None:
 
 
 def test_the_figures_of_the_cluster_are_of_this_moment(cluster: RealCluster) -> None:
+    cluster.wait_until_empty()  # else the objects of earlier tests are released meanwhile
     with Client(cluster.address) as client:
         info = client.cluster_info()
         assert info.worker_count == 1 and info.host_count == 1 and info.address == cluster.address
