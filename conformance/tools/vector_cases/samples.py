@@ -17,6 +17,8 @@ from scaler_protocol.messages import (
     ClientEntry,
     ClusterEvent,
     ClusterStatus,
+    Control,
+    ControlReply,
     Count,
     Credit,
     Delivered,
@@ -164,6 +166,8 @@ SMALL: list[Message] = [
     StackReply(0, TASK),
     SampleStacks(),
     StackSamples(),
+    Control(0),
+    ControlReply(0),
 ]
 
 # fmt: off
@@ -268,6 +272,8 @@ FULL: list[Message] = [
     StackSamples(
         8, SERVER, 3600.5, (StackBlock(PEER, "w1", 0.25, TREES), StackBlock(SERVER)), NAMES, True, 64, 999, 1000,
     ),
+    Control(2**63, codes.CONTROL_DRAIN_WORKER, SERVER, 30.5),
+    ControlReply(2**63, codes.CONTROL_UNKNOWN, 2**40),
 ]
 
 HISTORY: list[Message] = [

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.support.scheduler_story import FUNCTION, Story, peer, task
+from tests.support.scheduler_story import FUNCTION, WELCOME, Story, peer, task
 
 from scaler_protocol.codes import (
     KIND_INLINE,
@@ -34,11 +34,13 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     Capability,
+    Control,
     Credit,
     Dispatch,
     DumpRequest,
     Explain,
     Explanation,
+    Hello,
     Holding,
     KeptResults,
     ManagerStatus,
@@ -58,7 +60,8 @@ from scaler_protocol.messages import (
     Watch,
     WorkerStatus,
 )
-from scaler_scheduler.core import ALLOWED_MESSAGES, Send, SendToStorage
+from scaler_protocol.session import Opened
+from scaler_scheduler.core import ALLOWED_MESSAGES, Policy, Send, SendToStorage
 
 ANA, JOE = "ana", "joe"
 GRAPH = GraphId(task("graph"))
@@ -77,11 +80,13 @@ class World(Story):
     """A scheduler with both users in it, and what ana's peers and the storage were sent in her name."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Policy(allows_control=True))
         self.sent: defaultdict[str, list[Message]] = defaultdict(list)
         for user in (ANA, JOE):
             self.join(user)
         self.manager("manager of joe", identity=identity(JOE))
+        monitor_id = peer("monitor of joe")
+        self.handle(Opened(monitor_id, Hello(1, 1, ROLE_MONITOR, monitor_id), WELCOME, identity(JOE)))
         self.note()
 
     def join(self, user: str) -> None:
@@ -187,6 +192,7 @@ HOSTILE: dict[type, Callable[[Draw, list[TaskId]], Message]] = {
     Watch: lambda draw, ids: Watch(("tasks", "logs")),
     SnapshotRequest: lambda draw, ids: SnapshotRequest(1),
     DumpRequest: lambda draw, ids: DumpRequest(1),
+    Control: lambda draw, ids: Control(1, draw(st.integers(0, 4)), draw(st.sampled_from([*ids, TaskId(b"")]))),
     ManagerStatus: units,
 }
 SENDERS = {

@@ -24,6 +24,7 @@ from scaler_protocol.messages import (
     Bye,
     Cancel,
     CancelReply,
+    Control,
     Credit,
     DumpRequest,
     Error,
@@ -71,16 +72,17 @@ MOST_STEPS = 400_000
 
 
 class Scene:
-    """A client `c`, a worker `w` with a place for every task, and a manager `m`."""
+    """A client `c`, a worker `w` with a place for every task, a manager `m`, and a monitor `o` of an operator."""
 
     def __init__(self, credit: int = COUNT) -> None:
-        self.core = SchedulerCore(Policy())
+        self.core = SchedulerCore(Policy(allows_control=True))
         self.ids: list[TaskId] = list(task_id_source()(COUNT))
         offer = WorkerOffer("w", (), credit, 1)
         for hello in (
             Hello(1, 1, codes.ROLE_CLIENT, peer("c")),
             Hello(1, 1, codes.ROLE_WORKER, peer("w"), worker=offer),
             Hello(1, 1, codes.ROLE_MANAGER, peer("m"), manager=ManagerOffer(b"m" * ID_BYTES, "m", (), 1)),
+            Hello(1, 1, codes.ROLE_MONITOR, peer("o")),
         ):
             self.core.handle(Opened(hello.peer_id, hello, WELCOME), 0.0)
 
@@ -307,6 +309,11 @@ def answer_with_a_stack(scene: Scene) -> Event:
     return received("w", StackReply(1, scene.ids[-1], text="x" * 60_000))
 
 
+def cancel_a_client_for_an_operator(scene: Scene) -> Event:
+    scene.send("c", chain(scene.ids))
+    return received("o", Control(1, codes.CONTROL_CANCEL_CLIENT, scene.core.display_id(peer("c"))))
+
+
 def refuse_a_dispatch(scene: Scene) -> Event:
     scene.send("c", plain(scene.ids))
     worker = scene.core.tables.workers[peer("w")]
@@ -354,6 +361,7 @@ WORST: dict[Callable[[Scene], Event], type] = {
     print_something: TaskLog,
     ask_for_a_stack: StackRequest,
     answer_with_a_stack: StackReply,
+    cancel_a_client_for_an_operator: Control,
     refuse_a_dispatch: Error,
     lose_the_worker: Bye,
     lose_the_client: Bye,

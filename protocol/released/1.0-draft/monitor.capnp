@@ -104,8 +104,8 @@ struct ClusterEvent @0xe6f4a1b07c39d258 {
   ageSeconds @1 :Float64;    # since it happened, when the message was made
   kind @2 :Text;
   # worker_joined, worker_left, worker_lost, worker_draining, manager_joined, manager_left, manager_trouble,
-  # scheduler_started, scheduler_took_over, storage_connected, storage_lost, storage_trouble, client_lost, limit_reached;
-  # others may be added (MON-6)
+  # scheduler_started, scheduler_took_over, storage_connected, storage_lost, storage_trouble, client_lost, limit_reached,
+  # control (a monitor's Control was done, MON-52); others may be added (MON-6)
   subject @3 :Text;          # the name of the worker or manager, or the display id of a client; foreign text (MON-7)
   text @4 :Text;             # one line: why, and what followed; foreign text (MON-7)
   taskCount @5 :UInt64;      # tasks that run again because of it
@@ -250,6 +250,28 @@ struct DumpPart @0xde380dbd9ed497d4 {
   part @1 :UInt32;       # as it was asked for
   partCount @2 :UInt32;  # how many there are, at least 1. Zero: that dump is not there any more, begin again with 0
   data @3 :Data;         # at most 60,000 bytes
+}
+
+struct Control @0xd1c46b0f92a83e57 {
+  # Monitor -> scheduler: what a person who watches wants done. (MON-49)
+  requestId @0 :UInt64;
+  action @1 :UInt16;
+  # 1 CANCEL_TASK: end this task (MON-50); 2 CANCEL_CLIENT: end all tasks that this client has now (MON-50);
+  # 3 DRAIN_WORKER: let this worker finish what it runs, and leave (MON-51). Others are answered UNKNOWN.
+  subject @2 :Data;
+  # 16 bytes: the id of the task, or the display id of the client or worker (MON-23)
+  graceSeconds @3 :Float64 = 1;
+  # What is running has so long to end. Then it is stopped.
+}
+
+struct ControlReply @0xb83fe5a17c60d249 {
+  requestId @0 :UInt64;
+  outcome @1 :UInt16;
+  # 0 DONE: it has begun, and what comes of it shows in what is watched; 1 NOT_ALLOWED: by the operator of the scheduler;
+  # 2 NO_OPERATOR: the ticket of this monitor is not an operator's; 3 UNKNOWN: there is no such action, or no such
+  # unfinished task, client or worker. Only with DONE has anything been done. (MON-49)
+  taskCount @2 :UInt64;
+  # DONE: unfinished tasks that it concerns now. A worker's are those that it holds.
 }
 
 struct Count @0x9a7e1d3c5b2f4e60 {

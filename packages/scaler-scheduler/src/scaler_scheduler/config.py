@@ -140,6 +140,7 @@ def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
         lost_processors_limit=options.lost_processors_limit,
         is_protected=options.protected,
         shows_texts=options.monitor_texts,
+        allows_control=options.allow_control,
         owner_grace_seconds=options.client_timeout_seconds,
         scaling=choice.scaling,
         user_weights=dict(options.user_weights),
@@ -310,6 +311,11 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
         "--monitor-texts", **flag(),
         help="monitors see the tracebacks of tasks that failed, in which names and values of programs may stand, and "
         "may ask where in its code a running task is (default: type and first line only)",
+    )  # fmt: skip
+    group.add_argument(
+        "--allow-control", **flag(),
+        help="with the cluster's key, or a ticket as operator, tasks may be canceled and workers let go from scaler_ui "
+        "and scaler_top (default: these only watch)",
     )  # fmt: skip
 
 

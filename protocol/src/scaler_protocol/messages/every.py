@@ -5,6 +5,8 @@ from __future__ import annotations
 from scaler_protocol.messages.managers import ManagerStatus, ManagerTarget
 from scaler_protocol.messages.monitor import (
     ClusterStatus,
+    Control,
+    ControlReply,
     DumpPart,
     DumpRequest,
     GraphShapes,
@@ -65,4 +67,5 @@ Message = (
     | SnapshotRequest | ClusterStatus | Watch
     | ManagerStatus | ManagerTarget
     | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart | SampleStacks | StackSamples
+    | Control | ControlReply
 )  # fmt: skip

@@ -38,6 +38,21 @@ class DumpPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    request_id: int
+    action: int = 0
+    subject: bytes = b""
+    grace_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReply:
+    request_id: int
+    outcome: int = 0
+    task_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     name: str
     value: int

@@ -7,6 +7,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     ClusterStatus,
+    ControlReply,
     Delivered,
     Dispatch,
     DumpPart,
@@ -36,7 +37,17 @@ FROM_SCHEDULER: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Results, KeptResults, CancelReply, TaskLog, Explanation, ShutdownReply, StackReply}),
     ROLE_WORKER: frozenset({Dispatch, Cancel, Recall, SampleTasks, Shutdown, Delivered, StackRequest, SampleStacks}),
     ROLE_MONITOR: frozenset(
-        {ClusterStatus, TaskSamples, GraphShapes, TaskLog, Explanation, DumpPart, StackReply, StackSamples}
+        {
+            ClusterStatus,
+            TaskSamples,
+            GraphShapes,
+            TaskLog,
+            Explanation,
+            DumpPart,
+            StackReply,
+            StackSamples,
+            ControlReply,
+        }
     ),
     ROLE_MANAGER: frozenset({ManagerTarget}),
     ROLE_SCHEDULER: frozenset({Shutdown}),

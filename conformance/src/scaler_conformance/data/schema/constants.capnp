@@ -53,6 +53,15 @@ const stackNotAllowed :UInt16 = 4;
 const stackTooMany :UInt16 = 5;
 const stackNotSupported :UInt16 = 6;
 
+const controlCancelTask :UInt16 = 1;
+const controlCancelClient :UInt16 = 2;
+const controlDrainWorker :UInt16 = 3;
+
+const controlDone :UInt16 = 0;
+const controlNotAllowed :UInt16 = 1;
+const controlNoOperator :UInt16 = 2;
+const controlUnknown :UInt16 = 3;
+
 # Error codes (spec chapter 11). 1xx framing, 2xx session, 3xx tasks, 4xx objects, 5xx how tasks end.
 const ok :UInt16 = 0;
 const badFraming :UInt16 = 100;

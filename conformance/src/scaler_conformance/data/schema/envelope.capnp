@@ -89,5 +89,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     stackReply @52 :Tasks.StackReply;              # worker -> scheduler -> client, feature stacks
     sampleStacks @53 :Workers.SampleStacks;        # scheduler -> worker, feature stack-samples
     stackSamples @54 :Monitor.StackSamples;        # scheduler -> monitor
+    control @55 :Monitor.Control;                  # monitor -> scheduler
+    controlReply @56 :Monitor.ControlReply;        # scheduler -> monitor
   }
 }

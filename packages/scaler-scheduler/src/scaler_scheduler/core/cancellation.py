@@ -20,8 +20,12 @@ from scaler_scheduler.core.workers import Worker
 
 def cancel(tables: Tables, client: Client, message: Cancel) -> Job:
     """Unknown ids, and other clients' tasks, are answered UNKNOWN. `is_all` of nothing has an empty answer (CAN-3)."""
-    ids = _unfinished(tables, client) if message.is_all else _named(tables, message)
-    return _Canceling(tables, client, message).work(ids)
+    return _Canceling(tables, client, message).work()
+
+
+def cancel_unasked(tables: Tables, client: Client, message: Cancel) -> Job:
+    """As if this client had sent it, but for the replies. (MON-50)"""
+    return _Canceling(tables, client, message, is_asked=False).work()
 
 
 def _named(tables: Tables, message: Cancel) -> Iterator[Sequence[TaskId]]:
@@ -50,23 +54,26 @@ class _Canceling:
     """One Cancel. The newest tasks come first: so each is reached before those it depends on, and the end of one does
     not end thousands of others. Workers are told last, when no canceled task is left that could take a free place."""
 
-    def __init__(self, tables: Tables, client: Client, message: Cancel) -> None:
+    def __init__(self, tables: Tables, client: Client, message: Cancel, *, is_asked: bool = True) -> None:
         self._tables = tables
         self._client = client
         self._message = message
+        self._is_asked = is_asked
         self._running: dict[Worker, list[TaskId]] = {}
         self._ids: list[TaskId] = []
         self._outcomes = bytearray()
         self._is_known = False
 
-    def work(self, slices: Iterator[Sequence[TaskId]]) -> Job:
-        where = self._tables.where
-        for ids in slices:
+    def work(self) -> Job:
+        tables, where = self._tables, self._tables.where
+        is_all = self._message.is_all
+        for ids in _unfinished(tables, self._client) if is_all else _named(tables, self._message):
             for place, run in groupby(ids, where.get):
                 yield from self._end(list(run), place)
         yield from self._tables.ready.discard(self._client)
         endings.tell_workers(self._tables, self._running, self._message.grace_seconds)
-        yield from self._reply()
+        if self._is_asked:
+            yield from self._reply()
 
     def _end(self, ids: list[TaskId], place: Chunk | Worker | None) -> Job:
         """Neighbours that are in the same place."""
@@ -102,7 +109,7 @@ class _Canceling:
             # With is_all, a dependent of a task cancelled just before has ended with it.
             self._answer((task_id,), CANCEL_CANCELED if self._message.is_all else CANCEL_UNKNOWN)
         elif isinstance(place, Worker):
-            endings.mark_canceling(tables, task_id, is_asked=True)
+            endings.mark_canceling(tables, task_id, is_asked=self._is_asked)
             self._running.setdefault(place, []).append(task_id)
         else:
             endings.end_unstarted(tables, task_id, chunk)

@@ -28,6 +28,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelReply,
     ClusterStatus,
+    Control,
     Credit,
     DumpRequest,
     Explain,
@@ -42,7 +43,6 @@ from scaler_protocol.messages import (
     Results,
     Returned,
     Shutdown,
-    ShutdownReply,
     SnapshotRequest,
     StackReply,
     StackRequest,
@@ -62,6 +62,7 @@ from scaler_scheduler.core import (
     cluster_events,
     completion,
     confirming,
+    control,
     cut_off,
     dumping,
     keeping,
@@ -78,7 +79,7 @@ from scaler_scheduler.core import (
     shapes,
     submission,
 )
-from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage, Stop
+from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage
 from scaler_scheduler.core.backlog import Job, weight_of
 from scaler_scheduler.core.delivery import Window, window_of
 from scaler_scheduler.core.explaining import Explainer, explanation
@@ -95,7 +96,7 @@ from scaler_scheduler.core.workers import Worker
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, KeptResults, Cancel, Explain, StackRequest, Shutdown, NameFunctions}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog, Holding, StackReply}),
-    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, StackRequest, DumpRequest}),
+    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, StackRequest, DumpRequest, Control}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
     ROLE_SCHEDULER: frozenset(),  # one that waits to follow on this one, or has (SCH-80)
 }
@@ -167,6 +168,7 @@ class SchedulerCore:
         self._explainer = Explainer(self.tables, self._scaler)
         self.stacks = Stacks(self.tables)
         self.stack_sampler = StackSampler(self.tables)
+        self._controls = control.Controls(self.tables)
         self._sampler = Sampler(self.tables, self.stack_sampler)
         self._keeper = keeping.Keeper(self.tables)
         self.owned_objects = OwnedObjects(self.tables.clients)
@@ -190,7 +192,7 @@ class SchedulerCore:
             Cancel: lambda client, seq, message: cancellation.cancel(self.tables, client, message),  # type: ignore[arg-type]
             Explain: lambda client, seq, message: self._explainer.ask(client, message),  # type: ignore[arg-type]
             StackRequest: lambda client, seq, message: self.stacks.of_client(client, message),  # type: ignore[arg-type]
-            Shutdown: self._shutdown,  # type: ignore[dict-item]
+            Shutdown: lambda client, seq, message: control.shutdown(self.tables, client, message),  # type: ignore[arg-type]
             NameFunctions: lambda client, seq, named: self.tables.function_names.learn(named, client.user),  # type: ignore[arg-type]
         }
         self._from_worker: dict[type, Callable[[Worker, Message], Job | None]] = {
@@ -346,6 +348,8 @@ class SchedulerCore:
         elif event.hello.role == ROLE_MANAGER:
             hello = pools.of_user(event.hello, event.identity)
             self._scaler.manager_joined(event.peer_id, hello, event.identity)
+        elif event.hello.role == ROLE_MONITOR:
+            self._controls.joined(event.peer_id, event.identity)
 
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
@@ -363,6 +367,7 @@ class SchedulerCore:
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):
             self.stacks.lost(event.peer_id)
+            self._controls.left(event.peer_id)
             self.tables.act(MonitorLeft(event.peer_id))
 
     def _complained(self, event: Complained, now: float) -> None:
@@ -415,6 +420,8 @@ class SchedulerCore:
                 self.tables.backlog.start(client, job, weight_of(message))
         elif isinstance(message, (Watch, SnapshotRequest, Explain, StackRequest, DumpRequest)):
             self.tables.act(Asked(event.peer_id, event.seq, message))
+        elif isinstance(message, Control):
+            self._controls.do(event.peer_id, message)
         elif isinstance(message, ManagerStatus):
             self._scaler.reported(event.peer_id, message, now)
 
@@ -430,20 +437,6 @@ class SchedulerCore:
         if not client.is_gone:
             yield from self._from_client[type(message)](client, seq, message) or ()
             yield 1
-
-    def _shutdown(self, client: Client, seq: int, message: Shutdown) -> None:
-        if self.tables.policy.is_protected:
-            text = "this scheduler is protected: a client may not shut it down; stop it where it was started"
-            self.tables.tell(client.peer_id, ShutdownReply(is_accepted=False, text=text))
-            return
-        if client.identity is not None and not client.identity.is_operator:  # (HSK-33)
-            text = f"the ticket of {client.identity.user} is no operator's: stop the cluster with the key itself"
-            self.tables.tell(client.peer_id, ShutdownReply(is_accepted=False, text=text))
-            return
-        self.tables.tell(client.peer_id, ShutdownReply(is_accepted=True))
-        for worker_id in self.tables.workers:
-            self.tables.tell(worker_id, message)
-        self.tables.act_last(Stop(message.grace_seconds))
 
     def _holding(self, worker: Worker, message: Holding) -> Job | None:
         self._recovery.worker_presented(worker, message)

@@ -82,6 +82,7 @@ class Policy:
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
     shows_texts: bool = False  #: monitors see tracebacks and stacks of tasks (MON-33, MON-42)
+    allows_control: bool = False  #: operators at monitors cancel tasks and let workers leave (MON-49)
     #: between two namings of the clients that live (OWN-20): no shorter than the lease of clients
     owner_grace_seconds: float = 60.0
     scaling: Scaling = field(default_factory=Scaling)
