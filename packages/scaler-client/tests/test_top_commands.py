@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -18,14 +19,28 @@ from tests.support.waiting import WAIT, eventually
 from scaler.explain import __main__ as explain
 from scaler.monitoring import ClusterState, Condition, Heard
 from scaler.top import __main__ as top
+from scaler.top.orders import Orders
 from scaler.top.screen import text_of
 from scaler.top.terminal import Terminal
-from scaler_protocol.codes import ROLE_CLIENT, STACK_TAKEN
+from scaler_protocol.codes import (
+    CONTROL_CANCEL_TASK,
+    CONTROL_DONE,
+    CONTROL_DRAIN_WORKER,
+    CONTROL_NO_OPERATOR,
+    ROLE_CLIENT,
+    STACK_TAKEN,
+    UNKNOWN_MESSAGE,
+)
 from scaler_protocol.ids import TaskId, new_peer_id, shown_task
 from scaler_protocol.messages import (
+    NO_TASK,
     Capability,
+    ClientEntry,
     ClusterStatus,
+    Control,
+    ControlReply,
     Count,
+    Error,
     Explain,
     Explanation,
     Message,
@@ -210,6 +225,98 @@ def test_a_worker_is_opened_searched_for_and_left() -> None:
             keys.send_text("q")
             thread.join(WAIT)
     assert not thread.is_alive()
+
+
+class Obedient(Busy):
+    """Its scheduler does what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orders: list[Control] = []
+
+    def ask(self, message: Message) -> None:
+        if not isinstance(message, Control):
+            super().ask(message)
+            return
+        self.orders.append(message)
+        outcome = CONTROL_DONE if message.action == CONTROL_DRAIN_WORKER else CONTROL_NO_OPERATOR
+        self.heard.append(Heard("snapshot", ControlReply(message.request_id, outcome, 1), 0.0))
+
+
+def test_orders_are_given_after_a_question() -> None:
+    source = Obedient()
+    with create_pipe_input() as keys:
+        terminal = Terminal(source, keys, Screen80())
+        thread = threading.Thread(target=terminal.run)
+        thread.start()
+
+        def shows(*words: str) -> None:
+            text = lambda: " ".join(" ".join(map(text_of, terminal._screen.lines)).split())  # noqa: E731
+            eventually(lambda: all(word in text() for word in words), " and ".join(words))
+
+        try:
+            shows("alpha", "beta")
+            keys.send_text("jD")
+            shows("let worker alpha finish and leave? y: yes, any other key: no")
+            keys.send_text("q")
+            shows("nothing was done")
+            assert not source.orders
+            keys.send_text("Dy")
+            shows("the worker leaves when what it runs has ended, after 60 s at the latest")
+            keys.send_text("X648752af:9x\x7f\r")
+            shows("cancel task", "of price? y: yes")
+            keys.send_text("y")
+            shows("nothing was done: the ticket in use is not an operator's")
+            keys.send_text("X\x1b")
+            shows("alpha", "beta")
+        finally:
+            keys.send_text("q")
+            thread.join(WAIT)
+    assert not thread.is_alive()
+    drained, canceled = source.orders
+    assert source.state.status is not None and drained.subject == source.state.status.workers[0].peer_id
+    assert (drained.action, drained.grace_seconds) == (CONTROL_DRAIN_WORKER, 60.0)
+    assert (canceled.action, canceled.subject, canceled.grace_seconds) == (CONTROL_CANCEL_TASK, TASK, 1.0)
+
+
+CLIENT = new_peer_id()
+WITH_A_CLIENT = ClusterStatus(clients=(ClientEntry(CLIENT),))
+
+
+@pytest.mark.parametrize(
+    ("typed", "subject", "words"),
+    [
+        (CLIENT.hex()[:8], CLIENT, f"all unfinished tasks of client {CLIENT.hex()[:8]}?"),
+        (TASK.hex().upper(), TASK, "cancel task "),
+        ("nobody\x1b", None, "no task and no client is called nobody"),
+        ("", None, ""),
+    ],
+)
+def test_what_is_named_to_be_canceled(typed: str, subject: bytes | None, words: str) -> None:
+    orders = Orders(itertools.count(1))
+    orders.cancel()
+    for letter in typed:
+        orders.type(letter)
+    assert orders.entered(WITH_A_CLIENT) is None
+    assert words in orders.line and orders.is_asking == (subject is not None)
+    order = orders.answered(is_yes=True)
+    assert subject is None or (isinstance(order, Control) and order.subject == subject)
+
+
+def test_a_scheduler_that_does_not_know_the_task_or_the_order() -> None:
+    orders = Orders(itertools.count(1))
+    orders.cancel()
+    orders.type("648752af:9")
+    question = orders.entered(None)
+    assert isinstance(question, Explain) and question.task_number == 9
+    orders.heard(Explanation(question.request_id + 1, TASK))
+    orders.heard(Explanation(question.request_id, NO_TASK))
+    assert orders.line == "nothing was done: the scheduler has no unfinished task of this id" and not orders.is_asking
+    orders.drain(WorkerEntry(new_peer_id(), "a\x1b[2J"))
+    assert "\x1b" not in orders.line
+    assert orders.answered(is_yes=True) is not None
+    orders.heard(Error(UNKNOWN_MESSAGE, 1, False, "there is no such message"))
+    assert "perhaps because it is older: there is no such message" in orders.line
 
 
 # ------------------------------------------------------------ scaler_explain

@@ -6,29 +6,29 @@ import asyncio
 import json
 import threading
 import tracemalloc
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from tests.support.pages import LIVE, LOOPBACK, SERVER, function, heard, printed, samples, status, task, worker
+from tests.support.pages import LOOPBACK, SERVER, function, heard, printed, samples, status, task, worker
+from tests.support.served import Client, FakeWatcher, told, visited
 from tests.support.waiting import WAIT
 
 from scaler.monitoring import Playback, Recorder
-from scaler.monitoring.watcher import Watcher
 from scaler.ui import feed as feeds
 from scaler.ui import server
 from scaler.ui.feed import QUEUED_EVENTS, Feed
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
-from scaler_protocol.codes import STACK_NOT_ALLOWED, STACK_TAKEN
+from scaler_protocol.codes import (
+    STACK_NOT_ALLOWED,
+    STACK_TAKEN,
+)
 from scaler_protocol.messages import (
     Explain,
     Explanation,
-    Message,
     StackBlock,
     StackReply,
     StackRequest,
@@ -39,32 +39,7 @@ from scaler_protocol.process import StartupError
 from scaler_protocol.stack_trees import StackTrees
 from scaler_protocol.web.guards import HEADERS, Guard
 
-Client = TestClient[web.Request, web.Application]
-Visit = Callable[[Client, Feed], Awaitable[None]]
 NASTY = "<img src=x onerror=alert(1)></script>\u2028"
-
-
-def visited(visit: Visit, guard: Guard = LOOPBACK) -> None:
-    async def run() -> None:
-        feed = Feed(Model(LIVE.address))
-        async with TestClient(TestServer(server.application(feed, guard))) as client:
-            await asyncio.wait_for(visit(client, feed), WAIT)
-
-    asyncio.run(run())
-
-
-async def told(feed: Feed, *messages: Message) -> None:
-    """As the watcher tells it, and until the loop has it."""
-    feed.heard(*heard(*messages))
-    await asyncio.sleep(0)
-
-
-class FakeWatcher(Watcher):
-    def __init__(self) -> None:
-        self.asked: list[Message] = []
-
-    def ask(self, message: Message) -> None:
-        self.asked.append(message)
 
 
 # ---------------------------------------------------------------- over HTTP

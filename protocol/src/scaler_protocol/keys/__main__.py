@@ -70,7 +70,11 @@ def _add_derive(commands: argparse._SubParsersAction[ArgumentParser]) -> None:
         metavar="N",
         help="how long it is good (default: until a rotation ends)",
     )
-    parser.add_argument("--operator", action="store_true", help="its holder may also stop the cluster")
+    parser.add_argument(
+        "--operator",
+        action="store_true",
+        help="its holder may also stop or control the cluster",
+    )
     parser.add_argument("--output", "-o", metavar="FILE", help="write it to a new file (default: standard output)")
 
 

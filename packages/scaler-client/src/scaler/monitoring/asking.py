@@ -9,10 +9,20 @@ from scaler.monitoring.places import MonitorError
 from scaler.monitoring.subscription import Subscription
 from scaler.top.formats import plain
 from scaler_protocol.errors import ScalerError
-from scaler_protocol.messages import DumpPart, DumpRequest, Error, Explain, Explanation, StackReply, StackRequest
+from scaler_protocol.messages import (
+    Control,
+    ControlReply,
+    DumpPart,
+    DumpRequest,
+    Error,
+    Explain,
+    Explanation,
+    StackReply,
+    StackRequest,
+)
 
 _TURN_SECONDS = 0.25
-Answer = TypeVar("Answer", DumpPart, Explanation, StackReply)
+Answer = TypeVar("Answer", DumpPart, Explanation, StackReply, ControlReply)
 
 
 class NoAnswer(ScalerError):
@@ -21,7 +31,7 @@ class NoAnswer(ScalerError):
 
 def answer(
     subscription: Subscription,
-    question: DumpRequest | Explain | StackRequest,
+    question: DumpRequest | Explain | StackRequest | Control,
     kind: type[Answer],
     timeout_seconds: float,
 ) -> Answer:

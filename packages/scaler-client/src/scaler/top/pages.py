@@ -34,6 +34,8 @@ HELP = (
     ("Tab", "workers, functions, events"),
     ("/", "show only rows with all these words; Enter keeps them, Escape shows all rows again"),
     ("p", "pause: the figures stand still until it is pressed again"),
+    ("D", "let the worker at the cursor finish and leave, where the scheduler has --allow-control"),
+    ("X", "cancel a task, or all tasks of a client, there as well"),
     ("t", "hide the upper part, and show it again"),
     ("?", "this help"),
     ("Escape", "back; at the table of workers: quit"),

@@ -41,6 +41,8 @@ class View:
     is_typing: bool = False
     is_help: bool = False
     is_paused: bool = False
+    #: what an order asks, or what came of it
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def _middle(board: Board, view: View, width: int, height: int | None) -> list[Li
         lines += _lines("legend", wrapped(board.standbys.split(), width))
     for text in board.warnings[:WARNINGS_SHOWN]:
         lines += _lines("warning", wrapped(text.split(), width))
+    lines += _lines("search", wrapped(view.order.split(), width)) if view.order else []
     return [*lines, [("", "")], _title_line(board, view, width)]
 
 

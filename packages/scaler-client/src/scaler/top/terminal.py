@@ -22,10 +22,11 @@ from scaler.monitoring.watcher import Source
 from scaler.top.board import Board, board_of
 from scaler.top.columns import BY_KEY
 from scaler.top.meters import Throughput
+from scaler.top.orders import Orders
 from scaler.top.pages import PAGES, WORKERS
 from scaler.top.screen import Screen, View, draw
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import NO_PEER, ClusterStatus, Explain, Explanation
+from scaler_protocol.messages import NO_PEER, ClusterStatus, Explain, Explanation, Message
 
 QUIT_KEYS = ("q", "c-c", "c-d")
 SEARCH_LETTERS = 60
@@ -79,6 +80,7 @@ class Terminal:
         self._names: dict[TaskId, str] = {}
         self._asked: dict[int, TaskId] = {}
         self._numbers = itertools.count(1)
+        self._orders = Orders(self._numbers)
         self._board: tuple[ClusterState, Board] | None = None
         self._view = View()
         self._screen = Screen([], 1, 0)
@@ -106,16 +108,16 @@ class Terminal:
     def _heard(self, state: ClusterState, heard: list[Heard]) -> None:
         """In the watcher's thread: it only leaves the state, which is immutable."""
         for one in heard:
+            self._orders.heard(one.message)
             if isinstance(one.message, ClusterStatus):
                 self._throughput = self._throughput.after(one.message)
             elif isinstance(one.message, Explanation):
                 task_id = self._asked.pop(one.message.request_id, None)
                 if task_id is not None:
                     self._names[task_id] = one.message.function_name
-        if self._view.is_paused:
-            return
-        self._state = state
-        self._ask_names()
+        if not self._view.is_paused:
+            self._state = state
+            self._ask_names()
         self._application.invalidate()
 
     def _ask_names(self) -> None:
@@ -142,7 +144,8 @@ class Terminal:
             self._board = state, board_of(state)
         size = self._application.output.get_size()
         rates = self._throughput.rates
-        self._screen = draw(self._board[1], self._view, size.columns, size.rows, rates=rates, names=self._names)
+        view = replace(self._view, order=self._orders.line)
+        self._screen = draw(self._board[1], view, size.columns, size.rows, rates=rates, names=self._names)
         shown: StyleAndTextTuples = []
         for line in self._screen.lines[: size.rows]:
             shown += [(f"class:{style}" if style else "", text) for style, text in line]
@@ -164,7 +167,9 @@ class Terminal:
         keys = KeyBindings()
         is_typing = Condition(lambda: self._view.is_typing)
         is_help = Condition(lambda: self._view.is_help)
-        usual = ~is_typing & ~is_help
+        is_naming = Condition(lambda: self._orders.typed is not None)
+        is_asking = Condition(lambda: self._orders.is_asking)
+        usual = ~is_typing & ~is_help & ~is_naming & ~is_asking
         for names, rows in (
             (("down", "j"), lambda: 1),
             (("up", "k"), lambda: -1),
@@ -184,6 +189,8 @@ class Terminal:
             ("/", lambda: self._show(is_typing=True, first_row=0, opened=NO_PEER)),
             ("tab", self._turn_page),
             ("enter", self._open),
+            ("X", self._orders.cancel),
+            ("D", self._drain),
         ):
             keys.add(name, filter=usual)(lambda event, act=act: act())
         keys.add("escape", filter=usual)(self._back)
@@ -195,7 +202,23 @@ class Terminal:
         keys.add("backspace", filter=is_typing)(lambda event: self._show(search=self._view.search[:-1]))
         keys.add("enter", filter=is_typing)(lambda event: self._show(is_typing=False))
         keys.add("escape", filter=is_typing)(lambda event: self._show(is_typing=False, search=""))
+        keys.add("<any>", filter=is_naming)(lambda event: self._orders.type(event.data))
+        keys.add("backspace", filter=is_naming)(lambda event: self._orders.erase())
+        keys.add("escape", filter=is_naming)(lambda event: self._orders.leave())
+        keys.add("enter", filter=is_naming)(lambda event: self._send(self._orders.entered(self._state.status)))
+        keys.add("<any>", filter=is_asking)(lambda event: self._send(self._orders.answered(is_yes=event.data == "y")))
         return keys
+
+    def _send(self, message: Message | None) -> None:
+        if message is not None:
+            self._watcher.ask(message)
+
+    def _drain(self) -> None:
+        """The worker that is open, or at the cursor."""
+        wanted, status = self._view.opened or self._view.chosen, self._state.status
+        worker = next((one for one in (status.workers if status else ()) if one.peer_id == wanted), None)
+        if worker is not None:
+            self._orders.drain(worker)
 
     def _show(self, **changes: Any) -> None:
         self._view = replace(self._view, **changes)

@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
         PROGRAM,
         section=SECTION,
         description="Show a cluster as a web page: workers, a stream of tasks, graphs, logs, why tasks wait. The page "
-        "only reads. At /metrics it speaks to Prometheus.",
+        "only reads, unless --allow-control is given. At /metrics it speaks to Prometheus.",
         epilog=f"Example: {PROGRAM} tcp://127.0.0.1:2345 --port 8081",
     )
     parser.add_argument(
@@ -76,6 +76,10 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
     )
+    parser.add_argument(
+        "--allow-control", **flag(),
+        help="the page can have tasks canceled and workers let go, where the scheduler allows it too (default: no)",
+    )  # fmt: skip
     parser.add_argument("--no-token", help="ask for no secret: every page request gets an answer", **flag())
     add_logging_arguments(parser)
     add_key_arguments(parser)
@@ -90,6 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if [options.address, options.replay, options.html].count(None) != 2:
         raise UsageError("name the address of a scheduler, or a recording with --replay or --html")
+    if options.allow_control and options.address is None:
+        raise UsageError("--allow-control is for a scheduler: a recording has nothing to control")
     if options.html is None and (options.against or options.output):
         raise UsageError("--against and --output belong to --html")
     if not 0 <= options.port <= 65_535:
@@ -189,6 +195,7 @@ async def _serve(
     watcher = Watcher(make, feed.heard)
     if playback is None:
         feed.watcher = watcher
+        feed.may_control = options.allow_control
     else:
         feed.playback, playback.on_jump = playback, feed.jumped
         threading.Thread(target=playback.measure, name="scaler-recording", daemon=True).start()

@@ -10,19 +10,22 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import ClusterState, Heard, Playback
+from scaler.monitoring.control import outcome_text
 from scaler.monitoring.profiles import flame, speedscope
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import TOPICS
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
+from scaler_protocol.codes import CONTROL_DONE
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest, Watch
+from scaler_protocol.messages import Control, ControlReply, Explain, Explanation, StackReply, StackRequest, Watch
 
 logger = logging.getLogger("scaler.ui")
 
@@ -102,6 +105,7 @@ class Feed:
         self.model = model
         self.watcher: Watcher | None = None
         self.playback: Playback | None = None
+        self.may_control = False  #: pages may have tasks canceled, and workers let go
         self._is_jumping = False  #: pages are told nothing meanwhile
         self._loop = asyncio.get_running_loop()
         #: by name, as long as nothing new was heard: very many callers may ask at once
@@ -125,7 +129,7 @@ class Feed:
 
     def _take(self, state: ClusterState, heard: list[Heard], at: float) -> None:
         for one in heard:
-            if isinstance(one.message, (Explanation, StackReply)):
+            if isinstance(one.message, (Explanation, StackReply, ControlReply)):
                 answer = self._asked.pop(one.message.request_id, None)
                 if answer is not None and not answer.done():
                     answer.set_result(one.message)
@@ -211,7 +215,8 @@ class Feed:
     def _beginning(self) -> bytes:
         """Two events: what a page shows at once, and what was before."""
         moment = b"" if self.playback is None else packed("replay", self._moment(self.playback))
-        return packed("beginning", self.model.beginning()) + packed("past", self.model.past()) + moment
+        beginning = {**self.model.beginning(), "control": self.may_control}
+        return packed("beginning", beginning) + packed("past", self.model.past()) + moment
 
     def close(self, page: Page) -> None:
         self._pages.pop(page, None)
@@ -242,6 +247,14 @@ class Feed:
         found = stack_of(await self._answer(lambda number: StackRequest(number, task_id)))
         return {"text": found.text, "reason": found.reason, "worker": found.worker, "state": found.state}
 
+    async def control(self, action: int, subject: bytes, grace_seconds: float) -> dict[str, Any]:
+        """Have the scheduler do this; what came of it. (MON-49)"""
+        request = Control(0, action, subject, grace_seconds)
+        reply = await self._answer(lambda number: replace(request, request_id=number))
+        if isinstance(reply, str):
+            return {"done": False, "text": reply}
+        return {"done": reply.outcome == CONTROL_DONE, "text": outcome_text(request, reply)}
+
     def profile(self, seconds: float, function: str) -> bytes:
         """Where the time of running tasks went, for a page. The cluster samples while pages ask for it."""
         if self.watcher is None:
@@ -266,7 +279,7 @@ class Feed:
         trees = profile.window(seconds, time.time())
         return json.dumps(speedscope(profile, trees, f"Scaler {self.model.label}", function)).encode()
 
-    async def _answer(self, question: Callable[[int], Explain | StackRequest]) -> Any:
+    async def _answer(self, question: Callable[[int], Explain | StackRequest | Control]) -> Any:
         """A text: why there is none."""
         if self.watcher is None:
             return "this is a recording: no scheduler answers"

@@ -1,4 +1,4 @@
-"""The page over HTTP: read-only, and nothing but GET, except for where a replay is."""
+"""The page over HTTP: nothing but GET, except for where a replay is, and for control, if the operator wants it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from scaler.monitoring.control import CANCEL_SECONDS, DRAIN_SECONDS, MOST_SECONDS, peers_named
 from scaler.ui import metrics
 from scaler.ui.feed import Feed
 from scaler.ui.task_names import found_task
 from scaler.ui.trace import trace_text
+from scaler_protocol.codes import CONTROL_CANCEL_CLIENT, CONTROL_CANCEL_TASK, CONTROL_DRAIN_WORKER
 from scaler_protocol.ids import TaskId
 from scaler_protocol.process import StartupError
 from scaler_protocol.web import Bounds, listen
@@ -33,6 +35,13 @@ TRACE_EVENTS = 200
 """Of a trace, that are made in one go."""
 TRACES_LIMIT = 4
 """So many callers may read a trace at once."""
+
+ORDERS = {
+    "cancel-task": (CONTROL_CANCEL_TASK, CANCEL_SECONDS),
+    "cancel-client": (CONTROL_CANCEL_CLIENT, CANCEL_SECONDS),
+    "drain-worker": (CONTROL_DRAIN_WORKER, DRAIN_SECONDS),
+}
+"""What a page may have done, and how long it usually waits for what is running."""
 
 FEED = web.AppKey("feed", Feed)
 GUARD = web.AppKey("guard", Guard)
@@ -58,6 +67,8 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app.router.add_get("/state.json", _state)
     if feed.playback is not None:
         app.router.add_post("/replay", _replay)
+    if feed.may_control:
+        app.router.add_post("/control", _control)
     app.router.add_get("/trace.json", _trace)
     app.router.add_get("/metrics", _metrics)
     return app
@@ -203,6 +214,25 @@ async def _replay(request: web.Request) -> web.StreamResponse:
     seconds, speed = (_number_of(request, name, most) for name, most in (("seconds", 1e9), ("speed", MOST_SPEED)))
     request.app[FEED].go_on(seconds=seconds, speed=speed, is_paused=speed is None)
     return web.Response(status=204)
+
+
+async def _control(request: web.Request) -> web.StreamResponse:
+    """`do`: what; `id`: of which task, client or worker, as the page shows it; `seconds`: for what is running."""
+    action, usual = ORDERS.get(request.query.get("do", ""), (0, 0.0))
+    if not action:
+        raise web.HTTPBadRequest(text=f"do is one of: {', '.join(ORDERS)}\n")
+    seconds = _number_of(request, "seconds", MOST_SECONDS)
+    subject = _subject_of(request, action, request.query.get("id", "").strip())
+    return web.json_response(await request.app[FEED].control(action, subject, usual if seconds is None else seconds))
+
+
+def _subject_of(request: web.Request, action: int, text: str) -> bytes:
+    if action == CONTROL_CANCEL_TASK:
+        return _task_of(request, text)
+    found = peers_named(request.app[FEED].model.state.status, action, text)
+    if len(found) != 1:
+        raise web.HTTPBadRequest(text="no client or worker of this id is connected\n")
+    return found[0]
 
 
 def _number_of(request: web.Request, name: str, most: float) -> float | None:

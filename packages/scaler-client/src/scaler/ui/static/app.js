@@ -1,5 +1,6 @@
 // The page: listens to the server's events, keeps what they tell, and shows the view that is open.
 import { addComparison } from "./compare.js";
+import { Control } from "./control.js";
 import { Errors } from "./errors.js";
 import { Functions } from "./functions.js";
 import { Graphs } from "./graphs.js";
@@ -18,11 +19,12 @@ const page = {
 };
 const explain = (task) => { open("waiting"); at("explain-task").value = task; ask(); };
 let drawn = [];  // graphs, as the server tells them
-const task = new TaskPage(page, () => drawn);
+const control = new Control();
+const task = new TaskPage(page, () => drawn, control);
 const openTask = (id) => task.open(id);
 const stream = new Stream(page.stream, openTask);
 const graphs = new Graphs(at("graph-list"), page, explain, openTask);
-const views = new Views(page, openTask);
+const views = new Views(page, openTask, control);
 const errors = new Errors(page, openTask);
 const functions = new Functions(page);
 const profile = new Profile();
@@ -33,6 +35,7 @@ const replay = new Replay();
 const takes = {
   beginning(told) {
     page.status = told.status;
+    control.allow(Boolean(told.control));
     Object.assign(page, { history: [], logs: [], failures: [], events: [] });
     Object.assign(page.stream, { runs: [], shares: [], isLoading: true });
     page.stream.at = told.status.at ?? page.stream.at;

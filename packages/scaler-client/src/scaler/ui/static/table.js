@@ -6,8 +6,8 @@ const ROWS_COLLATED = 2000;  // more texts are put in the order of their letters
 const collator = new Intl.Collator("en", { numeric: true });
 
 export class Table {
-  // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler, tip(value) -> text}; or with
-  // draw(cell, row), which fills the cell itself.
+  // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler, tip(value) -> text,
+  // kind: class of its cells}; or with draw(cell, row), which fills the cell itself.
   constructor(place, columns, { caption, empty = "none", sort = null, rowClass = () => "" }) {
     this.columns = columns;
     this.empty = empty;
@@ -35,7 +35,7 @@ export class Table {
   }
 
   head(column) {
-    const cell = element("th", undefined, { scope: "col", class: column.number ? "number" : "" });
+    const cell = element("th", undefined, { scope: "col", class: kindOf(column) });
     const button = element("button", column.title, { type: "button" });
     button.addEventListener("click", () => {
       const down = this.sort && this.sort.key === column.key ? !this.sort.down : Boolean(column.number);
@@ -79,7 +79,7 @@ export class Table {
   line() {
     const line = element("tr");
     for (const column of this.columns) {
-      const cell = element("td", undefined, { class: column.number ? "number" : "" });
+      const cell = element("td", undefined, { class: kindOf(column) });
       if (column.button) {
         const button = element("button", "", { type: "button" });
         button.addEventListener("click", () => column.button(line.row));
@@ -110,6 +110,8 @@ export class Table {
     });
   }
 }
+
+const kindOf = ({ number, kind }) => [number ? "number" : "", kind ?? ""].join(" ").trim();
 
 export const matches = (wanted, ...texts) =>
   wanted.every((word) => texts.some((text) => text.toLowerCase().includes(word)));

@@ -19,15 +19,17 @@ const text = (key, title) => ({ key, title });
 const user = (key) => ({ key, title: "User", show: (value) => value || "–" });
 const bad = (is) => (is ? "silent" : "");
 
-// chosen() is the worker whose processors are shown, choose(worker) makes it another; openTask(id) shows that task.
-export function allTables({ chosen, choose, openTask }) {
+// chosen() is the worker whose processors are shown, choose(worker) makes it another; openTask(id) shows that task;
+// cancelAll(client) asks whether all its tasks are to be canceled.
+export function allTables({ chosen, choose, openTask, cancelAll }) {
   return {
     functions: new Table(at("functions"), [text("name", "Function"), number("tasks", "Tasks")], {
       caption: "Unfinished tasks by function", empty: "no unfinished task",
     }),
     clients: new Table(at("clients"), [
-      text("id", "Client"), user("user"), number("tasks", "Tasks"), number("objects", "Objects"),
-      number("bytes", "Memory", bytes), text("process", "Process"), text("language", "Language"),
+      text("id", "Client"), user("user"), number("tasks", "Tasks"),
+      { key: "tasks", title: "Control", kind: "control", show: (tasks) => (tasks ? "Cancel all its tasks" : ""), button: cancelAll },
+      number("objects", "Objects"), number("bytes", "Memory", bytes), text("process", "Process"), text("language", "Language"),
     ], { caption: "Clients, with their unfinished tasks", empty: "no client is connected" }),
     users: new Table(at("users"), [
       user("name"), number("clients", "Clients"), number("workers", "Workers"), number("tasks", "Tasks"),

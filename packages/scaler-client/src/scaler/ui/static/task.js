@@ -8,12 +8,13 @@ const RELATIVES_SHOWN = 12;
 const at = (id) => document.getElementById(id);
 
 export class TaskPage {
-  constructor(page, graphs) {
+  constructor(page, graphs, control) {
     this.page = page;
     this.graphs = graphs;
     this.box = at("task-page");
     at("task-close").addEventListener("click", () => this.box.close());
     at("task-stack-ask").addEventListener("click", () => this.stack(this.task));
+    at("task-cancel").addEventListener("click", () => control.task(this.task, taskName(this.task)));
     this.box.addEventListener("click", (event) => { if (event.target === this.box) this.box.close(); });
   }
 
@@ -53,6 +54,7 @@ export class TaskPage {
     this.list("task-parent", "Submitted by", failure?.parent ? [this.link({ task: failure.parent })] : []);
     at("task-unknown").hidden = Boolean(status);
     at("task-stack-ask").hidden = !place;
+    at("task-cancel").hidden = Boolean(run || failure);  // it has ended
   }
 
   showError(failure) {

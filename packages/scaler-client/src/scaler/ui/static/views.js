@@ -14,7 +14,7 @@ const LOGS_SHOWN = 500, RUNS_LISTED = 20000;
 const [TASK, FUNCTION, WORKER, , , , STATUS] = [0, 1, 2, 3, 4, 5, 6];
 
 export class Views {
-  constructor(page, openTask) {
+  constructor(page, openTask, control) {
     this.page = page;
     this.chosen = null;
     this.forget();
@@ -25,7 +25,8 @@ export class Views {
       cpu: new Chart(at("chart-cpu"), ["workers", "scheduler"], (value) => value.toFixed(2), { least: 0.1 }),
     };
     const choose = (worker) => { this.chosen = worker.id; this.workers(); };
-    this.tables = allTables({ chosen: () => this.chosen, choose, openTask });
+    this.tables = allTables({ chosen: () => this.chosen, choose, openTask, cancelAll: (client) => control.client(client) });
+    at("worker-drain").addEventListener("click", () => control.worker(this.worker));
     this.paused = null;  // what the task log shows while it stands still
     at("task-pause").addEventListener("click", () => this.pause());
     at("chart-minutes").addEventListener("change", () => this.show("overview"));
@@ -97,6 +98,8 @@ export class Views {
       plural(all.length, "worker") + (silent ? `, ${count(silent)} silent` : "");
     this.tables.workers.show(found);
     const chosen = all.find((one) => one.id === this.chosen);
+    this.worker = chosen;
+    at("worker-drain").hidden = !chosen;
     at("worker-name").textContent = chosen ? `worker ${chosen.name}` : "a worker: choose one above";
     this.tables.processors.show((chosen?.processors ?? []).map(([pid, state, cpu, rss, task, running]) =>
       ({ pid, state: PROCESSOR_STATES[state] ?? String(state), cpu, rss, task, running })));
