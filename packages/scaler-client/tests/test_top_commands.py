@@ -250,9 +250,12 @@ def test_orders_are_given_after_a_question() -> None:
         thread = threading.Thread(target=terminal.run)
         thread.start()
 
+        def has(words: tuple[str, ...]) -> bool:
+            text = " ".join(" ".join(map(text_of, terminal._screen.lines)).split())
+            return all(word in text for word in words)
+
         def shows(*words: str) -> None:
-            text = lambda: " ".join(" ".join(map(text_of, terminal._screen.lines)).split())  # noqa: E731
-            eventually(lambda: all(word in text() for word in words), " and ".join(words))
+            eventually(lambda: has(words), " and ".join(words))
 
         try:
             shows("alpha", "beta")
