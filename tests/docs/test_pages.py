@@ -43,6 +43,19 @@ def test_a_command_line_is_accepted(page: str, line: str) -> None:
     parser.parse_args(arguments)
 
 
+def test_command_lines_are_where_they_are_checked() -> None:
+    """In `console` blocks, behind a prompt: a block of another kind may name a command that there is not."""
+    elsewhere = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in PAGES
+        for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+        for line in text.splitlines()
+        if (language in ("", "text", "sh", "bash", "shell") and re.match(r"(\$ )?scaler_\w+ ", line))
+        or (language == "console" and line.startswith("scaler_"))
+    ]
+    assert not elsewhere
+
+
 @pytest.mark.parametrize(("page", "text"), [*blocks("toml")])
 def test_a_configuration_file_is_accepted(page: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
