@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -46,7 +47,8 @@ def test_the_files_are_right() -> None:
 class Prometheus:
     def __init__(self, stage: Stage, folder: Path, target: str) -> None:
         config = (FILES / "prometheus.yml").read_text().replace("127.0.0.1:8081", target)
-        config = f"global: {{scrape_interval: 500ms, evaluation_interval: 500ms}}\n{config}"
+        config = re.sub(r"(scrape|evaluation)_interval: 15s", r"\1_interval: 500ms", config)
+        assert config.count("500ms") == 2
         (folder / "prometheus.yml").write_text(config)
         shutil.copy(FILES / "alerts.yml", folder)
         self.port = stage.ports()
@@ -107,7 +109,7 @@ def test_it_is_scraped(stage: Stage, tmp_path: Path) -> None:
 def check_rules(prometheus: Prometheus) -> None:
     """Each has been evaluated, and none with an error."""
     until(lambda: all(rule["evaluationTime"] for rule in rules(prometheus)), "all rules were evaluated", SECONDS)
-    assert len(rules(prometheus)) == 15
+    assert len(rules(prometheus)) == 24
     assert {rule["health"] for rule in rules(prometheus)} == {"ok"}
 
 
@@ -123,9 +125,9 @@ def alert_state(prometheus: Prometheus, name: str) -> str:
 def check_dashboard(prometheus: Prometheus) -> None:
     """Grafana would ask just this; what always has a value has one."""
     dashboard = json.loads((FILES / "dashboard.json").read_text())
-    for panel in dashboard["panels"]:
-        for target in panel["targets"]:
-            expression = target["expr"].replace("$instance", ".+").replace("$__rate_interval", "4s")
+    for panel in [inner for one in dashboard["panels"] for inner in (one, *one.get("panels", ()))]:
+        for target in panel.get("targets", ()):
+            expression = re.sub(r"\$(job|instance|host)\b", ".+", target["expr"]).replace("$__rate_interval", "4s")
             found = prometheus.get("query", query=expression, time=str(time.time()))
             assert found is not None, f"{panel['title']}: {expression}"
             if panel["type"] == "stat":

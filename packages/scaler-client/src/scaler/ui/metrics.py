@@ -1,4 +1,5 @@
-"""The cluster in the words of Prometheus. Read anew at each scrape; nothing is counted here."""
+"""The cluster in the words of Prometheus, in its text format or that of OpenMetrics. Read anew at each scrape; what has
+to be added up for it is in `tally`."""
 
 from __future__ import annotations
 
@@ -13,28 +14,40 @@ from prometheus_client.core import (
     InfoMetricFamily,
     Metric,
 )
+from prometheus_client.openmetrics import exposition
 from prometheus_client.registry import Collector
 
 from scaler.monitoring import ClusterState, FunctionFigures, UserFigures, functions_of, users_of
 from scaler.monitoring.functions import BOUNDS_SECONDS, OTHERS
 from scaler.ui.model import names_of
+from scaler.ui.tally import Tally
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import ClusterStatus, WorkerEntry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS_TYPE = exposition.CONTENT_TYPE_LATEST
 _Entry = TypeVar("_Entry")
 UNFINISHED = ("waiting", "queued", "dispatched", "canceling")
 
 
-def text_of(state: ClusterState) -> bytes:
+def is_open_metrics(accept: str) -> bool:
+    """Whether a caller that sends this header Accept gets the format of OpenMetrics; all others read the older one."""
+    return "application/openmetrics-text" in accept
+
+
+def text_of(state: ClusterState, tally: Tally, *, open_metrics: bool = False) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Cluster(state))
+    registry.register(_Cluster(state, tally))
+    if open_metrics:
+        encoded: bytes = exposition.generate_latest(registry)  # type: ignore[no-untyped-call]
+        return encoded
     return generate_latest(registry)
 
 
 class _Cluster(Collector):
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, tally: Tally) -> None:
         self._state = state
+        self._tally = tally
 
     def collect(self) -> Iterable[Metric]:
         state = self._state
@@ -44,21 +57,22 @@ class _Cluster(Collector):
         )
         yield _counter("scaler_scheduler_restarts", "Other schedulers that took the address over.", state.restart_count)
         if state.status is not None and state.is_live:
-            yield from _scheduler(state.status)
+            yield from _scheduler(state.status, self._tally)
+            yield from _events(self._tally)
             yield from _tasks(state.status)
             yield from _functions(state.status)
             yield from _users(state.status)
             yield from _storage(state.status)
             yield from _managers(state.status)
-            yield from _workers(state.status)
+            yield from _workers(state.status, self._tally)
 
 
-def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
+def _scheduler(status: ClusterStatus, tally: Tally) -> Iterable[Metric]:
     info = InfoMetricFamily("scaler_scheduler", "The scheduler.")
     info.add_metric([], {"version": readable(status.software.version), "host": readable(status.software.host)})
     yield info
-    yield _gauge("scaler_scheduler_uptime_seconds", "Since the scheduler's start.", status.uptime_seconds)
-    yield _gauge("scaler_scheduler_cpu_ratio", "Share of one core that the scheduler uses.", status.cpu)
+    yield _gauge("scaler_scheduler_start_time_seconds", "When it started, in seconds of the epoch.", tally.started_at)
+    yield _counter("scaler_scheduler_cpu_seconds", "Processor time of the scheduler.", tally.scheduler_cpu_seconds)
     yield _gauge("scaler_scheduler_resident_memory_bytes", "Memory of the scheduler.", status.rss_bytes)
     yield _gauge("scaler_scheduler_host_free_memory_bytes", "Memory that is free on its host.", status.host_free_bytes)
     yield _counter("scaler_messages_rejected", "Messages that the scheduler refused.", status.rejected_count)
@@ -76,6 +90,15 @@ def _scheduler(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_workers", "Workers that are connected.", len(status.workers))
     yield _counter("scaler_balancing_recalled_tasks", "Tasks that workers were asked back.", status.recalled_count)
     yield _counter("scaler_balancing_returned_tasks", "Tasks that workers gave back.", status.returned_count)
+
+
+def _events(tally: Tally) -> Iterable[Metric]:
+    events = CounterMetricFamily("scaler_cluster_events", "What happened to the cluster as a whole.", labels=["kind"])
+    rerun = CounterMetricFamily("scaler_tasks_run_again", "Tasks that run again because of that.", labels=["kind"])
+    for kind, count in tally.events.items():
+        events.add_metric([kind], count)
+        rerun.add_metric([kind], tally.rerun_tasks[kind])
+    yield from (events, rerun)
 
 
 def _tasks(status: ClusterStatus) -> Iterable[Metric]:
@@ -171,8 +194,8 @@ def _storage(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_storage_memory_bytes", "Values that the storage holds in memory.", storage.memory_bytes)
     yield _gauge("scaler_storage_disk_bytes", "Files on the disk with values of the storage.", storage.disk_bytes)
     yield _gauge("scaler_storage_moving_bytes", "Values on their way from memory to the disk.", storage.moving_bytes)
-    yield _gauge("scaler_storage_memory_limit_bytes", "0: none.", storage.memory_limit_bytes)
-    yield _gauge("scaler_storage_disk_limit_bytes", "0: none.", storage.disk_limit_bytes)
+    yield _gauge("scaler_storage_memory_limit_bytes", "Most of that; 0: no limit.", storage.memory_limit_bytes)
+    yield _gauge("scaler_storage_disk_limit_bytes", "Most of these files; 0: no limit.", storage.disk_limit_bytes)
     yield _gauge("scaler_storage_disk_room_bytes", "What may still be moved to the disk.", storage.disk_room_bytes)
     yield _gauge("scaler_storage_disk_trouble", "Whether the last move failed.", bool(storage.disk_trouble))
     yield _gauge("scaler_storage_waiters", "Requests that wait for an object.", storage.waiter_count)
@@ -192,7 +215,6 @@ def _managers(status: ClusterStatus) -> Iterable[Metric]:
 
 
 _WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
-    ("scaler_worker_cpu_ratio", "Cores in use by agent and processors.", lambda one: _cpu(one)),
     ("scaler_worker_resident_memory_bytes", "Memory of agent and processors.", lambda one: _rss(one)),
     (
         "scaler_worker_host_free_memory_bytes",
@@ -202,23 +224,25 @@ _WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
     ("scaler_worker_held_tasks", "Tasks given to it that have not ended.", lambda one: one.held_count),
     ("scaler_worker_queued_tasks", "Tasks it holds that have not begun.", lambda one: one.status.queued_count),
     ("scaler_worker_blocked_tasks", "Tasks that wait for their children.", lambda one: one.status.blocked_count),
+    ("scaler_worker_processors", "Processors it has.", lambda one: len(one.status.processors)),
+    ("scaler_worker_lag_seconds", "Round trip between it and the scheduler.", lambda one: one.lag_seconds),
+)
+_WORKER_COUNTERS: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
+    ("scaler_worker_completed_tasks", "Tasks it has completed.", lambda one: one.completed_count),
     (
         "scaler_worker_recycled_processors",
-        "Processors it has replaced between two tasks, since it was started.",
+        "Processors it has replaced between two tasks.",
         lambda one: one.status.recycled_count,
     ),
     (
         "scaler_worker_limited_tasks",
-        "Tasks it has ended because of their memory, since it was started.",
+        "Tasks it has ended because of their memory.",
         lambda one: one.status.limited_count,
     ),
-    ("scaler_worker_processors", "Processors it has.", lambda one: len(one.status.processors)),
-    ("scaler_worker_lag_seconds", "Round trip between it and the scheduler.", lambda one: one.lag_seconds),
-    ("scaler_worker_silent_seconds", "Since it was last heard.", lambda one: one.silent_seconds),
 )
 
 
-def _workers(status: ClusterStatus) -> Iterable[Metric]:
+def _workers(status: ClusterStatus, tally: Tally) -> Iterable[Metric]:
     by_age = sorted(status.workers, key=lambda one: one.software.process_id)
     named = list(_labelled(((one.name, one.software.host), one) for one in by_age))
     labels = ["worker", "host"]
@@ -227,10 +251,21 @@ def _workers(status: ClusterStatus) -> Iterable[Metric]:
         for values, entry in named:
             family.add_metric(values, value(entry))
         yield family
-    completed = CounterMetricFamily("scaler_worker_completed_tasks", "Tasks it has completed.", labels=labels)
+    heard = GaugeMetricFamily(
+        "scaler_worker_last_heard_timestamp_seconds", "When it was last heard, in seconds of the epoch.", labels=labels
+    )
     for values, entry in named:
-        completed.add_metric(values, entry.completed_count)
-    yield completed
+        heard.add_metric(values, tally.at - entry.silent_seconds)
+    yield heard
+    for name, text, value in _WORKER_COUNTERS:
+        counter = CounterMetricFamily(name, text, labels=labels)
+        for values, entry in named:
+            counter.add_metric(values, value(entry))
+        yield counter
+    cpu = CounterMetricFamily("scaler_worker_cpu_seconds", "Processor time of agent and processors.", labels=labels)
+    for values, entry in named:
+        cpu.add_metric(values, tally.worker_cpu_seconds.get(entry.peer_id, 0.0))
+    yield cpu
 
 
 def _labelled(items: Iterable[tuple[tuple[str, ...], _Entry]]) -> Iterable[tuple[list[str], _Entry]]:
@@ -245,10 +280,6 @@ def _labelled(items: Iterable[tuple[tuple[str, ...], _Entry]]) -> Iterable[tuple
             first = f"{wanted[0]}#{numbers[wanted]}"
         used.add(label)
         yield list(label), entry
-
-
-def _cpu(entry: WorkerEntry) -> float:
-    return entry.status.agent_cpu + sum(one.cpu for one in entry.status.processors)
 
 
 def _rss(entry: WorkerEntry) -> int:

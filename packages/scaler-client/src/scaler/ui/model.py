@@ -14,6 +14,7 @@ from scaler.ui.blocked import Blocked
 from scaler.ui.events import Events, Failures
 from scaler.ui.ring import Ring
 from scaler.ui.samples import TaskRun, ended_count, runs
+from scaler.ui.tally import Tally
 from scaler.ui.utilisation import Utilisation
 from scaler_protocol.codes import LOG_PREPARATION, LOG_STDERR, STATUS_CANCELED, STATUS_REFUSED
 from scaler_protocol.columns import split_ids, split_u16
@@ -55,6 +56,7 @@ class Model:
         self.sampled_count = 0
         self.ended_count = 0
         self.utilisation = Utilisation()
+        self.tally = Tally()
         self._blocked = Blocked()
         self.failures = Failures()
         self.events = Events()
@@ -75,6 +77,7 @@ class Model:
         for one in heard:
             message = one.message
             if isinstance(message, ClusterStatus):
+                self.tally.take(message, at)
                 if message is state.status or not self.status:
                     told.append(("status", self._take_status(message, at)))
                 told += _unless_empty("events", self.events.take(message.server_id, message.events, at))

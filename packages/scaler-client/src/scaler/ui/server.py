@@ -275,8 +275,12 @@ async def _trace(request: web.Request) -> web.StreamResponse:
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
     feed = request.app[FEED]
-    body = feed.text("metrics", lambda: metrics.text_of(feed.model.state))
-    return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
+    is_open = metrics.is_open_metrics(request.headers.get("Accept", ""))
+    model = feed.model
+    name = "open metrics" if is_open else "metrics"
+    body = feed.text(name, lambda: metrics.text_of(model.state, model.tally, open_metrics=is_open))
+    content_type = metrics.OPEN_METRICS_TYPE if is_open else metrics.CONTENT_TYPE
+    return web.Response(body=body, headers={"Content-Type": content_type})
 
 
 async def serve(
