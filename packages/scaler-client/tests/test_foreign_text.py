@@ -25,6 +25,7 @@ from scaler.ui import metrics
 from scaler.ui.feed import packed
 from scaler.ui.model import Model
 from scaler.ui.samples import runs
+from scaler.ui.tally import Tally
 from scaler.ui.trace import trace_text
 from scaler_protocol.health import __main__ as health
 from scaler_protocol.messages import (
@@ -86,7 +87,7 @@ SHOWN: dict[str, Callable[[], str]] = {
     "scaler_top --json": lambda: as_json(STATE),
     "scaler_top": lambda: "\n".join(text_of(line) for line in draw(board_of(STATE), View(), 300, 200).lines),
     "scaler_ui": page,
-    "/metrics": lambda: metrics.text_of(STATE).decode(),
+    "/metrics": lambda: metrics.text_of(STATE, Tally()).decode(),
     "scaler_trace": lambda: "".join(trace_text(runs(sample(TaskSamples), 1.0), lambda: HOSTILE)).replace("\n", ""),
     "client.explain": lambda: sentence(sample(Explanation), sample(Explanation).capabilities, "tcp://127.0.0.1:1"),
     "texts of a session": lambda: session_text(Bye(0, HOSTILE)) + session_text(Reject(1, 1, 1, HOSTILE)),
