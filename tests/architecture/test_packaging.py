@@ -28,7 +28,10 @@ IMPORT_NAMES = {
 #: What a worker runs belongs to the user: values may hold arrays, and numpy is then there because the user has it.
 #: tomllib is in the standard library from Python 3.11 on; before, tomli stands in for it. soamapi comes with Symphony.
 #: Type checkers bring typing_extensions with them; nothing else reads it. IPython is there where there is a notebook.
-NOT_OURS_TO_REQUIRE = {"numpy", "tomllib", "soamapi", "soamapiversion", "typing_extensions", "IPython"}
+#: OpenTelemetry's API is used in tasks where the user has it.
+NOT_OURS_TO_REQUIRE = {
+    "numpy", "tomllib", "soamapi", "soamapiversion", "typing_extensions", "IPython", "opentelemetry"
+}  # fmt: skip
 
 
 def load(path: Path) -> dict[str, object]:

@@ -209,3 +209,40 @@ def parent_of_sleepers(client: Any, log: str) -> None:
 
 def die_within(client: Any, log: str) -> int:
     return int(client.submit(die_until, log, 2).result())
+
+
+def traced(_value: int = 0) -> dict[str, str]:
+    """What a task knows of its trace."""
+    from scaler import trace_context
+
+    return trace_context()
+
+
+def traced_span() -> tuple[int, int]:
+    """The trace and the parent of a span that a task makes with an SDK of its own."""
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+
+    span = TracerProvider().get_tracer("task").start_span("inside")
+    assert isinstance(span, ReadableSpan)
+    return span.context.trace_id, 0 if span.parent is None else span.parent.span_id
+
+
+def traced_children(client: Any) -> list[tuple[int, int, dict[str, str]]]:
+    """Of spans around tasks that this task submits: trace, span, and what the task inside knows of them."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    tracer, found = TracerProvider().get_tracer("task"), []
+    for run in (
+        lambda: client.submit(traced).result(),
+        lambda: client.map(traced, [0])[0],
+        lambda: client.get({"a": (traced,)}, "a"),
+    ):
+        with tracer.start_as_current_span("inside") as span:
+            context = span.get_span_context()
+            found.append((context.trace_id, context.span_id, run()))
+    return found
+
+
+def traced_stream() -> Any:
+    yield traced()
+    yield traced()

@@ -16,6 +16,7 @@ from scaler.utility.worker_state import worker_state
 
 if TYPE_CHECKING:
     from scaler.client.submitting.streams import ScalerStream
+    from scaler.utility.trace_context import trace_context
 
 __all__ = [
     "Client",
@@ -29,6 +30,7 @@ __all__ = [
     "load_ipython_extension",
     "local",
     "progress",
+    "trace_context",
     "worker_state",
 ]
 
@@ -38,4 +40,8 @@ def __getattr__(name: str) -> Any:
         from scaler.client.submitting.streams import ScalerStream  # few programs stream
 
         return ScalerStream
+    if name == "trace_context":
+        from scaler.utility.trace_context import trace_context  # as few are traced
+
+        return trace_context
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

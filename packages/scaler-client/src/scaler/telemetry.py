@@ -5,8 +5,10 @@
     with TracedClient("tcp://127.0.0.1:2345") as client:
         client.submit(price, order)     # a span "price", from here until the result is back, below the current span
 
-Spans are made here, by the client, of what it knows: nothing is sent that would not be sent anyway, and workers need
-neither OpenTelemetry nor a way to a collector. Tasks themselves get no context.
+Spans are made here, by the client, of what it knows, so workers need neither OpenTelemetry nor a way to a collector.
+With each call travels its trace context (W3C), some 60 bytes: in the task it is `scaler.trace_context()`, and where the
+worker has OpenTelemetry it is its current context. Tasks that the task submits, with any client, belong to the same
+trace.
 """
 
 from __future__ import annotations
@@ -17,12 +19,22 @@ from typing import Any
 
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
+from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.tracing import TracedCalls
+from scaler_protocol import trace_context
 
 try:
     from opentelemetry import trace
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, TracerProvider
 except ModuleNotFoundError:
     raise ImportError("spans need OpenTelemetry: pip install 'scaler-client[opentelemetry]'") from None
+
+
+class SpanCalls(TracedCalls):
+    """They carry the span that is current where they are submitted."""
+
+    def _carrier(self) -> str:
+        return trace_context.carrier_of_current_span() if self.serializer is None else ""
 
 
 class TracedClient(Client):
@@ -35,7 +47,8 @@ class TracedClient(Client):
     def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> ScalerFuture[Any]:
         span = self._tracer.start_span(_name(function), kind=SpanKind.PRODUCER)
         try:
-            future = super()._submit(function, *arguments, **options)
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                future = super()._submit(function, *arguments, **options)
         except BaseException as error:
             span.record_exception(error)
             span.set_status(StatusCode.ERROR)
@@ -92,8 +105,11 @@ class TracedClient(Client):
             span.set_attribute("scaler.task.outcome", "success")
         span.end(ended_at)
 
+    def _calls_type(self) -> type[Calls]:
+        return SpanCalls
+
     def __reduce__(self) -> Any:
-        """Into a task it travels as a plain client: workers need not have OpenTelemetry."""
+        """Into a task it travels as a plain client, which carries contexts too: workers need not have OpenTelemetry."""
         return object.__new__, (Client,), self.__getstate__()
 
 

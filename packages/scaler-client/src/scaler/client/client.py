@@ -376,11 +376,19 @@ class Client(Submitting):
         with self._lock:
             if self._calls is None or self._calls.connection.is_closed:
                 flags = codes.FLAG_PROFILING | (codes.FLAG_STREAM_OUTPUT if self._stream_output else 0)
-                calls = Calls(self._connect(), self._serializer, flags, owner=self._owner)
+                calls = self._calls_type()(self._connect(), self._serializer, flags, owner=self._owner)
                 if self._code:
                     self._use_code(calls)
                 self._calls = calls
             return self._calls
+
+    def _calls_type(self) -> type[Calls]:
+        """In a task, calls may belong to the trace of that task."""
+        if task_context.current() is None:
+            return Calls
+        from scaler.client.submitting.tracing import TracedCalls  # most programs make no client in a task
+
+        return TracedCalls
 
     def _connect(self) -> Connection:
         context = task_context.current()

@@ -283,7 +283,7 @@ class Calls:
         content, has_code = self._serialized(function)
         if self.serializer is not None or self._is_own(content) or not self._along.takes(function, content):
             return self._stored(function, content, has_code), arguments
-        name = _name_of(function)
+        name = self.name_of(function)
         caller, is_new = self._along.caller(name, has_code=has_code)
         with self._lock:
             self._memory.remember(function, SentAlong(content, has_code))
@@ -305,10 +305,10 @@ class Calls:
         try:
             pieces = values.dumps(function if self.serializer is None else _BySerializer(self.serializer, function))
         except Exception as error:
-            raise TypeError(f"the function {_name_of(function)} cannot be serialized: {error}") from error
+            raise TypeError(f"the function {self.name_of(function)} cannot be serialized: {error}") from error
         size = values.size_of(pieces)
         if size >= LARGE_BYTES:
-            self.warn_large(f"the function {_name_of(function)}", size)
+            self.warn_large(f"the function {self.name_of(function)}", size)
         # A serializer of the program's own does not tell what it writes for a function that cannot be imported.
         has_code = values.has_code(pieces) or (self.serializer is not None and not travels_by_name(function))
         return bytes(values.join(pieces)), has_code
@@ -319,11 +319,16 @@ class Calls:
             return StoredFunction(content_id(content), len(content), has_code=has_code, code_set=self.code_set)
         stored, is_new = self.connection.storage.functions.put([content], has_code=has_code)
         if is_new:
-            self.connection.post(Named(stored.object_id, _name_of(function)), is_batch=True)
+            self.connection.post(Named(stored.object_id, self.name_of(function)), is_batch=True)
         with self._lock:
             stored = stored.importing(self.code_set)
             self._memory.remember(function, stored)
         return stored
+
+    def name_of(self, function: Any) -> str:
+        # Never its repr: that of a partial shows all it holds, which may be the very reason why we speak of it.
+        function = getattr(function, "func", function)
+        return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
     @staticmethod
     def _is_own(content: bytes) -> bool:
@@ -488,9 +493,3 @@ def _by_name(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[tuple
 def _named(name: int | str, argument: Any) -> str:
     where = f"argument {name + 1}" if isinstance(name, int) else f"argument {name!r}"
     return f"{where} (of type {type(argument).__name__})"
-
-
-def _name_of(function: Any) -> str:
-    # Never its repr: that of a partial shows all it holds, which may be the very reason why we speak of it.
-    function = getattr(function, "func", function)
-    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
