@@ -125,6 +125,11 @@ class Network:
     def ask_often(self, routing_id: RoutingId) -> None:
         """It always does."""
 
+    def host_of(self, routing_id: RoutingId) -> str:
+        """Each node has one of its own."""
+        socket = self._sockets.get(routing_id)
+        return "" if socket is None else socket.owner_name
+
     def facts_of(self, routing_id: RoutingId) -> LineFacts | None:
         """As the server's system would tell them, which asks each second."""
         socket = self._sockets.get(routing_id)

@@ -1,4 +1,4 @@
-"""Hosts of workers vanish, and others are only slow or out of reach for a while (LIV-15, LIV-16)."""
+"""Hosts of workers vanish, and others are only slow or out of reach for a while (LIV-15, LIV-16, LIV-19)."""
 
 from __future__ import annotations
 
@@ -82,3 +82,22 @@ class SilentWorld(World):
     def _check_nothing_is_left(self) -> None:
         super()._check_nothing_is_left()
         self.law(not self._vanished, "a vanished host was never found")
+
+
+class CutOffWorld(SilentWorld):
+    """The network of the scheduler's host fails for longer than a host may be silent, and for less than the lease."""
+
+    def was_lost(self, by: SchedulerNode, event: Lost) -> None:
+        """A worker that does not come back in time may be. None is because its host gives no sign."""
+        self.law("no sign" not in event.text, f"a host that is well was lost: {event.text}")
+
+    def _plan_trouble(self) -> None:
+        self.network.weather.delay_seconds = self.rng.choice((0.0005, 0.01, 0.1))
+        self.clock.at(self.rng.uniform(1, TROUBLE_SECONDS - TIMERS.lease_seconds), self._cut_scheduler)
+
+    def _cut_scheduler(self) -> None:
+        seconds = self.rng.uniform(VANISHED_SECONDS + 1.5, TIMERS.lease_seconds - 2)
+        self._trouble(f"nothing reaches the scheduler for {seconds:.1f} s")
+        self.may_fail = True
+        for node in (*self.workers, *self.clients):
+            self.network.part(node.name, "scheduler", seconds)

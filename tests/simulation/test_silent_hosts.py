@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.session import vanishing
+from scaler_protocol.session.signs import Signs
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
-from tests.simulation.silent_hosts import SilentWorld
+from tests.simulation.silent_hosts import CutOffWorld, SilentWorld
 
 SEEDS = 24
 BLOCK = 12
@@ -44,3 +45,13 @@ def _hosts_are_not_suspected(patch: pytest.MonkeyPatch) -> None:
 def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
     expect_caught(SilentWorld, SEEDS, AssertionError)
+
+
+def test_no_host_is_lost_when_the_scheduler_is_cut_off() -> None:
+    for _ in played(CutOffWorld, range(4)):
+        pass
+
+
+def test_a_core_that_compares_no_hosts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Signs, "is_another_heard", lambda self, session, since: True)
+    expect_caught(CutOffWorld, 4, AssertionError)

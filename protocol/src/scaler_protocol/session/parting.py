@@ -44,11 +44,10 @@ class Parting(Outlet):
         """Lose peers whose hosts give no sign. When `expire` may be called. (LIV-15)"""
         hosts = self._vanished
         if hosts.fresh:
-            fresh, hosts.fresh = hosts.fresh, []
-            for routing_id in fresh:
-                lines.ask_often(routing_id)
+            hosts.look_at_fresh(lines)
         if now < hosts.look_at:
             return
+        hosts.look_for_signs(lines, now)
         for session in hosts.take_due(now):
             assert session.routing_id is not None, "only sessions with a socket are due"
             if hosts.is_gone(session, lines.facts_of(session.routing_id), now):

@@ -1,4 +1,4 @@
-"""Peers whose whole host gives no sign: they are lost long before their lease ends (LIV-15, LIV-16).
+"""Peers whose whole host gives no sign: they are lost long before their lease ends (LIV-15, LIV-16, LIV-19).
 
 Theory of operation. A process that is stopped, swaps or computes is *slow*: its system still acknowledges what
 arrives. A host without power or network acknowledges nothing. The system of the server can tell the two apart: of each
@@ -8,7 +8,10 @@ segments that it sent again and by keep-alive probes. Facts about a connection c
 The hazard is a link that is down for some seconds only. Packets are then sent again after pauses, and if the last
 packet was sent while the link was down, silence proves nothing. So a question must have been put late, when a link
 that is down for three fifths of the time is whole again for certain, and there must have been time for the answer, by
-the round trip that the system has measured on this connection."""
+the round trip that the system has measured on this connection.
+
+The other hazard is the server's own network. While it is down all hosts are silent, and none of them has vanished. So
+another host has to be heard at the same time; and when all were silent, each has the whole time once more."""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from typing import NamedTuple, Protocol
 
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.session.server_session import ServerSession
+from scaler_protocol.session.signs import LOOK_SECONDS, Signs
 
 #: A link may be down for 3 of 5 s. Its last sign is up to a second older than the fault, and the system asks each
 #: second: between 4 and 5 s of silence it has asked when the link was whole again, and with an answer there is no
@@ -29,7 +33,6 @@ _FEWEST_QUESTIONS = 3
 _FIRST_SHARE = 0.5
 #: From this share of silence on, with so many questions unanswered, the host is suspected (LIV-17).
 _FEWEST_QUESTIONS_FOR_SUSPICION = 2
-_LOOK_SECONDS = 0.1
 _ANSWER_ROUND_TRIPS = 4
 _SHORTEST_ANSWER_SECONDS = 0.2
 
@@ -53,15 +56,21 @@ class Lines(Protocol):
     def facts_of(self, routing_id: RoutingId) -> LineFacts | None:
         """None: the system does not tell."""
 
+    def host_of(self, routing_id: RoutingId) -> str:
+        """The address of the other end. Empty: it is this host, or not known."""
+
 
 class Doubt:
     """One session that has been silent for a while."""
 
-    __slots__ = ("asked_count", "late_question_at", "look_at")
+    __slots__ = ("asked_count", "began_at", "late_question_at", "spared_until")
 
-    def __init__(self, look_at: float) -> None:
-        self.look_at = look_at
-        #: at the first look that was late enough for questions to count; -1: there was none yet
+    def __init__(self, began_at: float, spared_until: float = -math.inf) -> None:
+        #: the first look that was late enough for questions to count
+        self.began_at = began_at
+        #: no host was heard for a while: the silence counts anew from then on
+        self.spared_until = spared_until
+        #: at that look; -1: there was none yet
         self.asked_count = -1
         #: when a question was seen that was put after that look
         self.late_question_at = math.inf
@@ -85,8 +94,9 @@ class VanishedHosts:
         self._heap: list[tuple[float, int, ServerSession, RoutingId]] = []
         self._order = 0
         self._doubts: dict[ServerSession, Doubt] = {}
-        #: sockets of which the system is to ask each second from now on
-        self.fresh: list[RoutingId] = []
+        self._signs = Signs()
+        #: sessions with new sockets: the system is to ask there each second from now on
+        self.fresh: list[ServerSession] = []
         #: when a connection is to be looked at next. An attribute, because it is read in each turn
         self.look_at = math.inf
 
@@ -96,8 +106,20 @@ class VanishedHosts:
         if self.seconds and session.hello.role in self._roles and routing_id is not None:
             self._doubts.pop(session, None)
             self._trust(session)
-            self.fresh.append(routing_id)
+            self.fresh.append(session)
             self._push(session.heard_at + _FIRST_SHARE * self.seconds, session, routing_id)
+
+    def look_at_fresh(self, lines: Lines) -> None:
+        fresh, self.fresh = self.fresh, []
+        for session in fresh:
+            if session.routing_id is not None:
+                lines.ask_often(session.routing_id)
+                self._signs.met(session, lines.host_of(session.routing_id))
+
+    def look_for_signs(self, lines: Lines, now: float) -> None:
+        """Of hosts in general, as long as one of them may be gone."""
+        if self._doubts:
+            self._signs.look(lines, now)
 
     def take_due(self, now: float) -> list[ServerSession]:
         """Silent sessions whose connections are to be looked at. Each is given to `is_gone` next."""
@@ -108,6 +130,7 @@ class VanishedHosts:
                 if session.is_over:
                     self._doubts.pop(session, None)  # one that has moved has an entry for its new socket
                     self._suspected.discard(session)
+                    self._signs.forget(session)
                 continue
             first_at = session.heard_at + _FIRST_SHARE * self.seconds
             if first_at > now:
@@ -128,7 +151,7 @@ class VanishedHosts:
             self._doubts.pop(session, None)
             self._judge(session, facts)
             first_seconds = _FIRST_SHARE * self.seconds
-            wait_seconds = _LOOK_SECONDS if silent_seconds >= first_seconds else first_seconds - silent_seconds
+            wait_seconds = LOOK_SECONDS if silent_seconds >= first_seconds else first_seconds - silent_seconds
             self._push(now + wait_seconds, session, session.routing_id)
             return False
         self._judge(session, facts)
@@ -143,10 +166,14 @@ class VanishedHosts:
             and facts.asked_count >= _FEWEST_QUESTIONS
             and now >= doubt.late_question_at + answer_seconds
         ):
-            del self._doubts[session]
-            self._suspected.discard(session)
-            return True
-        self._push(now + _LOOK_SECONDS, session, session.routing_id)
+            if not self._signs.is_another_heard(session, doubt.began_at):
+                self._doubts[session] = Doubt(now, spared_until=now + self.seconds)
+            elif now >= doubt.spared_until:
+                del self._doubts[session]
+                self._suspected.discard(session)
+                self._signs.forget(session)
+                return True
+        self._push(now + LOOK_SECONDS, session, session.routing_id)
         return False
 
     def _judge(self, session: ServerSession, facts: LineFacts | None) -> None:

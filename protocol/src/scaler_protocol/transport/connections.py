@@ -42,7 +42,15 @@ from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.context import Socket, zmq_context
 from scaler_protocol.transport.descriptors import reserve_begins_at
-from scaler_protocol.transport.tcp import IS_COUNTED, ask_often, facts_of, received_bytes, reset, resident_bytes
+from scaler_protocol.transport.tcp import (
+    IS_COUNTED,
+    ask_often,
+    facts_of,
+    host_of,
+    received_bytes,
+    reset,
+    resident_bytes,
+)
 
 #: How long a connection may be without a session, and how many may be. (FRM-17)
 STRANGER_SECONDS = 10.0
@@ -232,6 +240,11 @@ class Connections:
         """What the system knows of the connection. None: nothing."""
         with self._borrowed_of(routing_id) as line:
             return None if line is None else facts_of(line)
+
+    def host_of(self, routing_id: RoutingId) -> str:
+        """The address of the other end. Empty: this host, or not known."""
+        with self._borrowed_of(routing_id) as line:
+            return "" if line is None else host_of(line)
 
     def look(self, now: float) -> None:
         """A connection that sent no Hello, or has stayed when its session was over, takes no more room than it may."""

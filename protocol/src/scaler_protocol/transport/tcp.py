@@ -98,3 +98,14 @@ def facts_of(line: socket.socket) -> LineFacts | None:
     if state != _ESTABLISHED:
         return None
     return LineFacts(min(data_ms, acknowledgement_ms) / 1000, retransmits + probes, round_trip_us / 1e6)
+
+
+def host_of(line: socket.socket) -> str:
+    """The address of the other end. Empty: it is this host, or not known."""
+    if line.family not in (socket.AF_INET, socket.AF_INET6):
+        return ""
+    try:
+        other, own = line.getpeername()[0], line.getsockname()[0]
+    except OSError:  # it is closing
+        return ""
+    return "" if other == own else str(other)
