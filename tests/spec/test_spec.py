@@ -125,12 +125,12 @@ BROKEN = {
         "LIV-4 reads differently than when it was accepted",
     ),
     "a new clause": (
-        append(SPEC + "04-liveness.md", f"\n**LIV-{19}** A peer MUST be.\n{ATTRIBUTES}"),
-        f"LIV-{19} is new",
+        append(SPEC + "04-liveness.md", f"\n**LIV-{20}** A peer MUST be.\n{ATTRIBUTES}"),
+        f"LIV-{20} is new",
     ),
     "a clause that vanished": (
-        append(SPEC + "clauses.lock", f"LIV-{19} 0123456789abcdef\n"),
-        f"LIV-{19} has vanished",
+        append(SPEC + "clauses.lock", f"LIV-{20} 0123456789abcdef\n"),
+        f"LIV-{20} has vanished",
     ),
     "a retired number used again": (
         append(SPEC + "clauses.lock", "LIV-1 retired\n"),
