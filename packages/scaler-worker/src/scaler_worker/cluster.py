@@ -29,6 +29,7 @@ from scaler_protocol.records import dataclass
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
+from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.memory import is_readable
 from scaler_worker.service import DRAIN_SIGNAL, run_agent
 from scaler_worker.zygote import warm_up
@@ -76,6 +77,7 @@ class Cluster:
         )  # fmt: skip
         if self._config.memory_bytes and not is_readable():
             raise StartupError("--memory-per-processor needs Linux: leave it out")
+        share_cores(os.environ, usable_cores(), len(self._workers))
         take_secrets()
         self._listen_to_signals()
         if not self._find_key():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from scaler_protocol.process import StartupError, UsageError, posix_command, run
 posix_command("scaler_native_worker_adapter")  # before the imports that fail elsewhere
 
 from scaler_worker.adapter.config import PROGRAM, AdapterConfig, parse_arguments
+from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.manager.arguments import unit_arguments
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS, NativeBackend
 
@@ -27,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     config = parse_arguments(arguments)
+    share_cores(os.environ, usable_cores(), config.max_groups)  # a group sees itself alone
     return run_server(partial(_serve, config), config.cluster.logging, config.cluster.event_loop)
 
 

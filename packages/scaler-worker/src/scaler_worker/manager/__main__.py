@@ -17,6 +17,7 @@ posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
 
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig
+from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.manager.arguments import unit_arguments
 from scaler_worker.manager.config import PROGRAM, SlurmConfig, WebhookConfig, parse_native, parse_slurm, parse_webhook
 from scaler_worker.manager.native import NativeBackend
@@ -58,6 +59,7 @@ def run_native(arguments: Sequence[str]) -> int:
         setup_logging(config.cluster.logging)
         return Cluster(config.cluster).run()
 
+    share_cores(os.environ, usable_cores(), len(config.cluster.worker_names))  # a unit sees itself alone
     arguments_of = partial(_unit_arguments, config.manager, config.cluster)
     new_backend = partial(
         NativeBackend,
