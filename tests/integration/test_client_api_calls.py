@@ -62,7 +62,7 @@ def test_a_program_that_waits_for_nobody_is_warned(
     with Client(cluster.address) as client:
         future = client.submit(tasks.square, 3)
         assert "no worker is connected" in client.explain(future)
-        until(lambda: "nobody can run: it is queued, and no worker is connected" in caplog.text, "the warning")
+        until(lambda: "no worker can run it: it is queued, and no worker is connected" in caplog.text, "the warning")
         cluster.start_workers(1)
         assert future.result(WAIT) == 9
 

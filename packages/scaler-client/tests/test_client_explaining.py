@@ -70,7 +70,7 @@ GPU = (Capability("gpu", 2), Capability("linux"))
             (),
             ["running on worker w for 4.3 s", "attempt 2"],
         ),
-        (Explanation(1, state="dispatched", worker="w", attempt=1), (), ["is with worker w", "not begun"]),
+        (Explanation(1, state="dispatched", worker="w", attempt=1), (), ["sent to worker w", "not begun"]),
         (
             Explanation(1, task("p"), "dispatched", worker="w", is_begun=True, is_blocked=True, child_count=1200),
             (),
@@ -79,11 +79,11 @@ GPU = (Capability("gpu", 2), Capability("linux"))
         (
             Explanation(1, state="dispatched", worker="w", attempt=2, silent_seconds=7.2),
             (),
-            ["in attempt 2; nothing was heard of this worker for 7 s"],
+            ["in attempt 2; this worker has been silent for 7 s"],
         ),
         (Explanation(1, state="canceling", worker="w"), (), ["being canceled on worker w"]),
-        (Explanation(1), (), ["does not hold it"]),
-        (Explanation(1, state="from the future"), (), ["does not hold it"]),
+        (Explanation(1), (), ["does not have this task"]),
+        (Explanation(1, state="from the future"), (), ["does not have this task"]),
     ],
 )
 def test_sentences(explanation: Explanation | None, capabilities: Sequence[Capability], words: list[str]) -> None:
@@ -152,7 +152,7 @@ def test_a_task_that_nobody_can_run_is_warned_of_once(
     with Client(cluster.address) as client, caplog.at_level(logging.WARNING, "scaler"):
         client.submit(abs, -1)
         eventually(lambda: len(caplog.records) == 1, "the warning")
-        assert "nobody can run" in caplog.text and "no worker is connected" in caplog.text
+        assert "no worker can run it" in caplog.text and "no worker is connected" in caplog.text
         wait_for_looks(8)
         assert len(caplog.records) == 1, "it is said once"
         stuck[0] = task("another")

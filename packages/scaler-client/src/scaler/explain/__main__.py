@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def told(explanation: Explanation, address: str) -> str:
     if not explanation.state:
-        return f"the scheduler at {address} does not hold it: it has ended, or it was never submitted there"
+        return f"the scheduler at {address} does not have this task: the task has ended, or was never submitted there"
     said = sentence(explanation, explanation.capabilities, address)
     of_user = f" of {explanation.user}" if explanation.user else ""
     return f"{explanation.function_name or 'a task'}{of_user}: {said}" if explanation.function_name or of_user else said

@@ -80,7 +80,7 @@ class Questions:
         told = self._connection.preparations.text_of(task_id)
         if told and answer.explanation is not None and answer.explanation.state == "dispatched":
             worker = readable(answer.explanation.worker)
-            return f"it is with worker {worker}, and cannot begin before its packages are there: {told}"
+            return f"it was sent to worker {worker}, and cannot begin before its packages are there: {told}"
         return sentence(answer.explanation, answer.capabilities, self._connection.address)
 
     def state_of(self, task_id: TaskId) -> str:
@@ -128,13 +128,13 @@ class Questions:
         self._stuck = task_id
         if task_id and self._stuck_looks == LOOKS_TO_WARN:
             told = sentence(answer.explanation, answer.capabilities, self._connection.address)
-            text = "a task has been waiting for %g s that nobody can run: %s"
+            text = "a task has been waiting for %g s because no worker can run it: %s"
             # Handlers of the program's own may wait, or submit.
             self._connection.callbacks.run(lambda: _log.warning(text, LOOK_SECONDS * LOOKS_TO_WARN, told))
 
 
 def sentence(explanation: Explanation | None, capabilities: Sequence[Capability], address: str) -> str:
-    """For people. None: there was nobody to ask."""
+    """For people. None: the client is not connected to a scheduler."""
     if explanation is None:
         return f"the scheduler at {address} is not connected: the task is sent when it is there again"
     return readable(_BY_STATE.get(explanation.state, _elsewhere)(explanation, capabilities, address))
@@ -188,14 +188,14 @@ def _lacking(explanation: Explanation, capabilities: Sequence[Capability], conne
 def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
     more = f", in attempt {explanation.attempt}" if explanation.attempt > 1 else ""
     if explanation.silent_seconds >= SILENT_SECONDS:
-        more += f"; nothing was heard of this worker for {explanation.silent_seconds:.0f} s"
+        more += f"; this worker has been silent for {explanation.silent_seconds:.0f} s"
     place = f"on worker {explanation.worker} for {explanation.running_seconds:.1f} s"
     if explanation.is_blocked:
         children = _counted(explanation.child_count, "task")
         return f"it has been {place}, and waits for {children} that it has submitted{more}"
     if explanation.is_begun:
         return f"it has been running {place}{more}"
-    return f"it is with worker {explanation.worker}, and had not begun when that was last heard{more}"
+    return f"it was sent to worker {explanation.worker}, and had not begun at the last report of that worker{more}"
 
 
 def _canceling(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
@@ -203,7 +203,7 @@ def _canceling(explanation: Explanation, capabilities: Sequence[Capability], add
 
 
 def _elsewhere(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
-    return "the scheduler does not hold it: its result is on the way, or it is on its way there"
+    return "the scheduler does not have this task: the task or its result is in flight"
 
 
 _BY_STATE = {"waiting": _waiting, "queued": _queued, "dispatched": _dispatched, "canceling": _canceling}
