@@ -329,7 +329,7 @@ def test_sentences_from_outside() -> None:
     queued = Explanation(1, TASK, "queued", worker_count=2, capabilities=(Capability("gpu", 2),), function_name="price")
     told = explain.told(queued, SILENT_ADDRESS)
     assert told.startswith("price: it is queued") and "none of 2 workers offers gpu=2" in told
-    assert "it has ended, or it was never submitted there" in explain.told(Explanation(1, TASK), SILENT_ADDRESS)
+    assert "the task has ended, or was never submitted there" in explain.told(Explanation(1, TASK), SILENT_ADDRESS)
 
 
 @pytest.mark.parametrize("task", ["", "12", "zz" * 16, "\x1b[2J"])
