@@ -77,6 +77,12 @@ def test_a_cluster_without_a_page_has_no_link() -> None:
         assert client.dashboard_link is None
 
 
+def test_a_local_cluster_takes_the_code_of_its_client(tmp_path: Path) -> None:
+    (tmp_path / "only_sent.py").write_text("VALUE = 17\n", encoding="utf-8")
+    with scaler.local(workers=1, code=[tmp_path / "only_sent.py"]) as client:
+        assert client.submit(lambda: __import__("only_sent").VALUE).result(30) == 17
+
+
 def seen_gpus() -> str:
     return os.environ.get("CUDA_VISIBLE_DEVICES", "")
 

@@ -26,6 +26,10 @@ def test_map_as_the_builtin(client: Client) -> None:
         client.map(abs)
 
 
+def test_options_of_other_executors_have_no_effect(client: Client) -> None:
+    assert client.map(str, [1, 2], chunksize=100, buffersize=1) == ["1", "2"]
+
+
 def test_map_over_tuples_unpacks_them_as_in_earlier_days(client: Client) -> None:
     with pytest.warns(DeprecationWarning, match="starmap"):
         results = client.map(math.sqrt, [(i,) for i in range(100)])

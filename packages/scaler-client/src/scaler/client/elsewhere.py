@@ -7,10 +7,14 @@ from typing import NoReturn, TypeVar
 T = TypeVar("T")
 
 CALLED_HERE = {
+    "apply": "submit(function, *arguments).result()",
+    "apply_async": "submit(function, *arguments)",
     "close": "disconnect(), or leave `with`",
     "compute": "dask.compute(x, scheduler=client)",
     "gather": "[future.result() for future in futures]; map() returns results already",
     "get_executor": "the client itself, which is a concurrent.futures.Executor",
+    "imap_unordered": "imap(function, items, ordered=False)",
+    "map_async": "imap(function, items), or submit(function, item) for each item",
     "ncores": "cluster_info()",
     "nthreads": "cluster_info()",
     "persist": "dask.compute(x, scheduler=client), or send_object(x)",
@@ -21,6 +25,8 @@ CALLED_HERE = {
     "replicate": "send_object(x): each worker fetches it once",
     "scatter": "send_object(x)",
     "scheduler_info": "cluster_info()",
+    "starmap_async": "submit(function, *arguments) for each tuple",
+    "terminate": "disconnect()",
     "upload_file": 'send_code("mine.py")',
 }
 

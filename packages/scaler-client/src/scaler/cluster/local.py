@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 from scaler.client.client import Client
+from scaler.client.serializer.mixins import Serializer
 from scaler.cluster.combo import SchedulerClusterCombo
+
+if TYPE_CHECKING:
+    from scaler.client.submitting.code import CodeSource, Requirements
 
 
 class LocalClient(Client):
@@ -16,10 +21,20 @@ class LocalClient(Client):
     cluster: SchedulerClusterCombo | None = None
 
     def __init__(
-        self, cluster: SchedulerClusterCombo, on_exit: Literal["cancel", "wait"], *, stream_output: bool
+        self,
+        cluster: SchedulerClusterCombo,
+        on_exit: Literal["cancel", "wait"],
+        *,
+        stream_output: bool,
+        serializer: Serializer | None,
+        code: CodeSource | Iterable[CodeSource] | None,
+        requirements: Requirements | None,
     ) -> None:
         self.cluster = cluster
-        super().__init__(cluster, on_exit=on_exit, stream_output=stream_output)
+        super().__init__(
+            cluster, on_exit=on_exit, stream_output=stream_output, serializer=serializer, code=code,
+            requirements=requirements,
+        )  # fmt: skip
 
     def disconnect(self) -> None:
         """Cancel what is unfinished, and stop the cluster. A second time it does nothing."""
@@ -33,6 +48,9 @@ def local(
     *,
     on_exit: Literal["cancel", "wait"] = "cancel",
     stream_output: bool = False,
+    serializer: Serializer | None = None,
+    code: CodeSource | Iterable[CodeSource] | None = None,
+    requirements: Requirements | None = None,
     **options: Any,
 ) -> LocalClient:
     """A client of a new cluster on this machine, as many workers as processors unless told::
@@ -41,13 +59,16 @@ def local(
             client.map(function, values)
 
     The cluster ends with the block, with `disconnect()` or `shutdown()`, or with the program. `options` are those of
-    `SchedulerClusterCombo`, `on_exit` and `stream_output` are those of `Client`. Raises ImportError where the cluster's
-    parts are not installed (`pip install "scaler-client[cluster]"`), and what these two raise.
+    `SchedulerClusterCombo`; `on_exit`, `stream_output`, `serializer`, `code` and `requirements` are those of `Client`.
+    Raises ImportError where the cluster's parts are not installed (`pip install "scaler-client[cluster]"`), and what
+    these two raise.
     """
     options.setdefault("protected", False)
     cluster = SchedulerClusterCombo((os.cpu_count() or 1) if workers is None else workers, **options)
     try:
-        return LocalClient(cluster, on_exit, stream_output=stream_output)
+        return LocalClient(
+            cluster, on_exit, stream_output=stream_output, serializer=serializer, code=code, requirements=requirements
+        )
     except BaseException:
         cluster.shutdown()
         raise

@@ -454,7 +454,9 @@ class Calls:
             return
         self._is_warned = True
         _log.warning(
-            "%s has %.0f MiB when serialized: send what is used often once with send_object()", what, size / 2**20
+            "%.0f MiB are sent as %s: if several calls use the same value, send it once with send_object()",
+            size / 2**20,
+            what,
         )
 
 

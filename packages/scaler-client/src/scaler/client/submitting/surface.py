@@ -192,11 +192,13 @@ class Submitting(concurrent.futures.Executor):
         chunksize: int = 1,
         reserialize: bool = False,
         progress: bool | str = False,
+        buffersize: int | None = None,
     ) -> list[T]:
         """The results of `fn` over the iterables, in order, when all are there.
 
         The first task that fails raises its exception here, and the others are canceled. Iterables are read as the
-        tasks get done. `timeout` bounds the whole; `chunksize` is accepted for Executors' sake and has no meaning.
+        tasks get done. `timeout` bounds the whole. `chunksize` and `buffersize` are accepted because other
+        executors have them, and have no effect.
         `progress` shows a bar, with this text if it is one (needs tqdm: the extra `progress`).
         """
         options = options_of(capabilities, priority, retries, None)
