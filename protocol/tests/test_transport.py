@@ -54,6 +54,38 @@ def test_payloads_arrive_whole(bench: Bench, size: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no ipc on Windows")
+class Busy:
+    """A socket whose ports are taken, so many times."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.asked = 0
+
+    def setsockopt(self, option: int, value: int) -> None:
+        pass
+
+    def bind(self, where: str) -> None:
+        self.asked += 1
+        if self.left:
+            self.left -= 1
+            raise zmq.ZMQError(zmq.EADDRINUSE)
+
+    def get_string(self, option: int) -> str:
+        return "tcp://127.0.0.1:7"
+
+
+def test_a_port_that_was_taken_meanwhile_is_chosen_again() -> None:
+    """Sockets that only have an address may share a port until the first of them listens there."""
+    busy = Busy(3)
+    assert sockets.bind_also(busy, parse_address("tcp://127.0.0.1:0", is_bind=True)) == "tcp://127.0.0.1:7"
+    assert busy.asked == 4
+    for text, count, asked in (("tcp://127.0.0.1:7", 1, 1), ("tcp://127.0.0.1:0", 1 << 30, 17)):
+        busy = Busy(count)
+        with pytest.raises(AddressError, match="already in use"):
+            sockets.bind_also(busy, parse_address(text, is_bind=True))
+        assert busy.asked == asked
+
+
 def test_ipc_serves_and_is_not_stolen(bench: Bench, tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/s"
     server = bench.server(address)

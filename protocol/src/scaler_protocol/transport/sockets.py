@@ -46,6 +46,7 @@ _HANDSHAKE_MILLISECONDS = 10_000
 _RECEIVE_MARK = 16
 #: Doubling up to the second number, as long as a dial lasts. What starts together, such as a local cluster, finds its
 #: scheduler within the second number of its listening; from 100 to 1,000, which is usual, it was found at 700.
+_PORT_TRIES = 16
 _RECONNECT_MILLISECONDS = 20
 _RECONNECT_MAX_MILLISECONDS = 200
 
@@ -69,7 +70,7 @@ def bound_router(
         socket.setsockopt(zmq.BACKLOG, 1024)
         curve.listen_with(socket, keyring)
         watch(socket)
-        socket.bind(where)
+        _bind(socket, address, where)
     except zmq.ZMQError as error:
         socket.close(linger=0)
         raise AddressError(bind_text(address, error)) from None
@@ -100,10 +101,25 @@ def bind_also(socket: Socket, address: Address) -> str:
     _refuse_taken_path(address)
     try:
         socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
-        socket.bind(where)
+        _bind(socket, address, where)
     except zmq.ZMQError as error:
         raise AddressError(bind_text(address, error)) from None
     return str(socket.get_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+
+
+def _bind(socket: Socket, address: Address, where: str) -> None:
+    """A port that the system chooses may be another socket's when it is listened at, because sockets that only have an
+    address may share it (SO_REUSEADDR). Then another port is asked for."""
+    is_chosen = not address.path and address.port == 0
+    for _ in range(_PORT_TRIES if is_chosen else 0):
+        try:
+            socket.bind(where)
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EADDRINUSE:
+                raise
+        else:
+            return
+    socket.bind(where)
 
 
 def _new_socket(kind: int) -> Socket:
