@@ -97,3 +97,21 @@ def test_a_recording_is_shown(stage: Stage, tmp_path: Path) -> None:
     assert len(told["status"]["workers"]) == 1
     assert "recording" in got(f"{url}explain")["text"]
     assert command.end() == 0
+
+
+def test_the_largest_objects_are_shown(stage: Stage) -> None:
+    cluster = RealCluster(stage, 1)
+    command, url = started(stage, cluster.address)
+    with Client(cluster.address) as client:
+        references = [client.send_object(bytes(size), name="large") for size in (100_000, 3_000_000)]
+        told = wait_for(url, lambda state: len(largest(state)) == 2, "both objects are shown")
+        assert [one["bytes"] // 100_000 for one in largest(told)] == [30, 1]
+        (entry,) = told["status"]["clients"]
+        assert {one["client"] for one in largest(told)} == {entry["id"]}
+        references.pop().release()
+        wait_for(url, lambda state: len(largest(state)) == 1, "one was released")
+    assert command.end() == 0
+
+
+def largest(state: Any) -> list[Any]:
+    return state["status"].get("storage", {}).get("largest", [])

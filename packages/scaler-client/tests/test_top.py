@@ -13,6 +13,7 @@ from scaler.top.board import board_of
 from scaler.top.columns import BY_KEY, COLUMNS, Sorting, row_of
 from scaler.top.formats import byte_text, columns_of, cpu_text, lag_text, name_text, plain
 from scaler.top.meters import RATES_KEPT, Throughput, bar, meters_of, sparkline
+from scaler.top.pages import OBJECTS
 from scaler.top.report import as_json, as_text
 from scaler.top.screen import Screen, View, draw, text_of
 from scaler_protocol.columns import join_u64
@@ -25,7 +26,9 @@ from scaler_protocol.messages import (
     Count,
     FunctionEntry,
     FunctionName,
+    HostTraffic,
     ManagerEntry,
+    ObjectEntry,
     ProcessorStatus,
     Software,
     StorageStatus,
@@ -344,7 +347,7 @@ def test_pages_of_functions_and_events() -> None:
     events = (ClusterEvent(1, 62.0, "worker_joined", "alpha"), ClusterEvent(2, 3.0, "worker_lost", "alpha", "\x1bgone"))
     board = board_of(replace(state, status=replace(state.status, functions=(price,), events=events)))
     functions = lines(draw(board, View(page="functions"), 120, 30))
-    assert "workers [functions] events" in "\n".join(functions)
+    assert "workers [functions] objects events" in "\n".join(functions)
     assert re.search(r"price +\[\|{5}\.{5}\] +5/10 +1 +2 +3 ", functions[-1])
     assert lines(draw(board, View(page="functions", search="other"), 120, 30))[-1] == "no function"
     shown_events = lines(draw(board, View(page="events"), 120, 30))
@@ -383,3 +386,19 @@ def test_help_names_every_key_and_column() -> None:
     text = shown(live(), 80, 40, View(is_help=True))
     assert all(f"{column.title}[{column.key}]" in text for column in COLUMNS if column.key)
     assert all(word in text for word in ("Enter", "Tab", "/", "pause", "quit", "round-trip"))
+
+
+def test_the_largest_objects_and_what_travelled() -> None:
+    client = ClientEntry(new_peer_id(), Software(host="n1", process_id=7), user="ana")
+    entries = (
+        ObjectEntry(b"\1" * 16, client.peer_id, 2, 3 * 2**30, 90.0, True),
+        ObjectEntry(b"\2" * 16, b"\3" * 16, 1, 2**17, 1.0, False, "pri\x1bce"),
+    )
+    storage = StorageStatus(0, largest=entries, traffic=(HostTraffic("n1", 2**20, 2**21), HostTraffic("", 1, 1)))
+    state = ClusterState("tcp://h:1", Condition.LIVE, status=ClusterStatus(storage=storage, clients=(client,)))
+    text = shown(state, 100, 40, View(page=OBJECTS))
+    assert "[objects]" in text and "n1: 1.0MiB stored, 2.0MiB read" in text and "(others): 0.0KiB stored" in text
+    assert "01010101" in text and "3.0GiB" in text and "ana 7|n1" in text and "disk" in text
+    assert "\x1b" not in text and "128.0KiB" in text and "03030303" in text
+    assert "01010101" not in shown(state, 100, 40, View(page=OBJECTS, search="memory"))
+    assert "no object has 64 KiB or more" in shown(live(), 100, 40, View(page=OBJECTS))

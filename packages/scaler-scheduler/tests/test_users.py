@@ -5,14 +5,26 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.scheduler_story import WELCOME, Story, peer, task
+from tests.support.scheduler_story import FUNCTION, WELCOME, Story, peer, task
 
 from scaler_protocol.codec.checks import OWNERS_MAX
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_WORKER
 from scaler_protocol.columns import join_u64, split_ids
+from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Capability, Explain, Hello, ManagerOffer, StorageStatus, WorkerOffer
+from scaler_protocol.messages import (
+    Capability,
+    Explain,
+    Hello,
+    HostTraffic,
+    ManagerOffer,
+    NameFunctions,
+    ObjectEntry,
+    StorageStatus,
+    WorkerOffer,
+)
 from scaler_protocol.session import Lost, Opened
+from scaler_scheduler.core.owned import HOSTS_SHOWN, LARGEST_SHOWN
 
 CLAIMED = (Capability("user:eve"),)
 
@@ -52,6 +64,22 @@ def test_what_clients_own_is_as_the_storage_has_said_last() -> None:
     assert owned.told(status) == StorageStatus(request.request_id, 7, 2, 9, 0)
     (entry,) = story.core.snapshot(story.now).clients
     assert (entry.object_count, entry.object_bytes) == (4, 5)
+
+
+def test_the_largest_objects_are_told_without_what_opens_them() -> None:
+    story = Story()
+    story.client("a")
+    story.receive("a", NameFunctions(FUNCTION, ("price",)))
+    owned = story.core.owned_objects
+    assert owned.request().largest_count == LARGEST_SHOWN
+    entries = (ObjectEntry(task("o"), peer("a"), 2, 2**40, 7.0, True), ObjectEntry(FUNCTION, peer("gone"), 1, 2**17))
+    traffic = (HostTraffic("n" * 999, 1, 2),) * 999
+    status = owned.told(StorageStatus(0, largest=entries * LARGEST_SHOWN, traffic=traffic))
+    of = story.core.display_id
+    shown = ObjectEntry(of(PeerId(task("o"))), of(peer("a")), 2, 2**40, 7.0, True)
+    function = ObjectEntry(of(PeerId(FUNCTION)), of(peer("gone")), 1, 2**17, name="price")
+    assert status.largest == (shown, function) * (LARGEST_SHOWN // 2)
+    assert status.traffic == (HostTraffic("n" * 100, 1, 2),) * HOSTS_SHOWN
 
 
 @pytest.mark.parametrize("said", [(-1, 2), (0, 0), (0, 1)], ids=["an earlier answer", "an older storage", "too few"])

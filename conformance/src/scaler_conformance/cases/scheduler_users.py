@@ -9,6 +9,7 @@ from scaler_conformance.cases.scheduler_watching import snapshot
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id
 from scaler_conformance.scene import Scene
+from scaler_conformance.wire import Message
 from scaler_conformance.wire.keys import KEY_BYTES
 
 case = cases_for("scheduler")
@@ -53,6 +54,25 @@ def users_are_those_of_the_tickets(scene: Scene) -> None:
     scene.equal(managers.get("m"), managed, "the user of the manager")
     scene.equal([_told(watcher, task.id) for task in (first[0], second[1])], [ana, bo], "the users of explained tasks")
     scene.equal(_told(watcher, new_id()), "", "the user of a task that there is not")
+
+
+@case("MON-54", seconds=40.0)
+def the_largest_objects_are_shown_without_their_ids(scene: Scene) -> None:
+    rich, watcher = scene.client(), scene.monitor("status")
+    rich.submit(1)
+    scene.settle(rich)
+    identifier = new_id()
+    scene.storage.store(identifier, bytes(2**17), rich.peer_id)
+
+    def largest() -> list[Message]:
+        return [one for one in snapshot(watcher)["storage"]["largest"] if one["totalBytes"] == 2**17]
+
+    scene.pump.until(lambda: bool(largest()), 15.0)
+    scene.check(bool(largest()), "the storage has told of a large object, and the scheduler does not", "MON-54")
+    (client,) = [one["peerId"] for one in snapshot(watcher)["clients"] if one["taskCount"]]
+    for entry in largest():
+        scene.equal(entry["owner"], client, "the display id of the owner", "MON-54")
+        scene.check(entry["objectId"] not in (identifier, b""), "a monitor is told the id of an object", "MON-54")
 
 
 @case("MON-27", seconds=40.0)

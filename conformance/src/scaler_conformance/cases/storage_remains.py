@@ -321,6 +321,28 @@ def an_owner_is_added_with_the_last_of_the_same_bytes(scene: Scene) -> None:
     scene.check(not two.is_there(identifier), "no owner is left, and the object is there", "OWN-3")
 
 
+@case("MON-53")
+def a_scheduler_is_told_of_the_largest_objects(scene: Scene) -> None:
+    rich, scheduler = scene.requester(), scene.requester("scheduler")
+    sizes = (2**16 - 1, 2**16, 2**18, 2**17)
+    ids = [rich.new_object() for _ in sizes]
+
+    def told(asker: StoragePeer, count: int) -> list[tuple[object, ...]]:
+        request = asker.next_request()
+        asker.send("storageStatusRequest", requestId=request, largestCount=count)
+        entries = asker.reply(request).body.get("largest", ())
+        return [(one["objectId"], one["owner"], one["ownerCount"], one["totalBytes"]) for one in entries]
+
+    for identifier, size in zip(ids, sizes, strict=True):
+        rich.store(identifier, bytes(size))
+    expected = [(ids[at], rich.peer_id, 1, sizes[at]) for at in (2, 3, 1)]
+    for count in (100, 3, 2, 1, 0):
+        scene.equal(told(scheduler, count), expected[:count], f"the {count} largest objects", "MON-53")
+    scene.equal(told(rich, 100), [], "the largest objects, told to a client", "MON-53")
+    rich.expect_done(rich.release(ids[2]))
+    scene.equal(told(scheduler, 100), expected[1:], "the largest objects after the largest was released", "MON-53")
+
+
 @case("MON-26")
 def a_scheduler_is_told_what_owners_have(scene: Scene) -> None:
     """Through everything that makes an owner of an object, or ends that."""

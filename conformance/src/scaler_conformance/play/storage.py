@@ -229,7 +229,21 @@ class StorageHost(Host):
             ownerCount=len({owner for owners in self.owners.values() for owner in owners}),
             memoryBytes=sum(map(len, self.values.values())),
             **self._owned(message["owners"] if guest.role == "scheduler" else b""),
+            largest=self._largest(message["largestCount"] if guest.role == "scheduler" else 0),
         )
+
+    def _largest(self, count: int) -> list[dict[str, Any]]:
+        sizes = {one: len(value) for one, value in self.values.items() if len(value) >= 2**16}
+        large = sorted(sizes, key=sizes.__getitem__, reverse=True)
+        return [
+            {
+                "objectId": one,
+                "owner": next(iter(self.owners[one])),
+                "ownerCount": len(self.owners[one]),
+                "totalBytes": sizes[one],
+            }
+            for one in large[: min(count, 100)]
+        ]
 
     def _owned(self, column: bytes) -> dict[str, Any]:
         owners = [column[at : at + 16] for at in range(0, len(column), 16)]

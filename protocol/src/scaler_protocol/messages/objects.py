@@ -102,6 +102,25 @@ class SharedValue:
 class StorageStatusRequest:
     request_id: int
     owners: bytes = b""
+    largest_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEntry:
+    object_id: bytes = b""
+    owner: bytes = b""
+    owner_count: int = 0
+    total_bytes: int = 0
+    age_seconds: float = 0.0
+    is_on_disk: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostTraffic:
+    host: str = ""
+    put_bytes: int = 0
+    got_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +138,5 @@ class StorageStatus:
     disk_limit_bytes: int = 0
     disk_room_bytes: int = 0
     disk_trouble: str = ""
+    largest: tuple[ObjectEntry, ...] = ()
+    traffic: tuple[HostTraffic, ...] = ()

@@ -104,6 +104,7 @@ struct ObjectReply @0xb411aee48cf0cf70 {
 struct StorageStatusRequest @0x85b7cf3cba63fa11 {
   requestId @0 :UInt64;
   owners @1 :Data;  # 16·n, n at most 1,000: from a scheduler, owners of which it wants to be told what they own (MON-26)
+  largestCount @2 :UInt16;  # from a scheduler: of so many of the largest objects it wants to be told (MON-53)
 }
 
 struct StorageStatus @0xd9f1c2fe7e5e5c3b {
@@ -120,6 +121,27 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   diskLimitBytes @10 :UInt64;   # zero: none, or all values stay in memory
   diskRoomBytes @11 :UInt64;    # bytes that may still be moved there, below its limit and that of the file system (MON-28)
   diskTrouble @12 :Text;        # why values could not be moved when it was last tried; empty: they could (MON-28)
+  largest @13 :List(ObjectEntry);  # some of the largest objects, the largest first (MON-53)
+  traffic @14 :List(HostTraffic);  # what peers of each host have sent and been sent since the start (MON-53)
+}
+
+struct ObjectEntry @0x9f27c6e05d13ab84 {
+  # A large object, for people. (MON-53)
+  objectId @0 :Data;       # to a scheduler. To a monitor: a display id (MON-54)
+  owner @1 :Data;          # one of its owners: its peerId, and to a monitor its display id
+  ownerCount @2 :UInt32;   # owners in all: it exists until the last of them releases it
+  totalBytes @3 :UInt64;
+  ageSeconds @4 :Float64;  # since it was stored, or since the start of a storage that has kept it
+  isOnDisk @5 :Bool;       # its value is not in memory
+  name @6 :Text;           # to a monitor: of the function that it is, if it is one; foreign text (MON-7)
+}
+
+struct HostTraffic @0xe4831bd9c7f6502a {
+  # Bytes of values that travelled between the storage and the peers of one host since the storage's start. What a reader
+  # maps (MemoryFile) does not travel. (MON-53)
+  host @0 :Text;       # as its peers say in their Hello; foreign text (MON-7). Empty: all hosts that are not listed
+  putBytes @1 :UInt64;
+  gotBytes @2 :UInt64;
 }
 
 # Between processes of one host the bytes of a large value need not travel: they lie in a *memory file*, which each of

@@ -55,6 +55,9 @@ class Board:
     workers: tuple[WorkerEntry, ...] = ()  #: one for each row
     functions: tuple[FunctionFigures, ...] = ()
     events: tuple[ClusterEvent, ...] = ()  #: the latest first
+    storage: StorageStatus | None = None
+    #: what people call each client
+    clients: tuple[tuple[PeerId, str], ...] = ()
 
     @cached_property
     def cells(self) -> dict[str, list[str]]:
@@ -127,6 +130,8 @@ def board_of(state: ClusterState) -> Board:
         workers=status.workers,
         functions=tuple(functions_of(status)),
         events=tuple(reversed(status.events)),
+        storage=status.storage,
+        clients=tuple((one.peer_id, _client_text(one)) for one in status.clients),
     )
 
 

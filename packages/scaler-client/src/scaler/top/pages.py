@@ -22,16 +22,17 @@ from scaler.top.formats import (
     wrapped,
 )
 from scaler.top.meters import bar
-from scaler_protocol.ids import TaskId, shown_task
-from scaler_protocol.messages import ClusterEvent, ProcessorStatus, WorkerEntry
+from scaler_protocol.ids import PeerId, TaskId, shown_task
+from scaler_protocol.messages import ClusterEvent, ProcessorStatus, StorageStatus, WorkerEntry
 
-WORKERS, FUNCTIONS, EVENTS = PAGES = ("workers", "functions", "events")
+WORKERS, FUNCTIONS, OBJECTS, EVENTS = PAGES = ("workers", "functions", "objects", "events")
 PROCESSOR_STATES = ("starting", "idle", "running", "blocked", "stopping")
 _BAR_COLUMNS = 12
+HOSTS_SHOWN = 5
 HELP = (
     ("arrows, j k, pages, home, end, wheel", "move the cursor through the rows"),
     ("Enter", "the processors of the worker at the cursor, and what they run"),
-    ("Tab", "workers, functions, events"),
+    ("Tab", "workers, functions, objects, events"),
     ("/", "show only rows with all these words; Enter keeps them, Escape shows all rows again"),
     ("p", "pause: the figures stand still until it is pressed again"),
     ("D", "let the worker at the cursor finish and leave, where the scheduler has --allow-control"),
@@ -100,6 +101,28 @@ def functions_page(functions: Iterable[FunctionFigures], search: str) -> Listing
     return Listing((), titles, tuple(rows), frozenset(range(2, 9)), "no function")
 
 
+def objects_page(storage: StorageStatus, owners: Mapping[PeerId, str], search: str) -> Listing:
+    words = search.lower().split()
+    told = (
+        (
+            name_text(one.name) or one.object_id.hex()[:8],
+            byte_text(one.total_bytes),
+            duration_text(one.age_seconds),
+            owners.get(PeerId(one.owner)) or one.owner.hex()[:8],
+            count_text(one.owner_count),
+            "disk" if one.is_on_disk else "memory",
+        )
+        for one in storage.largest
+    )
+    rows = tuple(row for row in told if all(word in " ".join(row).lower() for word in words))
+    hosts = (
+        f"{plain(one.host) or '(others)'}: {byte_text(one.put_bytes)} stored, {byte_text(one.got_bytes)} read"
+        for one in storage.traffic
+    )
+    titles = ("object", "size", "age", "owner", "owners", "where")
+    return Listing(tuple(hosts)[:HOSTS_SHOWN], titles, rows, frozenset((1, 2, 4)), "no object has 64 KiB or more")
+
+
 def events_page(events: Iterable[ClusterEvent], search: str) -> Listing:
     words = search.lower().split()
     rows = (
@@ -164,4 +187,6 @@ def _named(entries: Iterable[tuple[str, str]], width: int) -> list[Line]:
 
 
 def listing_of(board: Board, page: str, search: str) -> Listing:
+    if page == OBJECTS:
+        return objects_page(board.storage or StorageStatus(0), dict(board.clients), search)
     return functions_page(board.functions, search) if page == FUNCTIONS else events_page(board.events, search)

@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     GraphShape,
     GraphShapes,
     ManagerEntry,
+    ObjectEntry,
     ProcessorStatus,
     StackSamples,
     TaskLog,
@@ -214,6 +215,10 @@ def cluster(status: ClusterStatus, at: float) -> Json:
             "room": status.storage.disk_room_bytes,
             "trouble": status.storage.disk_trouble,
             "waiters": status.storage.waiter_count,
+            "largest": [_object(one) for one in status.storage.largest],
+            "traffic": [
+                {"host": one.host, "put": one.put_bytes, "got": one.got_bytes} for one in status.storage.traffic
+            ],
         },
         "tasks": {count.name: count.value for count in status.task_counts},
         "sent": {count.name: count.value for count in status.sent_counts},
@@ -267,6 +272,18 @@ def _client(one: ClientEntry) -> Json:
         "tasks": one.task_count,
         "objects": one.object_count,
         "bytes": one.object_bytes,
+    }
+
+
+def _object(one: ObjectEntry) -> Json:
+    return {
+        "id": one.object_id.hex()[:8],
+        "client": one.owner.hex()[:8],
+        "owners": one.owner_count,
+        "bytes": one.total_bytes,
+        "age": one.age_seconds,
+        "disk": one.is_on_disk,
+        "name": one.name,
     }
 
 

@@ -1,4 +1,4 @@
-"""What clients own in the storage, for monitors (MON-26, MON-27).
+"""What clients own in the storage, for monitors (MON-26, MON-27), and which objects are the largest (MON-53, MON-54).
 
 The storage knows owners by their peer ids and no users; the scheduler knows whose session each peer id has. So the
 scheduler names some of its clients in each StorageStatusRequest, in turns if they are many, and keeps what it is told.
@@ -6,19 +6,30 @@ scheduler names some of its clients in each StorageStatusRequest, in turns if th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from scaler_protocol.codec.checks import OWNERS_MAX
 from scaler_protocol.columns import join_ids, split_u64
-from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import StorageStatus, StorageStatusRequest
+from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import ObjectEntry, StorageStatus, StorageStatusRequest
+from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.tables import Client
+
+LARGEST_SHOWN = 32
+"""In each ClusterStatus: some 100 bytes for each."""
+HOSTS_SHOWN = 65
+NAME_CHARACTERS = 100
 
 
 class OwnedObjects:
-    def __init__(self, clients: Mapping[PeerId, Client]) -> None:
+    def __init__(
+        self, clients: Mapping[PeerId, Client], display: DisplayIds, name_of: Callable[[ObjectId], str]
+    ) -> None:
+        """`name_of`: of a function; empty for any other object."""
         self._clients = clients
+        self._display = display
+        self._name_of = name_of
         #: those of this round of which the storage was not asked yet
         self._left: list[PeerId] = []
         self._asked: list[PeerId] = []
@@ -28,14 +39,20 @@ class OwnedObjects:
         self._left = self._left or list(self._clients)
         self._asked, self._left = self._left[:OWNERS_MAX], self._left[OWNERS_MAX:]
         self._request_id += 1
-        return StorageStatusRequest(self._request_id, join_ids(self._asked))
+        return StorageStatusRequest(self._request_id, join_ids(self._asked), LARGEST_SHOWN)
 
     def told(self, status: StorageStatus) -> StorageStatus:
-        """The status without what it says of owners. An older storage says nothing of them."""
+        """The status as monitors see it, without what it says of owners. An older storage says nothing of them."""
         counts, sizes = split_u64(status.owner_objects), split_u64(status.owner_bytes)
         if status.request_id == self._request_id and len(counts) == len(self._asked):
             for owner, count, size in zip(self._asked, counts, sizes, strict=True):
                 client = self._clients.get(owner)
                 if client is not None:
                     client.object_count, client.object_bytes = count, size
-        return replace(status, owner_objects=b"", owner_bytes=b"")
+        largest = tuple(map(self._shown, status.largest[:LARGEST_SHOWN]))
+        traffic = tuple(replace(one, host=one.host[:NAME_CHARACTERS]) for one in status.traffic[:HOSTS_SHOWN])
+        return replace(status, owner_objects=b"", owner_bytes=b"", largest=largest, traffic=traffic)
+
+    def _shown(self, entry: ObjectEntry) -> ObjectEntry:
+        of, name = self._display.of, self._name_of(ObjectId(entry.object_id))
+        return replace(entry, object_id=of(PeerId(entry.object_id)), owner=of(PeerId(entry.owner)), name=name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import codes
@@ -45,7 +46,7 @@ from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.puts import Puts
 from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
 from scaler_storage.core.states import Change, ObjectState, next_state
-from scaler_storage.core.status import status_of
+from scaler_storage.core.status import Largest, Traffic, status_of
 from scaler_storage.core.uploads import UploadTable
 from scaler_storage.core.values import AnyValue, FileValue
 from scaler_storage.core.waiters import Waiter, WaiterTable, WaitingRequest
@@ -73,6 +74,8 @@ class StorageCore(Puts):
         self.roles: dict[PeerId, int] = {}
         self.disk = disk_of(self.limits)
         self.objects = ObjectTable(self.disk.spilling)
+        self.largest = Largest()
+        self.traffic = Traffic()
         self.rights = Rights(family_of, self.roles, self.objects)
         self.uploads = UploadTable(self.limits)
         self.waiters = WaiterTable()
@@ -133,7 +136,10 @@ class StorageCore(Puts):
         again, and how many are dropped because this storage has no room for them."""
         assert self.disk.keeping is not None, "a data directory"
         self._now = now
-        return self.disk.keeping.restore(self.objects, found, now)
+        counts = self.disk.keeping.restore(self.objects, found, now)
+        for object_id, stored in self.objects.objects.items():
+            self.largest.add(object_id, stored.value.total_bytes, now)
+        return counts
 
     @property
     def now(self) -> float:
@@ -170,6 +176,7 @@ class StorageCore(Puts):
     def _opened(self, event: Opened) -> None:
         assert event.peer_id not in self.roles, "a session is lost before the same peer opens another"
         self.roles[event.peer_id] = event.hello.role
+        self.traffic.opened(event.peer_id, event.hello.software.host)
         if event.identity is not None:
             self.uploads.users[event.peer_id] = event.identity.user
         if event.hello.role == codes.ROLE_SCHEDULER:
@@ -180,6 +187,8 @@ class StorageCore(Puts):
         kind = type(message)
         assert kind is not PutShared, "the shell opens the file first, and hands over a FileOffered"
         assert kind in ALLOWED_MESSAGES[self.roles[event.peer_id]], "the session layer has refused it (STO-15)"
+        if kind is Put:
+            self.traffic.put(event.peer_id, memoryview(message.payload).nbytes)
         if (refusal := self.rights.refusal(event.peer_id, message)) is None:
             job = self._on_message[kind](event.peer_id, message)
             if isinstance(message, (Put, Duplicate)):
@@ -202,7 +211,7 @@ class StorageCore(Puts):
             return self._end_waits(event.peer_id, waiters)
         for waiter in waiters:
             self._end_wait(waiter)
-        del self.roles[event.peer_id]
+        self._forget(event.peer_id)
         return None
 
     def _end_waits(self, peer_id: PeerId, waiters: Sequence[Waiter]) -> Job:
@@ -211,7 +220,11 @@ class StorageCore(Puts):
                 if waiter.number in self.waiters.waiters:  # it may have been answered meanwhile
                     self._end_wait(waiter)
             yield IDS_IN_A_SLICE
+        self._forget(peer_id)
+
+    def _forget(self, peer_id: PeerId) -> None:
         del self.roles[peer_id]
+        self.traffic.lost(peer_id)
 
     def _expire(self) -> None:
         self.uploads.remove_idle(self._now)
@@ -265,6 +278,7 @@ class StorageCore(Puts):
         chunk = value.slice_at(get.offset, most_bytes)
         self.disk.spilling.used(value, self._now, is_to_be_continued=get.offset + len(chunk) < value.total_bytes)
         self.pacing.let_out(peer_id, len(chunk))
+        self.traffic.got(peer_id, len(chunk))
         self._actions.append(Send(peer_id, Value(get.request_id, value.total_bytes, get.offset, chunk)))
         return None
 
@@ -347,6 +361,7 @@ class StorageCore(Puts):
     def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId, grant: bytes) -> Available:
         next_state(self.state_of(object_id), Change.COMPLETED)
         self.objects.add(object_id, value, owner, self.rights.family(owner, grant))
+        self.largest.add(object_id, value.total_bytes, self._now)
         if isinstance(value, FileValue) and value.file is not None:
             self._actions.append(Enter(object_id, value.file))
         return object_id, self._admitted(object_id)
@@ -361,10 +376,12 @@ class StorageCore(Puts):
         return self.waiters.take(object_id, self.objects.objects[object_id].families)
 
     def _let_go(self, object_id: ObjectId, owner: PeerId) -> None:
-        is_last = len(self.objects.objects[object_id].owners) == 1
+        stored = self.objects.objects[object_id]
+        is_last = len(stored.owners) == 1
         next_state(self.state_of(object_id), Change.LAST_OWNER_RELEASED if is_last else Change.OWNER_RELEASED)
         self.objects.release(object_id, owner)
         if object_id not in self.objects.objects:
+            self.largest.remove(object_id, stored.value.total_bytes)
             self._actions.append(Strike(object_id))
 
     def _release(self, peer_id: PeerId, release: Release) -> Job | None:
@@ -437,4 +454,7 @@ class StorageCore(Puts):
     def _status(self, peer_id: PeerId, request: StorageStatusRequest) -> None:
         role, waiting, spilling = self.roles[peer_id], len(self.waiters), self.disk.spilling
         status = status_of(request, role, self.objects, self.memory_bytes, waiting, spilling)
+        if role == codes.ROLE_SCHEDULER and request.largest_count:
+            largest = self.largest.told(self.objects, request.largest_count, self._now)
+            status = replace(status, largest=largest, traffic=self.traffic.told())
         self._answer(peer_id, status)

@@ -152,6 +152,7 @@ class Disk:
             core.act(Send(peer_id, ObjectReply(get.request_id, refusal.code, refusal.text)))
         else:
             core.pacing.let_out(peer_id, size, is_copied=True)
+            core.traffic.got(peer_id, size)
             core.act(Send(peer_id, Value(get.request_id, total_bytes, get.offset, memoryview(data))))
 
     def _may_copy(self, core: Parts, value: AnyValue) -> bool:

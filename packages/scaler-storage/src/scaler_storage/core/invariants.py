@@ -8,6 +8,7 @@ from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_storage.core import keeping_invariants, spilling_invariants
 from scaler_storage.core.core import StorageCore
+from scaler_storage.core.status import LARGE_BYTES
 from scaler_storage.core.uploads import User
 from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 
@@ -43,6 +44,11 @@ def _check_objects(core: StorageCore) -> None:
     for key, value in values.items():
         assert value.names == names[key], "a value knows how many ids stand for it"
         _check_value(value)
+    classes: defaultdict[int, set[ObjectId]] = defaultdict(set)
+    for object_id, stored in core.objects.objects.items():
+        if stored.value.total_bytes >= LARGE_BYTES:
+            classes[stored.value.total_bytes.bit_length()].add(object_id)
+    assert {bits: set(ids) for bits, ids in core.largest.classes.items()} == classes, "large objects by their size"
     spilling_invariants.check(core.disk.spilling, list(values.values()))
     if core.disk.keeping is not None:
         keeping_invariants.check(core.disk.keeping, core.objects)

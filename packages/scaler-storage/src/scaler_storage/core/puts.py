@@ -16,6 +16,7 @@ from scaler_storage.core.owners import GoneOwners
 from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.replies import Replies
 from scaler_storage.core.rights import Rights
+from scaler_storage.core.status import Traffic
 from scaler_storage.core.uploads import UploadTable
 from scaler_storage.core.values import AnyValue, ComparedValue, FileValue, StoredValue
 from scaler_storage.core.work import Job, Work
@@ -41,6 +42,7 @@ class Puts(Replies):
     rights: Rights
     pacing: Pacing
     disk: Disk
+    traffic: Traffic
     work: Work
 
     @property

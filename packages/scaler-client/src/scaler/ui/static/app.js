@@ -53,6 +53,7 @@ const takes = {
     errors.takeEvents(told.events);
   },
   status(told) {
+    page.traffic = trafficOf(page.status);
     page.status = told.status;
     functions.take(told.status);
     know();
@@ -105,6 +106,11 @@ const takes = {
     takes.condition(page.condition);
   },
 };
+
+// What had travelled at the status before, for rates.
+function trafficOf({ at: moment, storage }) {
+  return storage ? { at: moment, hosts: new Map(storage.traffic.map((one) => [one.host, one])) } : null;
+}
 
 // What only a status can fill is not shown before there is one.
 function know() {

@@ -60,6 +60,18 @@ export function allTables({ chosen, choose, openTask, cancelAll }) {
       number("per_unit", "Per unit"), number("starting", "Starting"), number("running", "Running"),
       number("stopping", "Stopping"), text("trouble", "Trouble"),
     ], { caption: "Worker managers; units by state", empty: "no worker manager is connected" }),
+    objects: new Table(at("object-table"), [
+      text("what", "Object"), number("bytes", "Size", bytes), number("age", "Age", seconds), user("user"),
+      text("client", "Owner"), number("owners", "Owners"), text("place", "Where"),
+    ], { caption: "The largest objects", empty: "no object has 64 KiB or more" }),
+    owners: new Table(at("object-clients"), [
+      text("id", "Client"), user("user"), number("objects", "Objects"), number("bytes", "Size", bytes), text("process", "Process"),
+    ], { caption: "What clients own", empty: "no client owns an object", sort: { key: "bytes", down: true } }),
+    hosts: new Table(at("object-hosts"), [
+      { key: "host", title: "Host", show: (host) => host || "(others)" },
+      number("putRate", "Stored per second", bytes), number("gotRate", "Read per second", bytes),
+      number("put", "Stored in all", bytes), number("got", "Read in all", bytes),
+    ], { caption: "Values on the network, by host", empty: "no value has travelled" }),
     waiting: new Table(at("waiting-table"), [
       number("tasks", "Tasks"), { key: "capabilities", title: "Need", show: (value) => value || "any worker" },
       text("why", "Why"), number("able", "Workers that could"), number("priority", "Priority", String),

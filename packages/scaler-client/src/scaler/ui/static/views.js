@@ -37,7 +37,7 @@ export class Views {
 
   // One of the methods below; the stream and the graphs draw themselves.
   show(view) {
-    if (!["overview", "workers", "tasks", "waiting", "logs"].includes(view)) return;
+    if (!["overview", "workers", "tasks", "waiting", "objects", "logs"].includes(view)) return;
     if (this.page.status.workers || view === "logs") this[view]();
   }
 
@@ -135,6 +135,27 @@ export class Views {
     const { waiting, workers } = this.page.status;
     const lacking = workers.length ? "no connected worker offers this" : "no worker is connected";
     this.tables.waiting.show(waiting.map((one) => ({ ...one, why: one.able ? "those workers are busy" : lacking })));
+  }
+
+  objects() {
+    const { status } = this.page, { storage, clients } = status;
+    facts(at("object-facts"), [
+      ["Objects", count(storage.objects)], ["Owners", count(storage.owners)], ["Memory", bytes(storage.bytes)],
+      ["Disk", bytes(storage.disk)], ["Moving to disk", bytes(storage.moving)], ["Waiting for objects", count(storage.waiters)],
+    ]);
+    const users = new Map(clients.map((one) => [one.id, one.user]));
+    this.tables.objects.show(storage.largest.map((one) => ({
+      ...one, what: one.name || one.id, user: users.get(one.client) ?? "", place: one.disk ? "disk" : "memory",
+    })));
+    const owners = clients.filter((one) => one.objects);
+    this.tables.owners.show(owners.map((one) => ({ ...one, process: `${one.pid} on ${one.host}` })));
+    const before = this.page.traffic, length = status.at - (before?.at ?? status.at);
+    const rate = (host, key) => {
+      const told = before?.hosts.get(host);
+      return told && length > 0 ? Math.max(0, (storage.traffic.find((one) => one.host === host)[key] - told[key]) / length) : 0;
+    };
+    this.tables.hosts.show(storage.traffic.map((one) =>
+      ({ ...one, putRate: rate(one.host, "put"), gotRate: rate(one.host, "got") })));
   }
 
   // Lines are added, not drawn anew: where one has scrolled to, and what is selected, stays.
