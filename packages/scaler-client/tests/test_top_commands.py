@@ -31,7 +31,7 @@ from scaler_protocol.codes import (
     STACK_TAKEN,
     UNKNOWN_MESSAGE,
 )
-from scaler_protocol.ids import TaskId, new_peer_id, shown_task
+from scaler_protocol.ids import PeerId, TaskId, new_peer_id, shown_task
 from scaler_protocol.messages import (
     NO_TASK,
     Capability,
@@ -282,7 +282,7 @@ def test_orders_are_given_after_a_question() -> None:
     assert (canceled.action, canceled.subject, canceled.grace_seconds) == (CONTROL_CANCEL_TASK, TASK, 1.0)
 
 
-CLIENT = new_peer_id()
+CLIENT = PeerId(bytes(range(16, 32)))
 WITH_A_CLIENT = ClusterStatus(clients=(ClientEntry(CLIENT),))
 
 
