@@ -24,6 +24,8 @@ from tests.support.processes import WAIT, Stage, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+TOKEN = "of-an-operator"
+
 
 def wait_in_a_task(path: str) -> None:
     Path(path).touch()
@@ -42,10 +44,10 @@ def confirm(page: Page, title: str, words: str, said: str) -> None:
 @NEEDS_BROWSER
 def test_tasks_are_canceled_and_a_worker_leaves(browser: Browser, stage: Stage, tmp_path: Path) -> None:
     cluster = RealCluster(stage, 1, scheduler=("--allow-control",))
-    command, url = started(stage, cluster.address, "--allow-control")
+    command, url = started(stage, cluster.address, "--allow-control", access=("--token", TOKEN))
     page = browser.new_page()
     page.set_default_timeout(1000 * WAIT)
-    page.goto(url + "#/workers")
+    page.goto(f"{url}?token={TOKEN}#/workers")
     with Client(cluster.address) as client:
         running = client.submit(wait_in_a_task, str(tmp_path / "one"))
         until((tmp_path / "one").exists, "it runs")

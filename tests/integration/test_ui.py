@@ -19,8 +19,8 @@ NO_TOKEN = ("--no-token",)
 URL = re.compile(r"is shown at (http://127\.0\.0\.1:\d+/)")
 
 
-def started(stage: Stage, *arguments: str) -> tuple[Command, str]:
-    command = stage.start("scaler.ui", *arguments, "--port", "0", *NO_TOKEN)
+def started(stage: Stage, *arguments: str, access: tuple[str, ...] = NO_TOKEN) -> tuple[Command, str]:
+    command = stage.start("scaler.ui", *arguments, "--port", "0", *access)
     command.wait_for(URL.pattern)
     found = URL.search(command.text)
     assert found is not None

@@ -118,6 +118,25 @@ def test_the_operators_token_counts_more_than_the_keys(monkeypatch: pytest.Monke
     assert token("--token", "x") == "x" and token("--no-token") == ""
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "board.example"])
+def test_orders_need_a_token_at_every_host(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a token, a page of another site, or another user of this machine, gives orders as the operator."""
+    monkeypatch.delenv(ui.TOKEN_VARIABLE, raising=False)
+    control = "--host", host, "--allow-control"
+    for more in (("--no-token",), ("--no-token", "--token", "x"), ("--no-token", "--allowed-host", host)):
+        with pytest.raises(UsageError, match=r"--allow-control needs a token.* set SCALER_UI_TOKEN"):
+            guard_of(*control, *more)
+    assert guard_of(*control, "--token", "x").token == "x"
+
+
+def test_the_token_of_the_clusters_key_is_enough_for_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ui.TOKEN_VARIABLE, raising=False)
+    options = ui.parser().parse_args(["tcp://127.0.0.1:1", "--allow-control"])
+    assert ui.guard_of(options, "of-the-key").token == "of-the-key"
+    with pytest.raises(UsageError, match="needs a token"):
+        ui.guard_of(options)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -127,6 +146,7 @@ def test_the_operators_token_counts_more_than_the_keys(monkeypatch: pytest.Monke
         (("8516",), "8516"),
         (("--replay", "no-such-file"), "cannot be opened"),
         (("tcp://127.0.0.1:1", "--host", "0.0.0.0", "--insecure"), "SCALER_UI_TOKEN"),
+        (("tcp://127.0.0.1:1", "--insecure", "--allow-control"), "--allow-control needs a token"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(

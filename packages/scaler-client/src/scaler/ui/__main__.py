@@ -158,6 +158,12 @@ def _made_token(options: argparse.Namespace) -> str:
 def guard_of(options: argparse.Namespace, made_token: str = "") -> Guard:
     """`made_token` counts where the operator has given none."""
     token = "" if options.no_token else given_secret(options, "token") or secret(TOKEN_VARIABLE) or made_token
+    if options.allow_control and not token:
+        # No Host check replaces the token: on loopback, other users of the machine could give orders.
+        raise UsageError(
+            "--allow-control needs a token, because each visitor of the page can have tasks canceled: leave out "
+            f"--no-token and, without a cluster's key, set {TOKEN_VARIABLE} (or --token-file)"
+        )
     names = {name.lower() for name in options.allowed_host}
     if is_loopback(options.host):
         return Guard(frozenset({*LOOPBACK_NAMES, options.host, *names}), token)
