@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler.monitoring import profiles
 from scaler.monitoring.profiles import SLOT_BYTES, SLOT_SECONDS, SLOTS_KEPT, Profile, flame, speedscope, stacks_of
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import FunctionName, StackBlock, StackSamples
@@ -41,7 +42,7 @@ def drawn(told: dict[str, Any]) -> dict[tuple[str, ...], int]:
 
 
 def test_functions_of_one_name_are_drawn_together(profile: Profile) -> None:
-    told = flame(profile, 30, 101.0)
+    told = flame(profile, profile.window(30, 101.0))
     assert drawn(told) == {
         ("price",): 0, ("price", "main"): 500_000, ("price", "main", "solve"): 3_000_000, ("price", "load"): 1_000_000,
     }  # fmt: skip
@@ -50,19 +51,19 @@ def test_functions_of_one_name_are_drawn_together(profile: Profile) -> None:
 
 
 def test_looking_changes_nothing(profile: Profile) -> None:
-    assert flame(profile, 30, 101.0) == flame(profile, 30, 101.0)
+    assert flame(profile, profile.window(30, 101.0)) == flame(profile, profile.window(30, 101.0))
 
 
 def test_one_function(profile: Profile) -> None:
     profile.take(samples((G, [LOAD], 7), names=(FunctionName(G, "other"),)), 101.0)
-    assert drawn(flame(profile, 30, 101.0, "other")) == {("other",): 0, ("other", "load"): 1_000_007}
+    assert drawn(flame(profile, profile.window(30, 101.0), "other")) == {("other",): 0, ("other", "load"): 1_000_007}
 
 
 def test_a_window_of_time(profile: Profile) -> None:
     profile.take(samples((F, [MAIN], 7)), 100.0 + 10 * SLOT_SECONDS)
     at = 101.0 + 10 * SLOT_SECONDS
-    assert drawn(flame(profile, 30, at)) == {("price",): 0, ("price", "main"): 7}
-    assert drawn(flame(profile, 600, at))[("price", "main")] == 500_007
+    assert drawn(flame(profile, profile.window(30, at))) == {("price",): 0, ("price", "main"): 7}
+    assert drawn(flame(profile, profile.window(600, at)))[("price", "main")] == 500_007
 
 
 def test_what_is_kept_is_bounded() -> None:
@@ -75,14 +76,24 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_blocks_that_are_no_trees_are_left_out(profile: Profile) -> None:
-    before = flame(profile, 30, 101.0)["nodes"]
+    before = flame(profile, profile.window(30, 101.0))["nodes"]
     profile.take(StackSamples(blocks=(StackBlock(PeerId(b"w" * 16), "w", 0.0, b"no trees"),)), 101.0)
-    assert flame(profile, 30, 101.0)["nodes"] == before
+    assert flame(profile, profile.window(30, 101.0))["nodes"] == before
 
 
 def test_before_anything_was_told() -> None:
-    told = flame(Profile(), 30, 100.0)
+    told = flame(Profile(), StackTrees())
     assert (told["nodes"], told["functions"], told["heard"]) == ([], [], False)
+
+
+def test_functions_are_there_as_long_as_their_slot(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert profile.has("price") and not profile.has("prices") and not profile.has("")
+    monkeypatch.setattr(profiles, "SLOT_SECONDS", 0.0)
+    for _ in range(profiles.SLOTS_KEPT):
+        profile.take(samples((ObjectId(b"\x07" * 16), [LOAD], 7)), 101.0)
+    assert profile.has("07070707") and profile.has("price")
+    profile.take(samples((ObjectId(b"\x07" * 16), [LOAD], 7)), 101.0)
+    assert profile.has("07070707") and not profile.has("price")
 
 
 def test_a_function_without_a_name(profile: Profile) -> None:

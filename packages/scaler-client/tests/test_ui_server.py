@@ -17,8 +17,8 @@ from tests.support.served import Client, FakeWatcher, told, visited
 from tests.support.waiting import WAIT
 
 from scaler.monitoring import Playback, Recorder
+from scaler.ui import costly, server
 from scaler.ui import feed as feeds
-from scaler.ui import server
 from scaler.ui.feed import QUEUED_EVENTS, Feed
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
@@ -416,8 +416,21 @@ def test_the_profile_as_json_and_for_speedscope() -> None:
         response = await client.get("/profile.speedscope.json?seconds=30")
         assert "speedscope.json" in response.headers["Content-Disposition"]
         assert (await response.json())["profiles"][1]["name"] == "price"
-        for wrong in ("", "seconds=-1", "seconds=99999", "seconds=x"):
-            assert (await client.get(f"/profile.json?{wrong}")).status == 400
+        for path in ("/profile.json", "/profile.speedscope.json"):
+            for wrong in ("", "seconds=-1", "seconds=31", "seconds=99999", "seconds=x"):
+                assert (await client.get(f"{path}?{wrong}")).status == 400
+            assert (await client.get(f"{path}?seconds=30&function=prices")).status == 404
+
+    visited(visit)
+
+
+@pytest.mark.parametrize("path", ["/profile.json", "/profile.speedscope.json"])
+def test_few_profiles_are_made_at_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        feed.watcher = FakeWatcher()
+        monkeypatch.setattr(costly, "MAKING_LIMIT", 0)
+        answer = await client.get(f"{path}?seconds=30")
+        assert answer.status == 503 and "too many profiles" in await answer.text()
 
     visited(visit)
 

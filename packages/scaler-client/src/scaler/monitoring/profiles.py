@@ -23,6 +23,7 @@ Json = dict[str, Any]
 class _Slot(NamedTuple):
     begun_at: float
     trees: bytes
+    functions: frozenset[ObjectId]
 
 
 class Profile:
@@ -40,7 +41,8 @@ class Profile:
     def take(self, message: StackSamples, at: float) -> None:
         """`at`: seconds of the epoch. Blocks that are no trees are left out: they are foreign."""
         if self._open and at - self._opened_at >= SLOT_SECONDS:
-            self._slots.append(_Slot(self._opened_at, self._open.take(SLOT_BYTES)))
+            functions = frozenset(self._open.functions)
+            self._slots.append(_Slot(self._opened_at, self._open.take(SLOT_BYTES), functions))
         if not self._open:
             self._opened_at = at
         for block in message.blocks:
@@ -55,18 +57,31 @@ class Profile:
 
     def window(self, seconds: float, at: float) -> StackTrees:
         """What was told in the last so many seconds, to the precision of a slot."""
-        trees = StackTrees()
+        return merged(self.parts(seconds, at))
+
+    def parts(self, seconds: float, at: float) -> list[bytes]:
+        """The trees of `window`, which `merged` makes of them in any thread."""
         open_bytes = self._open.take(SLOT_BYTES)
-        if open_bytes:
-            self._open.merge(open_bytes)
-            trees.merge(open_bytes)
-        for slot in self._slots:
-            if slot.begun_at >= at - seconds - SLOT_SECONDS:
-                trees.merge(slot.trees)
-        return trees
+        self._open.merge(open_bytes)
+        return [open_bytes, *(slot.trees for slot in self._slots if slot.begun_at >= at - seconds - SLOT_SECONDS)]
+
+    def has(self, name: str) -> bool:
+        """Whether a function of this name is in any slot."""
+        return any(
+            self.name_of(function) == name
+            for functions in (self._open.functions, *(slot.functions for slot in self._slots))
+            for function in functions
+        )
 
     def name_of(self, function: ObjectId) -> str:
         return "(other functions)" if function == OTHERS else self._names.get(function) or function.hex()[:8]
+
+
+def merged(parts: list[bytes]) -> StackTrees:
+    trees = StackTrees()
+    for part in parts:
+        trees.merge(part)
+    return trees
 
 
 class Stack(NamedTuple):
@@ -91,10 +106,9 @@ def stacks_of(profile: Profile, trees: StackTrees, function: str = "") -> Iterat
             places += [(child, (*path, frame)) for frame, child in node.children.items()]
 
 
-def flame(profile: Profile, seconds: float, at: float, function: str = "") -> Json:
-    """What a flame graph of the last so many seconds is drawn from. `nodes` are rows of parent (0: none, else the
+def flame(profile: Profile, trees: StackTrees, function: str = "") -> Json:
+    """What a flame graph of these trees is drawn from. `nodes` are rows of parent (0: none, else the
     number of a node before it), frame, and microseconds in that call itself; the first calls are functions of tasks."""
-    trees = profile.window(seconds, at)
     totals: dict[str, int] = {}
     for function_id, root in trees.functions.items():
         name = profile.name_of(function_id)

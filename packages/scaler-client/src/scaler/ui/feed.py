@@ -17,15 +17,17 @@ from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import ClusterState, Heard, Playback
 from scaler.monitoring.control import outcome_text
-from scaler.monitoring.profiles import flame, speedscope
+from scaler.monitoring.profiles import flame, merged, speedscope
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import TOPICS
+from scaler.ui.costly import CostlyTexts
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler_protocol.codes import CONTROL_DONE
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Control, ControlReply, Explain, Explanation, StackReply, StackRequest, Watch
+from scaler_protocol.stack_trees import StackTrees
 
 logger = logging.getLogger("scaler.ui")
 
@@ -110,6 +112,7 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         #: by name, as long as nothing new was heard: very many callers may ask at once
         self._texts: dict[str, bytes] = {}
+        self._costly = CostlyTexts()
         self._events = Ring(QUEUED_EVENTS, QUEUED_BYTES)
         #: in the order in which they were opened
         self._pages: dict[Page, None] = {}
@@ -255,13 +258,29 @@ class Feed:
             return {"done": False, "text": reply}
         return {"done": reply.outcome == CONTROL_DONE, "text": outcome_text(request, reply)}
 
-    def profile(self, seconds: float, function: str) -> bytes:
-        """Where the time of running tasks went, for a page. The cluster samples while pages ask for it."""
+    async def profile(self, seconds: float, function: str) -> bytes | None:
+        """Where the time of running tasks went, for a page. The cluster samples while pages ask for it. None: too many
+        others are being made."""
         if self.watcher is None:
             return json.dumps({"recording": True}).encode()
         self._watch_profile(self.watcher)
-        name = f"profile {seconds:g} {function}"
-        return self.text(name, lambda: json.dumps(flame(self.model.profile, seconds, time.time(), function)).encode())
+        profile = self.model.profile
+        return await self._of_profile("flame", seconds, function, lambda trees: flame(profile, trees, function))
+
+    async def speedscope(self, seconds: float, function: str) -> bytes | None:
+        profile, title = self.model.profile, f"Scaler {self.model.label}"
+        return await self._of_profile(
+            "speedscope", seconds, function, lambda trees: speedscope(profile, trees, title, function)
+        )
+
+    async def _of_profile(
+        self, kind: str, seconds: float, function: str, make: Callable[[StackTrees], dict[str, Any]]
+    ) -> bytes | None:
+        def prepare() -> Callable[[], bytes]:
+            parts = self.model.profile.parts(seconds, time.time())
+            return lambda: json.dumps(make(merged(parts))).encode()
+
+        return await self._costly.text(f"{kind} {seconds:g} {function}", prepare)
 
     def _watch_profile(self, watcher: Watcher) -> None:
         if self._profile_end is None:
@@ -273,11 +292,6 @@ class Feed:
     def _end_profile(self, watcher: Watcher) -> None:
         self._profile_end = None
         watcher.ask(Watch(TOPICS))
-
-    def speedscope(self, seconds: float, function: str) -> bytes:
-        profile = self.model.profile
-        trees = profile.window(seconds, time.time())
-        return json.dumps(speedscope(profile, trees, f"Scaler {self.model.label}", function)).encode()
 
     async def _answer(self, question: Callable[[int], Explain | StackRequest | Control]) -> Any:
         """A text: why there is none."""

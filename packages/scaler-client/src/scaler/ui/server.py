@@ -35,6 +35,8 @@ TRACE_EVENTS = 200
 """Of a trace, that are made in one go."""
 TRACES_LIMIT = 4
 """So many callers may read a trace at once."""
+PROFILE_WINDOWS = ("30", "120", "600")
+"""Of how many seconds a profile can be. The page offers the same."""
 
 ORDERS = {
     "cancel-task": (CONTROL_CANCEL_TASK, CANCEL_SECONDS),
@@ -192,21 +194,29 @@ def _task_of(request: web.Request, text: str) -> TaskId:
 
 
 async def _profile(request: web.Request) -> web.StreamResponse:
-    made = request.app[FEED].profile(_window_of(request), request.query.get("function", ""))
-    return web.Response(body=made, headers={"Content-Type": JSON_TYPE})
+    return _made(await request.app[FEED].profile(*_part_of_profile(request)))
 
 
 async def _speedscope(request: web.Request) -> web.StreamResponse:
-    made = request.app[FEED].speedscope(_window_of(request), request.query.get("function", ""))
-    shown = {"Content-Disposition": 'attachment; filename="scaler.speedscope.json"', "Content-Type": JSON_TYPE}
-    return web.Response(body=made, headers=shown)
+    response = _made(await request.app[FEED].speedscope(*_part_of_profile(request)))
+    response.headers["Content-Disposition"] = 'attachment; filename="scaler.speedscope.json"'
+    return response
 
 
-def _window_of(request: web.Request) -> float:
-    text = request.query.get("seconds", "")
-    if not (text.isascii() and text.isdecimal() and len(text) <= 4):
-        raise web.HTTPBadRequest(text="seconds is a whole number of at most four digits\n")
-    return float(text)
+def _made(text: bytes | None) -> web.Response:
+    if text is None:
+        raise web.HTTPServiceUnavailable(text="too many profiles are being made: try again in a moment\n")
+    return web.Response(body=text, headers={"Content-Type": JSON_TYPE})
+
+
+def _part_of_profile(request: web.Request) -> tuple[float, str]:
+    """Few windows and known functions, so that few different texts can be asked for."""
+    seconds, function = request.query.get("seconds", ""), request.query.get("function", "")
+    if seconds not in PROFILE_WINDOWS:
+        raise web.HTTPBadRequest(text=f"seconds is one of: {', '.join(PROFILE_WINDOWS)}\n")
+    if function and not request.app[FEED].model.profile.has(function):
+        raise web.HTTPNotFound(text="no task of this function was sampled in the last ten minutes\n")
+    return float(seconds), function
 
 
 async def _replay(request: web.Request) -> web.StreamResponse:

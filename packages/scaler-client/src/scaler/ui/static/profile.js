@@ -54,9 +54,9 @@ export class Profile {
     at("profile-save").href = `profile.speedscope.json?${wanted}`;
     try {
       const response = await fetch(`profile.json?${wanted}`);
-      if (!response.ok) throw new Error(await response.text());
-      const told = await response.json();
-      if (wanted === this.wanted().toString()) this.take(told);
+      const told = response.ok ? await response.json() : await response.text();
+      if (!response.ok) note(told);
+      else if (wanted === this.wanted().toString()) this.take(told);
     } catch {
       note("scaler_ui does not answer");
     }
