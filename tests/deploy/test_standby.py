@@ -1,9 +1,7 @@
-"""The files that add a second scheduler: compose.standby.yaml, kubernetes-standby/ and systemd/."""
+"""The files that add a second scheduler: compose.standby.yaml and kubernetes-standby/."""
 
 from __future__ import annotations
 
-import configparser
-import shlex
 from typing import Any
 
 import kubernetes_validate
@@ -122,19 +120,3 @@ def test_each_role_reaches_what_it_needs(
     dialer: str | dict[str, str], server: str | dict[str, str], ports: set[int]
 ) -> None:
     assert {port for port in (2345, 2346, 2347, 443) if base.may_connect(dialer, server, port)} == ports
-
-
-def test_the_unit_of_systemd_starts_a_standby() -> None:
-    unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read(DEPLOY / "systemd" / "scaler-scheduler.service", encoding="utf-8")
-    service = unit["Service"]
-    lines = (DEPLOY / "systemd" / "scheduler.env").read_text(encoding="utf-8").splitlines()
-    environment = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
-    program, *arguments = shlex.split(service["ExecStart"])
-    settings = accept([program.rpartition("/")[2], *arguments], environment)
-    assert settings.standby_of == "tcp://10.0.0.2:2345" and settings.address == "tcp://10.0.0.1:2345"
-    assert settings.object_storage_address == "tcp://10.0.0.3:2346"
-    assert service["EnvironmentFile"].endswith("scheduler.env")
-    assert service["Restart"] == "always", "a scheduler that was followed, or killed, is started again, and waits"
-    assert service["User"] and service["NoNewPrivileges"] == "yes" and service["ProtectSystem"] == "strict"
