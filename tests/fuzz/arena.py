@@ -11,7 +11,7 @@ from itertools import islice
 
 from scaler_protocol.process.ports import answers
 from tests.fuzz.access import Access
-from tests.fuzz.attack import Scene
+from tests.fuzz.attack import PAGE_TOKEN, Scene
 from tests.fuzz.attackers import Attackers, Outcome
 from tests.fuzz.bystander import CAPABILITY
 from tests.fuzz.forged import forged_lines
@@ -82,14 +82,17 @@ class Arena:
         storage = f"tcp://127.0.0.1:{self.port + 1}"
         self.servers: dict[str, Command] = {
             "storage": stage.start("scaler_storage", storage, "--memory-limit", "512MiB", *given),
-            "scheduler": stage.start("scaler_scheduler", self.address, "-osa", storage, "--protected", *given),
-        }
+            "scheduler": stage.start(
+                "scaler_scheduler", self.address, "-osa", storage, "--protected", "--allow-control",
+                "--monitor-texts", *given,
+            ),
+        }  # fmt: skip
         self.worker = stage.start(
             "scaler_worker", self.address, "-n", "1", f"--per-worker-capabilities={CAPABILITY}",
             *self.access.arguments(is_worker=True),
         )  # fmt: skip
         self.servers["page"] = stage.start(
-            "scaler.ui", self.address, "--port", str(self.page_port), "--no-token", *given
+            "scaler.ui", self.address, "--port", str(self.page_port), "--token", PAGE_TOKEN, "--allow-control", *given
         )
         self.servers["adapter"] = stage.start(
             "scaler_worker.adapter", self.address, "--host", "127.0.0.1", "--port", str(self.adapter_port),

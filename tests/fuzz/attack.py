@@ -15,6 +15,8 @@ from tests.fuzz.access import Access
 from tests.support.processes import Command
 
 BEGIN_SECONDS = 15.0
+PAGE_TOKEN = "fuzz"
+"""Hostile visitors of the page have it: without it they get nowhere."""
 KEPT_BYTES = 1024
 """For each object that a family has asked a storage to keep: to keep objects is what it is for, up to its limit."""
 

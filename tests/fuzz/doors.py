@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from scaler_conformance.play.samples import forbidden_kinds, may_send
 from scaler_conformance.wire import CODES, Message, Unreadable, decode, encode
 from scaler_protocol.keys import Keyring, Pass, new_secret, pass_of
 from tests.fuzz.attack import Attack
+from tests.fuzz.controls import order
 from tests.fuzz.families import (
     AT_P,
     AT_STORAGE,
@@ -32,7 +34,7 @@ from tests.fuzz.families import (
     family,
 )
 from tests.fuzz.monitors import AT_MONITOR, TOPICS
-from tests.fuzz.mutations import Frames, hello
+from tests.fuzz.mutations import Frames, frames, hello
 from tests.fuzz.neighbours import Neighbour, Thief, beside_another_user, in_turns, stolen
 from tests.fuzz.victims import ID_BYTES, Victim
 
@@ -191,6 +193,28 @@ def watches(attack: Attack, victim: Victim) -> None:
     home.close()
 
 
+def orders(attack: Attack, victim: Victim) -> None:
+    """A monitor whose ticket is no operator's, at a scheduler that lets operators give orders: about tasks of the other
+    user, about all clients and all workers. None is done, so the other user's values stay right as well."""
+    for at in (AT_MONITOR, AT_P):
+        watcher = Watcher(attack, at, MONITOR, victim)
+        watcher.send(frames("snapshotRequest", requestId=1))
+        shown = next((one for one in watcher.look(0.5) if one.kind == "clusterStatus"), None)
+        if shown is None:
+            attack.troubles.append(f"{watcher.place} was not shown a snapshot")
+            continue
+        for action, subject in (
+            *((CODES.CONTROL_CANCEL_TASK, task_id) for task_id in victim.ids[-50:]),
+            *((CODES.CONTROL_CANCEL_CLIENT, entry["peerId"]) for entry in shown["clients"]),
+            *((CODES.CONTROL_DRAIN_WORKER, entry["peerId"]) for entry in shown["workers"]),
+        ):
+            watcher.send(order(action, subject))
+        outcomes = [one.body["outcome"] for one in watcher.look(0.5) if one.kind == "controlReply"]
+        if not outcomes or set(outcomes) != {CODES.CONTROL_NO_OPERATOR}:
+            attack.troubles.append(f"{watcher.place}: orders were answered with {Counter(outcomes)}")
+        watcher.close()
+
+
 # ---------------------------------------------------------------- the lane
 
 
@@ -300,8 +324,8 @@ def former_names(attack: Attack, victim: Victim) -> None:
 
 
 STEPS = (
-    tickets_of_every_role_at_every_port, untrue_tickets, messages_of_other_roles, watches, lane_of_another_account,
-    tickets_on_the_lane, sessions_of_others, former_names,
+    tickets_of_every_role_at_every_port, untrue_tickets, messages_of_other_roles, watches, orders,
+    lane_of_another_account, tickets_on_the_lane, sessions_of_others, former_names,
 )  # fmt: skip
 
 

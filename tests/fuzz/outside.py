@@ -18,7 +18,7 @@ from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import Message, Unreadable, decode, encode
 from tests.fuzz import mutations
 from tests.fuzz.arena import MEMORY_BYTES
-from tests.fuzz.attack import Attack
+from tests.fuzz.attack import PAGE_TOKEN, Attack
 from tests.fuzz.families import ROLES, family, rest
 from tests.fuzz.mutations import Frames, hello
 
@@ -97,6 +97,29 @@ _WORDS = (
     b"Upgrade: websocket\r\nConnection: Upgrade\r\n", b"Cookie: a=\xff\r\n", b"Authorization: Bearer \xff\r\n", b"\r\n",
     b"\r\n", b"{}", b'{"action": NaN}', b"zz\r\n", b"\0", b"\xff",
 )  # fmt: skip
+_NO_ID = b"0" * 32
+_PATHS = (
+    b"/", b"/events", b"/state.json", b"/metrics", b"/trace.json", b"/explain", b"/explain?task=zz",
+    b"/explain?task=" + _NO_ID, b"/stack", b"/stack?task=" + _NO_ID, b"/replay?seconds=nan&speed=1e999",
+    b"/profile.json?seconds=30", b"/profile.json?seconds=120&function=%ff", b"/profile.json?seconds=1e9",
+    b"/profile.json?seconds=600&function=" + b"x" * 4_000, b"/profile.speedscope.json?seconds=600",
+    b"/control", b"/control?do=cancel-task&id=" + _NO_ID, b"/control?do=cancel-client&id=zz&seconds=nan",
+    b"/control?do=drain-worker&id=" + _NO_ID, b"/control?do=cancel-task&id=" + _NO_ID + b"&seconds=1e30",
+)  # fmt: skip
+"""Of the page. No order is about a task, client or worker that there is."""
+_ALLOWED = b"Host: localhost\r\nAuthorization: Bearer " + PAGE_TOKEN.encode() + b"\r\n"
+
+
+def _requested(chance: random.Random) -> bytes:
+    """Words in any order; or a request that the page lets in, with or without a few of them."""
+    words = b"".join(chance.choice(_WORDS) for _ in range(chance.randrange(1, 15)))
+    how = chance.random()
+    if how < 0.3:
+        return b"GET /events HTTP/1.1\r\n" + _ALLOWED + b"\r\n"
+    if how < 0.7:
+        method, path = chance.choice((b"GET", b"GET", b"POST")), chance.choice(_PATHS)
+        return method + b" " + path + b" HTTP/1.1\r\n" + _ALLOWED + chance.choice((b"", words)) + b"\r\n"
+    return words
 
 
 @family(place="page and adapter")
@@ -109,10 +132,7 @@ def http_requests(attack: Attack) -> None:
         try:
             one = socket.create_connection(("127.0.0.1", chance.choice(ports)), timeout=0.5)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            said = b"".join(chance.choice(_WORDS) for _ in range(chance.randrange(1, 15)))
-            if chance.random() < 0.3:
-                said = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            one.sendall(said)
+            one.sendall(_requested(chance))
         except OSError:
             rest()
             continue
@@ -122,9 +142,9 @@ def http_requests(attack: Attack) -> None:
             attack.at_end(one.close)
         else:
             one.close()
-    _probe(attack, attack.scene.page_port, "GET", "/state.json", "")
-    _probe(attack, attack.scene.page_port, "GET", "/events", "")
-    _probe(attack, attack.scene.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
+    probe(attack, attack.scene.page_port, "GET", "/state.json")
+    probe(attack, attack.scene.page_port, "GET", "/events", statuses=(200, 503))
+    probe(attack, attack.scene.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
 
 
 @family(place="page and adapter")
@@ -153,20 +173,23 @@ def slow_requests(attack: Attack) -> None:
             )
             held.append((one, chance.choice((head + b" " * 65_536, b"GET /state.json HTTP/1.1\r\nX: " + b"x" * 9_000))))
         rest()
-    _probe(attack, attack.scene.page_port, "GET", "/state.json", "")
-    _probe(attack, attack.scene.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
+    probe(attack, attack.scene.page_port, "GET", "/state.json")
+    probe(attack, attack.scene.adapter_port, "POST", "/", json.dumps({"action": "get_worker_adapter_info"}))
 
 
-def _probe(attack: Attack, port: int, method: str, path: str, body: str) -> None:
+def probe(
+    attack: Attack, port: int, method: str, path: str, body: str = "", statuses: tuple[int, ...] = (200,)
+) -> None:
     """While all of them are there, a visitor is answered."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_SECONDS)
+    headers = {"Authorization": f"Bearer {PAGE_TOKEN}", **({"Content-Type": "application/json"} if body else {})}
     try:
-        connection.request(method, path, body or None, {"Content-Type": "application/json"} if body else {})
+        connection.request(method, path, body or None, headers)
         status = connection.getresponse().status
-        if status != 200 and not (path == "/events" and status == 503):
-            attack.troubles.append(f"{method} {path} at port {port} was answered with {status}")
+        if status not in statuses:
+            attack.troubles.append(f"{method} {path:.100} at port {port} was answered with {status}")
     except (OSError, http.client.HTTPException) as error:
-        attack.troubles.append(f"{method} {path} at port {port} was not answered: {error!r}")
+        attack.troubles.append(f"{method} {path:.100} at port {port} was not answered: {error!r}")
     finally:
         connection.close()
 

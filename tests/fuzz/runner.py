@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.fuzz import crowds as _crowds  # noqa: F401 - registers its families, as do those below
+from tests.fuzz import controls as _controls  # noqa: F401 - registers its families, as do those below
+from tests.fuzz import crowds as _crowds  # noqa: F401
 from tests.fuzz import doors as _doors  # noqa: F401
 from tests.fuzz import handshakes as _handshakes  # noqa: F401
 from tests.fuzz import monitors as _monitors  # noqa: F401
