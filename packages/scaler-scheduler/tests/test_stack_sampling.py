@@ -97,6 +97,20 @@ def test_what_a_worker_may_not_tell_is_dropped(story: Story) -> None:
     assert not published(story), "its time is over"
 
 
+def test_a_worker_may_not_tell_more_than_it_was_allowed() -> None:
+    """Of many workers, each is allowed less."""
+    story = Story(Policy(shows_texts=True))
+    for number in range(WORKERS_AT_ONCE):
+        story.worker(f"w{number}", features=(FEATURE_STACK_SAMPLES,))
+    story.actions()
+    watch(story)
+    long, short = trees(calls=400), trees(calls=100)
+    assert len(short) < BYTES_PER_HEARTBEAT // WORKERS_AT_ONCE < len(long) < WORKER_BYTES
+    for told in (long, short):
+        story.receive("w0", WorkerStatus(stack_samples=told))
+    assert published(story) == [("w0", short)]
+
+
 def test_what_is_kept_between_two_publications_is_bounded(story: Story) -> None:
     watch(story)
     told = trees(calls=700)

@@ -60,7 +60,7 @@ class StackSampler:
         room = WORKERS_AT_ONCE - (len(able) - len(others))
         byte_limit = min(WORKER_BYTES, BYTES_PER_HEARTBEAT // max(1, min(WORKERS_AT_ONCE, len(able))))
         for worker in nsmallest(room, others, key=lambda one: one.samples_until):
-            worker.samples_until = now + SECONDS
+            worker.samples_until, worker.stack_bytes = now + SECONDS, byte_limit
             self._tables.tell(worker.peer_id, SampleStacks(SECONDS, byte_limit))
 
     def _able(self) -> list[Worker]:
@@ -72,7 +72,7 @@ class StackSampler:
         trees = status.stack_samples
         was_asked = self._is_wanted and worker.samples_until > 0
         is_in_time = was_asked and worker.heard_at < worker.samples_until + LATE_SECONDS
-        if is_in_time and len(trees) <= WORKER_BYTES and self._kept_bytes + len(trees) <= KEPT_BYTES:
+        if is_in_time and len(trees) <= worker.stack_bytes and self._kept_bytes + len(trees) <= KEPT_BYTES:
             try:
                 functions = function_ids(trees)
             except ValueError:

@@ -53,6 +53,7 @@ class Worker:
         "sample_limit",
         "samples_until",
         "software",
+        "stack_bytes",
         "stale_left",
         "status",
         "status_at",
@@ -109,7 +110,7 @@ class Worker:
         self.unit_id = offer.unit_id
         #: its session has the features `samples` (MON-10), `stacks` (MON-44) and `stack-samples` (MON-45)
         self.may_sample = self.may_stack = self.may_sample_stacks = False
-        self.sample_limit, self.samples_until = 0, 0.0  #: of tasks so many; of stacks until then
+        self.sample_limit, self.samples_until, self.stack_bytes = 0, 0.0, 0  #: tasks; stacks, until then, so long
         #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
         self.is_retired = False
         #: it does not reach the storage, and rests: all and only those in `Tables.cut_off` (SCH-44)
