@@ -27,6 +27,8 @@ command = ["./my-scheduler", "--bind", "{bind}", "--monitor", "{monitor}", "--st
 # variants.protected = ["--protected"]
 # … and for the case of a scheduler that lets ten tasks wait for a worker, if it can bound them:
 # variants.bounded = ["--max-waiting", "10"]
+# … and for the cases of an operator who lets monitors control the cluster and see texts of programs:
+# variants.trusting = ["--allow-control", "--monitor-texts"]
 # … and for the cases of a standby, if it can be one, of a scheduler that the suite plays, with a lease of a second:
 # variants.standby = ["--standby-of", "{other}", "--standby-lease", "1"]
 """,
