@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import signal
 import sys
@@ -27,6 +28,10 @@ def run_command(name: str, command: Callable[[], int]) -> int:
     """Call `command`; an error that is the user's to mend becomes one line on stderr and an exit code. Before
     that, secrets leave the environment: what the command starts does not inherit them."""
     take_secrets()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of users, workers and functions may have characters that the encoding of the output lacks. They are
+        # written by their number, as Python does on stderr, instead of ending the command or losing a line of its log.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return command()
     except ScalerError as error:
