@@ -41,6 +41,17 @@ def test_it_prints_what_its_page_says(stage: Stage, path: Path) -> None:
     assert matches(printed, expected), f"printed:\n{command.text}\nexpected:\n{expected}"
 
 
+def test_the_fixtures_for_tests_work(stage: Stage, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "guide" / "testing.md").read_text(encoding="utf-8")
+    fixtures, tests = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "conftest.py").write_text(fixtures, encoding="utf-8")
+    (tmp_path / "test_pricing.py").write_text(tests, encoding="utf-8")
+    options = ("-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "-c", "/dev/null")
+    command = stage.start("pytest", *options, str(tmp_path))
+    assert command.wait(90) == 0, command.text
+    assert "2 passed" in command.text
+
+
 def test_the_extra_has_what_the_examples_import() -> None:
     settings = tomllib.loads((ROOT / "packages" / "scaler-client" / "hatch.toml").read_text(encoding="utf-8"))
     extra = settings["metadata"]["hooks"]["custom"]["optional-dependencies"]["examples"]
