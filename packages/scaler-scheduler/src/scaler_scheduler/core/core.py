@@ -357,7 +357,8 @@ class SchedulerCore:
         if client is not None:
             if not event.is_orderly and event.code != SESSION_REPLACED:
                 name = self.display_id(event.peer_id).hex()[:8]
-                self.tables.events.note(cluster_events.CLIENT_LOST, name, event.text, client.unfinished_count)
+                text = f"its {client.unfinished_count} unfinished tasks end: {event.text}"  # none runs again (SCH-22)
+                self.tables.events.note(cluster_events.CLIENT_LOST, name, text)
             self.stacks.lost(event.peer_id)
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
