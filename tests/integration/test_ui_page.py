@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scaler.monitoring import Condition
-from scaler_protocol.messages import ClusterEvent
+from scaler_protocol.messages import ClusterEvent, Count
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
 from tests.support.pages import (
     LIVE,
@@ -220,6 +220,14 @@ def test_errors_are_grouped_and_lead_to_their_tasks(page: Page, served: ServedPa
     assert page.locator("#error-tasks tbody tr").count() == 5, "what is chosen stays chosen"
     page.locator("#error-search").fill("quote")
     seen(page.locator("#error-count"), "1 kind of error in 1 task")
+
+
+def test_errors_count_tasks_that_workers_or_the_scheduler_did_not_end_well(page: Page, served: ServedPage) -> None:
+    counts = {"success": 9, "failed": 0, "canceled": 5, "worker_lost": 3, "refused": 4}
+    told = replace(status([worker(1)]), task_counts=tuple(Count(*one) for one in counts.items()))
+    served.tell(told, failures(failed(1)))
+    open_view(page, "errors")
+    seen(page.locator("#error-count"), "; 7 failed since the scheduler's start")
 
 
 def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> None:
