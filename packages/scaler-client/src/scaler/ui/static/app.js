@@ -172,6 +172,7 @@ function soon() {
     else if (current === "work") functions.show();
     else if (current === "events") errors.showEvents();
     else views.show(current);
+    task.refresh();
   });
 }
 
