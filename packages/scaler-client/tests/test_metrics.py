@@ -286,6 +286,16 @@ def test_processor_time_is_added_up() -> None:
     assert found["scaler_worker_last_heard_timestamp_seconds", worker] == 1461
 
 
+def test_events_that_were_not_listed_are_counted() -> None:
+    def status(uptime: float, count: int, *numbers: int) -> ClusterStatus:
+        events = tuple(ClusterEvent(number, 1.0, "worker_lost", "w", "", 2) for number in numbers)
+        return replace(STATUS, server_id=PeerId(b"s" * 16), uptime_seconds=uptime, events=events, event_count=count)
+
+    tally = tally_of(status(1, 5, 4, 5), status(2, 45, 44, 45), status(3, 47), status(4, 48, 46, 47, 48))
+    assert tally.events["worker_lost"] == 3 and tally.events["other"] == 38 + 2
+    assert sum(tally.events.values()) == 48 - 5
+
+
 def test_events_are_counted_once() -> None:
     def status(uptime: float, *events: ClusterEvent, server: bytes = b"s" * 16) -> ClusterStatus:
         count = events[-1].number if events else 0

@@ -213,7 +213,10 @@ def test_events_are_bounded_and_one_line_each(monkeypatch: pytest.MonkeyPatch) -
     for number in range(cluster_events.EVENTS_KEPT + 5):
         story.core.note("storage_lost", "s" * 500, f"{number}\nrefused " + "x" * 900, story.now)
     kept, shown = story.core.history(story.now).events, story.core.snapshot(story.now).events
-    assert len(kept) == cluster_events.EVENTS_KEPT and shown == kept[-cluster_events.EVENTS_SHOWN :]
+    assert len(kept) == cluster_events.EVENTS_KEPT and shown == kept, "watchers know none of them"
+    told = story.core.event_count
+    assert story.core.snapshot(story.now, told - 40).events == kept[-40:], "all that are new"
+    assert story.core.snapshot(story.now, told).events == kept[-cluster_events.EVENTS_SHOWN :]
     assert kept[0].text.startswith("5 refused") and len(kept[0].text) == cluster_events.TEXT_CHARACTERS
     assert len(kept[0].subject) == cluster_events.SUBJECT_CHARACTERS
     for _ in range(3):

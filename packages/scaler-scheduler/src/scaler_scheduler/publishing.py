@@ -95,6 +95,8 @@ class Publisher:
         self._interval_seconds = identity.status_seconds
         self._due_at = 0.0
         self._logs_left = LOGS_PER_INTERVAL
+        #: the last event that was published; each status tells of all since then
+        self._told_event = 0
         #: the last that was made, as it was published or given
         self._status: Encoded | None = None
         self._old_at = 0.0
@@ -112,6 +114,8 @@ class Publisher:
         self._core.stack_sampler.want(STACKS in topics, now)
         self._settle()
         self._logs_left = LOGS_PER_INTERVAL
+        if STATUS not in topics:
+            self._told_event = self._core.event_count  # no watcher counts them
         if not topics or now < self._due_at:
             return
         begun = time.thread_time()
@@ -151,6 +155,7 @@ class Publisher:
         published = self._watchers.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
         if published is not None:
             self._status = published
+            self._told_event = self._core.event_count
             self._old_at = now + (time.thread_time() - begun) / COST_SHARE
 
     def history(self, now: float) -> TaskSamples:
@@ -181,7 +186,7 @@ class Publisher:
 
     def status(self, now: float) -> ClusterStatus:
         """All there is to see. Its sequence is that of the last publication. (MON-3)"""
-        snapshot = self._core.snapshot(now)
+        snapshot = self._core.snapshot(now, self._told_event)
         identity = self._identity
         host = self._host.read()
         standby_of, standbys = self._standbys()

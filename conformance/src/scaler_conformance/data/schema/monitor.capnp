@@ -68,7 +68,8 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   expectedCount @32 :UInt32;        # workers that the scheduler before had; zero: unknown
   presentedCount @33 :UInt32;       # workers that have presented what they hold from there
 
-  events @34 :List(ClusterEvent);   # the last of them, the oldest first (MON-36)
+  events @34 :List(ClusterEvent);
+  # The last of them, the oldest first: in a publication all since the one before, or the last 1,000 of these. (MON-36)
   eventCount @35 :UInt64;           # events since the start; more than are listed, soon
 
   functions @36 :List(FunctionEntry);

@@ -278,14 +278,18 @@ class SchedulerCore:
         self.tables.history.now = now
         self.tables.events.note(kind, subject, text)
 
+    @property
+    def event_count(self) -> int:
+        return self.tables.events.count
+
     def name_of(self, peer_id: PeerId) -> str:
         """For people: of a worker or manager its name, of others the beginning of their display id."""
         worker, manager = self.tables.workers.get(peer_id), self._scaler.managers.get(peer_id)
         name = worker.name if worker is not None else manager.name if manager is not None else ""
         return name or self.display_id(peer_id).hex()[:8]
 
-    def snapshot(self, now: float) -> ClusterStatus:
-        status = monitor.snapshot(self.tables, self._scaler.managers.values(), now)
+    def snapshot(self, now: float, told_event: int = 0) -> ClusterStatus:
+        status = monitor.snapshot(self.tables, self._scaler.managers.values(), now, told_event)
         return self._recovery.told(status, now)
 
     def display_id(self, peer_id: PeerId) -> PeerId:
