@@ -214,7 +214,7 @@ def test_events_are_bounded_and_one_line_each(monkeypatch: pytest.MonkeyPatch) -
         story.core.note("storage_lost", "s" * 500, f"{number}\nrefused " + "x" * 900, story.now)
     kept, shown = story.core.history(story.now).events, story.core.snapshot(story.now).events
     assert len(kept) == cluster_events.EVENTS_KEPT and shown == kept, "watchers know none of them"
-    told = story.core.event_count
+    told = story.core.events.count
     assert story.core.snapshot(story.now, told - 40).events == kept[-40:], "all that are new"
     assert story.core.snapshot(story.now, told).events == kept[-cluster_events.EVENTS_SHOWN :]
     assert kept[0].text.startswith("5 refused") and len(kept[0].text) == cluster_events.TEXT_CHARACTERS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from unittest.mock import Mock
 
 import pytest
@@ -70,7 +71,8 @@ def test_each_event_of_a_burst_is_published() -> None:
     core = SchedulerCore(Policy(), lambda client_id: 0, b"k" * 16, IDENTITY.server_id)
     room, router, figures = Room(), Mock(), Mock()
     router.sent_counts = router.received_counts = {}
-    router.address, router.rejected_count, figures.status = "", 0, StorageStatus(0)
+    router.address, router.rejected_count = "", 0
+    figures.status, figures.asked_at = StorageStatus(0), time.monotonic()
     storage = Mock(is_open=True)
     publisher = Publisher(IDENTITY, core, room, router, storage, figures, Mock())  # type: ignore[arg-type]
 
@@ -92,3 +94,16 @@ def test_each_event_of_a_burst_is_published() -> None:
     burst()
     publisher.tick()
     assert len(publisher.status(5.0).events) == EVENTS_SHOWN, "no watcher waits for them"
+
+
+def test_the_storage_is_asked_now_and_then_though_no_session_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    core, room, storage = Mock(), Room(), Mock(is_open=True)
+    room.is_watching = False
+    figures = publishing.StorageFigures(storage, core.owned_objects)
+    publisher = Publisher(IDENTITY, core, room, Mock(), storage, figures, Mock())  # type: ignore[arg-type]
+    asked = []
+    for now in (100.0, 101.0, 109.0, 110.0, 111.0, 120.5):
+        monkeypatch.setattr(publishing.time, "monotonic", lambda now=now: now)
+        publisher.tick()
+        asked.append(storage.send.call_count)
+    assert asked == [1, 1, 1, 2, 2, 3]

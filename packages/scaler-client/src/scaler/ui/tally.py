@@ -16,7 +16,7 @@ GAP_SECONDS = 60.0
 EVENT_KINDS = (
     "worker_joined", "worker_left", "worker_lost", "worker_draining", "manager_joined", "manager_left",
     "manager_trouble", "scheduler_started", "scheduler_took_over", "storage_connected", "storage_lost",
-    "storage_trouble", "client_lost", "limit_reached", "control",
+    "storage_trouble", "storage_spilling", "client_lost", "limit_reached", "control",
 )  # fmt: skip
 """Series that are there from the beginning, because an increase from nothing cannot be seen; others are "other"."""
 OTHER = "other"

@@ -20,6 +20,7 @@ MANAGER_JOINED, MANAGER_LEFT, MANAGER_TROUBLE = "manager_joined", "manager_left"
 CLIENT_LOST, LIMIT_REACHED, CONTROL = "client_lost", "limit_reached", "control"
 SCHEDULER_STARTED, SCHEDULER_TOOK_OVER = "scheduler_started", "scheduler_took_over"
 STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE = "storage_connected", "storage_lost", "storage_trouble"
+STORAGE_SPILLING = "storage_spilling"
 LIMIT_SECONDS = 60.0
 """A limit that is reached again and again is told of once in this time."""
 

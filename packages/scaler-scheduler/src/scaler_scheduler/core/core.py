@@ -161,6 +161,7 @@ class SchedulerCore:
         client was sent, and the last that it has acknowledged. `family_of`: of an owner and its grant, None if that
         is not its grant."""
         self.tables = Tables(policy, unacknowledged, display_key)
+        self.events = self.tables.events
         self._shares = self.tables.shares
         self.tables.presentation.family_of = family_of
         self._balancer = balancing.Balancer(self.tables)
@@ -276,11 +277,10 @@ class SchedulerCore:
     def note(self, kind: str, subject: str, text: str, now: float) -> None:
         """An event that happens outside of the core. (MON-36)"""
         self.tables.history.now = now
-        self.tables.events.note(kind, subject, text)
-
-    @property
-    def event_count(self) -> int:
-        return self.tables.events.count
+        if kind == cluster_events.LIMIT_REACHED:
+            self.events.note_limit(subject, text)
+        else:
+            self.events.note(kind, subject, text)
 
     def name_of(self, peer_id: PeerId) -> str:
         """For people: of a worker or manager its name, of others the beginning of their display id."""

@@ -4,7 +4,9 @@ import { Table, matches, words } from "./table.js";
 
 const NOT_WELL = ["failed", "worker_lost", "refused"];
 const FAILURES_KEPT = 2000, EVENTS_KEPT = 1000;
-const BAD = new Set(["worker_lost", "storage_lost", "storage_trouble", "manager_trouble", "client_lost", "limit_reached"]);
+const BAD = new Set([
+  "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "client_lost", "limit_reached",
+]);
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
