@@ -85,6 +85,7 @@ from scaler_scheduler.core.storage_events import StorageEvents
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
+from scaler_scheduler.event_log import EventLog
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
 from scaler_scheduler.standby import FEATURE_SERVING, Standby
 from scaler_scheduler.storage_process import StorageProcess
@@ -125,6 +126,7 @@ class SchedulerService:
         self._standby = self._new_standby()
         self._recent = RecentEvents(self._core.display_id)
         self._lines = LineBudget("Scheduler")
+        self._event_log = EventLog(self._core.events, self._lines)
         self._storage_events = StorageEvents()
         self._full_count = 0
         self._dumps = Dumps(self._dump_lines)
@@ -387,6 +389,7 @@ class SchedulerService:
             self._core.handle(event, now)
         self._perform(self._core.handle(_SETTLED, now), now)
         self._desk.settle(now)
+        self._event_log.look(now)
 
     def _perform(self, actions: list[Action], now: float) -> None:
         for action in actions:
