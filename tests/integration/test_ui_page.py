@@ -239,7 +239,8 @@ def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> 
     box = page.get_by_role("dialog")
     for words in (
         task(501).hex(), "ValueError: no quote", "Traceback: line 7", "500 ms", "3.0 MiB more than before", "ana",
-        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4", "no scheduler answers",
+        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4",
+        "it failed after 0.5 s on 1|node0|1001: ValueError: no quote",
     ):  # fmt: skip
         seen(box, words)
     box.get_by_role("button", name="sum, 6120636c:502").click()

@@ -72,3 +72,12 @@ def test_a_task_whose_end_only_the_scheduler_knows(page: Page, served: ServedPag
     seen(page.locator("#task-explanation"), "does not hold it")
     page.locator("#task-cancel").wait_for(state="hidden")
     assert page.evaluate("document.activeElement.id") == "task-close", "the focus is on nothing"
+
+
+def test_an_answer_names_the_task_as_people_do(page: Page, served: ServedPage) -> None:
+    served.tell(status([worker(1)]))
+    explain(page, task=task(7).hex(), state="queued", text="it is queued", function="price")
+    open_view(page, "waiting")
+    page.locator("#explain-task").fill(task(7).hex())
+    page.locator("#explain-ask").click()
+    seen(page.locator("#explain-answer"), "price 6120636c:7: it is queued")
