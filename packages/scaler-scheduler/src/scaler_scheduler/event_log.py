@@ -33,11 +33,12 @@ class EventLog:
 
     def look(self, now: float) -> None:
         """Log what has come since the last time, once, and no more lines than others may cause."""
-        if self._number == self._events.count:
+        new_count = self._events.count - self._number
+        if not new_count:
             return
-        for event in self._events.since(self._number, now):
+        self._number = self._events.count
+        for event in self._events.last(now, new_count):
             level = LEVELS.get(event.kind)
-            if event.number > self._number and level is not None and self._lines.admits(now):
+            if level is not None and self._lines.admits(now):
                 about = ": ".join(filter(None, (event.kind.replace("_", " "), event.subject, event.text)))
                 logging.log(level, "Scheduler: %s", about)
-        self._number = self._events.count
