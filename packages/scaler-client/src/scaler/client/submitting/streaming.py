@@ -150,8 +150,16 @@ class Results(InALoop[T]):
     this object."""
 
     def __init__(
-        self, make_run: Callable[[Streaming], MapRun], calls: Calls, end_at: float | None, *, is_ordered: bool
+        self,
+        make_run: Callable[[Streaming], MapRun],
+        calls: Calls,
+        end_at: float | None,
+        *,
+        is_ordered: bool,
+        keeper: object,
     ) -> None:
+        #: the client, which would close a connection that no object of the program uses any more
+        self._keeper = keeper
         self._gathering = Streaming(calls, InOrder() if is_ordered else AsTheyCome())
         self._end_at = end_at
         self._is_closed = False

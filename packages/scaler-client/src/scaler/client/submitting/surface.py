@@ -251,7 +251,7 @@ class Submitting(concurrent.futures.Executor):
         options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
         calls, items, most = self._ready(), unpacked(fn, iterables), window_of(window)
         run = partial(MapRun, calls, fn, items, options, is_changed=reserialize, window=most)
-        return Results(lambda gathering: run(gathering=gathering), calls, end_at, is_ordered=ordered)
+        return Results(lambda gathering: run(gathering=gathering), calls, end_at, is_ordered=ordered, keeper=self)
 
     @overload
     def stream(self, fn: Callable[P, Iterable[T]], /, *args: P.args, **kwargs: P.kwargs) -> ScalerStream[T]: ...
