@@ -13,9 +13,10 @@ from typing import Any
 
 from scaler.client import errors
 from scaler.client.core.batching import BATCH_BYTES
-from scaler.client.core.events import CancelRequested, Unneeded
+from scaler.client.core.events import Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
+from scaler.client.io import dropping
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
@@ -108,13 +109,10 @@ class Gathering:
             self.calls.connection.cancel(self.positions)
 
     def drop(self) -> None:
-        """The same, safe in a destructor, wherever it runs: takes no lock. Calls that wait for futures among their
-        arguments are not canceled."""
+        """The same, safe in a destructor, wherever it runs: takes no lock."""
         self._end()
         if self.positions:
-            driver = self.calls.connection.driver
-            driver.inbox.append(CancelRequested(tuple(self.positions)))
-            driver.watch.wake()
+            dropping.cancel(self.calls.connection, tuple(self.positions))
 
     def _end(self) -> None:
         self._is_over = True
