@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import operator
 import pickle
 import threading
@@ -232,6 +233,17 @@ def test_a_map_that_times_out_leaves_nothing_behind(client: Client, cluster: Fak
     with pytest.raises(concurrent.futures.TimeoutError):
         client.map(abs, [never], timeout=0.01)
     assert not client._ready().connection.deferred
+
+
+def test_an_imap_that_is_dropped_cancels_what_waits_too(client: Client, cluster: FakeCluster) -> None:
+    never: concurrent.futures.Future[int] = concurrent.futures.Future()
+    cluster.hold()
+    results = client.imap(abs, [-1, never, -2, never])
+    deferred = client._ready().connection.deferred
+    eventually(lambda: cluster.held_count() == 2 and len(deferred) == 2, "two are with the cluster, and two wait")
+    del results
+    gc.collect()
+    eventually(lambda: not cluster.held_count() and not deferred, "all are canceled")
 
 
 def test_a_future_inside_of_something_says_what_to_do(client: Client) -> None:

@@ -62,6 +62,8 @@ class Calls:
         #: of the references that the program still has
         self._handles: WeakSet[Handle] = WeakSet()
         self._is_warned = False
+        #: of the `map`s that run now: what their threads gather
+        self.maps: set[Any] = set()
         #: what the functions import that are used from now on
         self.code_set: StoredFunction | None = None
         self.pickler_lock = waits.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import sys
 import time
 import warnings
@@ -13,15 +14,16 @@ from typing import Any
 
 from scaler.client import errors
 from scaler.client.core.batching import BATCH_BYTES
-from scaler.client.core.events import CancelRequested, Unneeded
+from scaler.client.core.events import Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
+from scaler.client.io import dropping
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
 from scaler.client.submitting.pipeline import Pipeline
 from scaler.client.submitting.signatures import check_call, fits
-from scaler_protocol import codes, values
+from scaler_protocol import codes, values, waits
 from scaler_protocol.ids import TaskId
 from scaler_protocol.waits import Event
 
@@ -54,6 +56,8 @@ class Gathering:
         self._arrived: deque[Outcomes] = deque()
         self._has_arrived = Event()
         self._is_over = False
+        #: held by the thread that gathers, for as long as its `map` runs
+        self.running = waits.RLock()
 
     # ------------------------------------------------------------ the IO thread
 
@@ -108,13 +112,16 @@ class Gathering:
             self.calls.connection.cancel(self.positions)
 
     def drop(self) -> None:
-        """The same, safe in a destructor, wherever it runs: takes no lock. Calls that wait for futures among their
-        arguments are not canceled."""
+        """The same, safe in a destructor, wherever it runs: takes no lock."""
         self._end()
         if self.positions:
-            driver = self.calls.connection.driver
-            driver.inbox.append(CancelRequested(tuple(self.positions)))
-            driver.watch.wake()
+            dropping.cancel(self.calls.connection, tuple(self.positions))
+
+    def wait_for_end(self) -> None:
+        """Until the `map` has returned. In the thread that gathers, such as in a signal's handler, nothing is waited
+        for."""
+        if yielding(lambda: waits.acquire(self.running, math.inf)):
+            self.running.release()
 
     def _end(self) -> None:
         self._is_over = True
@@ -219,7 +226,15 @@ class MapRun:
 
     def run(self, end_at: float | None, watch: Callable[[int], None] | None = None) -> list[Any]:
         """`watch` is told how many tasks have ended, whenever some have."""
-        gathering = self._gathering
+        gathering, maps = self._gathering, self._calls.maps
+        with gathering.running:
+            try:
+                maps.add(gathering)
+                return self._run(gathering, end_at, watch)
+            finally:
+                maps.discard(gathering)
+
+    def _run(self, gathering: Gathering, end_at: float | None, watch: Callable[[int], None] | None) -> list[Any]:
         try:
             has_more = True
             while has_more or gathering.positions:
