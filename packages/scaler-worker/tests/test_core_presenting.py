@@ -9,12 +9,12 @@ from tests.support.worker_story import LONG, Story, handed
 
 from scaler_protocol.codes import HELD_ENDED, HELD_QUEUED, HELD_RUNNING, SESSION_REPLACED
 from scaler_protocol.holding import kept_ends
+from scaler_protocol.holding.presenting import FEATURE
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, Cancel, Credit, Delivered, Dispatch, Holding, Results, Returned, Shutdown
 from scaler_protocol.session import Lost, Opened
 from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, KillProcessor, Send
 from scaler_worker.core.events import Acknowledged, DrainRequested
-from scaler_worker.core.presenting import FEATURE
 
 OTHER = PeerId(b"t" * 16)
 LOST = Lost(SCHEDULER, 202, "it was restarted", False)
@@ -132,7 +132,7 @@ def test_a_task_that_was_tried_again_is_presented_once() -> None:
 
 def test_results_are_kept_within_a_bound() -> None:
     story = started()
-    kept = story.core.tables.kept
+    kept = story.core.tables.presenting.kept
     for name in range(1, 4):
         story.dispatch(name, function=LONG)
         story.end(1, name)
