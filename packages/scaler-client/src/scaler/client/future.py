@@ -32,9 +32,18 @@ _PROFILE = struct.Struct("<QQQ")
 T = TypeVar("T")
 
 
-class NotMadeAgain(concurrent.futures.TimeoutError):
-    """The value was lost with the storage, or with the session of this client. Its task runs again, and has not ended
-    in time."""
+FETCH_SECONDS = 0.5
+"""A value that lies in the storage has at least so long to be fetched: `result(0)` returns that of an ended task."""
+
+
+class NotInTime(concurrent.futures.TimeoutError):
+    """The task has ended, and its value has not come in time: the storage does not answer, or the value was lost with
+    the storage or with the session of this client, and its task runs again."""
+
+    TEXT = "the task has ended, but its value was not fetched in time"
+
+    def __init__(self, text: str = TEXT) -> None:
+        super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +205,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def result(self, timeout: float | None = None) -> T:
         """What the task returned, waiting for it at most `timeout` seconds.
 
-        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time, and
-        the errors of `scaler.utility.exceptions` for what keeps its value from being run or read.
+        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time or its
+        value has not come in time, and the errors of `scaler.utility.exceptions` for what keeps its value from being
+        run or read. To fetch a large value, it takes up to half a second even if `timeout` is shorter.
         """
-        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+        end_at = math.inf if timeout is None else _fetched_by(timeout)
         if self._state != _FINISHED:
             self._wait(timeout)
         if self._outcomes is not None:
@@ -214,12 +224,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, or what keeps its value from being read."""
-        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+        end_at = math.inf if timeout is None else _fetched_by(timeout)
         self._wait(timeout)
         try:
             if self._outcomes is not None:
                 self._decode(end_at)
-        except NotMadeAgain:
+        except NotInTime:
             raise
         except Exception as error:  # noqa: BLE001 of the storage, which may be there again when this is asked next
             return error
@@ -449,8 +459,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def _decode(self, end_at: float) -> None:
         """Turn the bytes into the value or exception, once. Kept is what the task raised and what unpickling raised. An
-        interrupt, or a storage that cannot be reached, is told to this caller alone: the next one tries again."""
-        with self._decoding():
+        interrupt, the end of the time, or a storage that cannot be reached, is told to this caller alone: the next one
+        tries again."""
+        lock = self._decoding()
+        with lock if end_at == math.inf else waits.Bounded(lock, end_at, NotInTime):
             outcomes, result, exception = self._outcomes, None, None
             if outcomes is None:
                 return
@@ -471,6 +483,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
         is_lent = self._audience is not None and self._audience.is_lent
         if outcomes.kinds and not is_lent and (objects := result_objects(outcomes)):
             self._connection.unneeded(objects)
+
+
+def _fetched_by(timeout: float) -> float:
+    return time.monotonic() + max(FETCH_SECONDS, seconds_of("timeout", timeout))
 
 
 def _status(outcomes: Outcomes) -> int:

@@ -137,15 +137,19 @@ class Storage:
         """It was stored in our name, and is there no more."""
         return self.holdings.is_lost(ObjectId(bytes(object_id)))
 
-    def get(self, object_id: ObjectId) -> Buffer:
-        """By our present name, or by one before: what we had then may not have passed to us yet."""
+    def get(self, object_id: ObjectId, end_at: float) -> Buffer:
+        """By our present name, or by one before: what we had then may not have passed to us yet. TimeoutError if it has
+        not come by `end_at`."""
         names = [owner for owner in self._names() if owner.grant] or [NO_OWNER]
         for owner in names[:-1]:
             try:
-                return _translated(lambda owner=owner: self._connected().get(object_id, owner=owner))  # type: ignore[misc]
+                return self._got(object_id, owner, end_at)
             except MissingObjects:
                 continue
-        return _translated(lambda: self._connected().get(object_id, owner=names[-1]))
+        return self._got(object_id, names[-1], end_at)
+
+    def _got(self, object_id: ObjectId, owner: Owner, end_at: float) -> Buffer:
+        return _translated(lambda: self._connected().get(object_id, owner=owner, end_at=end_at))
 
     def present_owner(self) -> Owner:
         """Our name, when the scheduler has welcomed it, with its grant."""
