@@ -17,7 +17,7 @@ from typing import Any
 from scaler_protocol import codes, columns, values
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.codec import encode_task_error
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, result_object_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -194,6 +194,14 @@ class FakeCluster:
 
     def owners_of(self, object_id: ObjectId) -> set[PeerId]:
         return self._owners.get(object_id, set())
+
+    def values_of(self, owner: PeerId) -> list[ObjectId]:
+        """What is stored in this name and is no function: functions are named by their content."""
+        return [
+            object_id
+            for object_id, content in list(self.objects.items())
+            if content_id(bytes(content)) != object_id and owner in self.owners_of(object_id)
+        ]
 
     @contextmanager
     def stuck(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.futures.condition import FutureCondition
+from scaler.client.futures.fetching import NotInTime, fetched_by
 from scaler.client.futures.waiting import Waiters, yielding
 from scaler.client.io.background import Background
 from scaler.client.objects.garbage import Garbage
@@ -30,20 +31,6 @@ _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
 
 T = TypeVar("T")
-
-
-FETCH_SECONDS = 0.5
-"""A value that lies in the storage has at least so long to be fetched: `result(0)` returns that of an ended task."""
-
-
-class NotInTime(concurrent.futures.TimeoutError):
-    """The task has ended, and its value has not come in time: the storage does not answer, or the value was lost with
-    the storage or with the session of this client, and its task runs again."""
-
-    TEXT = "the task has ended, but its value was not fetched in time"
-
-    def __init__(self, text: str = TEXT) -> None:
-        super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +196,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         value has not come in time, and the errors of `scaler.utility.exceptions` for what keeps its value from being
         run or read. To fetch a large value, it takes up to half a second even if `timeout` is shorter.
         """
-        end_at = math.inf if timeout is None else _fetched_by(timeout)
+        end_at = math.inf if timeout is None else fetched_by(timeout)
         if self._state != _FINISHED:
             self._wait(timeout)
         if self._outcomes is not None:
@@ -224,7 +211,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, or what keeps its value from being read."""
-        end_at = math.inf if timeout is None else _fetched_by(timeout)
+        end_at = math.inf if timeout is None else fetched_by(timeout)
         self._wait(timeout)
         try:
             if self._outcomes is not None:
@@ -483,10 +470,6 @@ class ScalerFuture(concurrent.futures.Future[T]):
         is_lent = self._audience is not None and self._audience.is_lent
         if outcomes.kinds and not is_lent and (objects := result_objects(outcomes)):
             self._connection.unneeded(objects)
-
-
-def _fetched_by(timeout: float) -> float:
-    return time.monotonic() + max(FETCH_SECONDS, seconds_of("timeout", timeout))
 
 
 def _status(outcomes: Outcomes) -> int:

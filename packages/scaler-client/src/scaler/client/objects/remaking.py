@@ -17,7 +17,8 @@ from scaler.client.core.events import GraphSubmitted, ProgramEvent
 from scaler.client.core.losses import named_objects
 from scaler.client.core.records import Definition, Outcomes, Submission
 from scaler.client.core.remaining import nodes_again
-from scaler.client.future import NotInTime, ScalerFuture, Source
+from scaler.client.future import ScalerFuture, Source
+from scaler.client.futures.fetching import NotInTime
 from scaler.client.objects.holdings import FinishedCall
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import MissingObjects

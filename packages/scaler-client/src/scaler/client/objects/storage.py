@@ -16,10 +16,11 @@ from scaler.client.io.background import Background
 from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.holdings import Holdings, Keepsake
+from scaler.client.objects.puts import Puts
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
 from scaler_protocol import codes, waits
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import NO_OWNER, ObjectClient, Owner, PendingGet, PendingPut
@@ -100,6 +101,7 @@ class Storage:
         #: what is stored by content: functions and serializers
         self.functions = StoredFunctions(partial(self._put, is_essential=True), garbage)
         self.holdings = Holdings()
+        self._garbage = garbage
         #: to be released; when there is any, a job for that is waiting
         self._unneeded: list[ObjectId] = []
         #: names under which we may still own what we hold: of sessions since the last Welcome, and of those before
@@ -124,14 +126,12 @@ class Storage:
         if old is not None:
             self._background.run(old.close)
 
-    def put(self, pieces: Sequence[Buffer]) -> ObjectId:
-        object_id = new_object_id()
-        self._put(object_id, pieces)
-        return object_id
+    def puts(self) -> Puts:
+        """For what one call has to store."""
+        return Puts(self, self._garbage)
 
-    def start_put(self, pieces: Sequence[Buffer]) -> StartedPut:
-        """The same, without waiting until it is there."""
-        return self._start_put(new_object_id(), pieces)
+    def start_put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> StartedPut:
+        return self._start_put(object_id, pieces)
 
     def is_lost(self, object_id: Buffer) -> bool:
         """It was stored in our name, and is there no more."""
