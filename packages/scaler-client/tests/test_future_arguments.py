@@ -259,9 +259,9 @@ def test_the_io_thread_never_waits_for_the_storage(client: Client, cluster: Fake
     storage = client._ready().connection.storage
     start_put, threads = storage.start_put, []
 
-    def noted(pieces: Any) -> Any:
+    def noted(object_id: Any, pieces: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return start_put(pieces)
+        return start_put(object_id, pieces)
 
     monkeypatch.setattr(storage, "start_put", noted)
     ready: concurrent.futures.Future[bytes] = concurrent.futures.Future()

@@ -102,7 +102,7 @@ class Gathering:
             self.calls.connection.hasten()
             yielding(lambda: self._wait(end_at))
         while self._arrived:
-            self._place(self._arrived.popleft())
+            self._place(self._arrived.popleft(), math.inf if end_at is None else end_at)
 
     def abandon(self) -> None:
         """Cancel what has not ended. A thread that waits for it meanwhile waits no more."""
@@ -140,12 +140,12 @@ class Gathering:
     def _has_to_wait(self) -> bool:
         return not (self._arrived or self._is_over)
 
-    def _place(self, outcomes: Outcomes) -> None:
+    def _place(self, outcomes: Outcomes, end_at: float) -> None:
         take = self.positions.pop
         placed = [take(task_id) for task_id in outcomes.ids]
         has_own_reader = self.calls.serializer is not None or not self.calls.connection.trusts_results
         if any(outcomes.statuses) or any(outcomes.kinds) or has_own_reader:
-            self._place_one_by_one(placed, outcomes)
+            self._place_one_by_one(placed, outcomes, end_at)
             return
         try:
             loaded = values.load_many(outcomes.payload, outcomes.sizes)
@@ -157,7 +157,7 @@ class Gathering:
         for position, value in zip(placed, loaded, strict=True):
             found[position] = value
 
-    def _place_one_by_one(self, placed: list[int], outcomes: Outcomes) -> None:
+    def _place_one_by_one(self, placed: list[int], outcomes: Outcomes, end_at: float) -> None:
         """Objects to fetch, a serializer of the program's own, or failures: the first, by position, is raised."""
         connection, deserialize = self.calls.connection, self.calls.deserialize
         failed: list[tuple[int, Outcomes]] = []
@@ -168,7 +168,7 @@ class Gathering:
                 if status != codes.STATUS_SUCCESS:
                     failed.append((position, one))
                 else:
-                    self.values[position] = deserialize(connection.fetch_one(one))
+                    self.values[position] = deserialize(connection.fetch_one(one, end_at))
         finally:
             objects = result_objects(outcomes)
             if objects:
