@@ -40,7 +40,6 @@ LARGE_BYTES = 64 * 1024 * 1024
 _CALL_INLINE_BYTES = 1024 * 1024
 """All inline parts of one call together; what goes beyond is stored, so that a batch stays below its limit."""
 
-
 _FUTURES = frozenset((ScalerFuture, concurrent.futures.Future))
 STAND_INS = frozenset((ObjectReference, *_FUTURES))
 """What is replaced by the value it stands for, when it is an argument of its own."""
@@ -145,8 +144,7 @@ class Calls:
         return sum(sizes) > _CALL_INLINE_BYTES or max(sizes, default=0) > self.connection.inline_bytes
 
     def pipeline(self) -> Pipeline:
-        connection = self.connection
-        return Pipeline(lambda ready: connection.post(*ready, is_batch=True))
+        return Pipeline(lambda ready: self.connection.post(*ready, is_batch=True))
 
     def submission(self, call: Call, puts: Puts) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
