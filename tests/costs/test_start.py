@@ -66,11 +66,11 @@ def expect_own(bound: int, modules: set[str]) -> None:
 
 def test_a_client() -> None:
     """One looks for an earlier Scaler beside this one, by a single listing of a directory; one is for notebooks,
-    one for `worker_state`, one has the names that other libraries use; one releases what an interrupted call has stored, one
-    bounds how long a result is fetched."""
+    one for `worker_state`, one has the names that other libraries use; one releases what an interrupted call has
+    stored, one bounds how long a result is fetched."""
     modules = imported_by("import scaler")
     assert not modules & NOT_WITH_THE_CLIENT
-    assert len(modules) <= 300 * 1.1
+    assert len(modules) <= 303 * 1.1
     expect_own(190, modules)
 
 

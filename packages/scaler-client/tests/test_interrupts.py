@@ -119,13 +119,9 @@ def a_graph(client: Client) -> None:
     assert client.get({"a": (len, bytes(LARGE))}, ["a"]) == {"a": LARGE}
 
 
-def a_map_of_large_arguments(client: Client) -> None:
-    assert client.map(len, [bytes(LARGE)] * 3, timeout=WAIT) == [LARGE] * 3
-
-
 @pytest.mark.parametrize(
     "program",
-    (a_large_argument, a_large_argument_beside_a_future, a_graph, a_map_of_large_arguments),
+    (a_large_argument, a_large_argument_beside_a_future, a_graph),
 )
 def test_an_interrupt_leaves_no_object_in_the_storage(
     client: Client, cluster: FakeCluster, program: Callable[[Client], None]

@@ -7,21 +7,31 @@ nothing in the storage.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from scaler.client.objects.garbage import Garbage
 from scaler_protocol.ids import ObjectId, new_object_id
 from scaler_protocol.messages import Buffer
 
-if TYPE_CHECKING:
-    from scaler.client.objects.storage import StartedPut, Storage
+
+class StartedPut(Protocol):
+    """An object on its way to the storage."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def finish(self) -> None:
+        """Until it is there; raises what went wrong. Until then its bytes must not change."""
+
+
+StartPut = Callable[[ObjectId, Sequence[Buffer]], StartedPut]
 
 
 class Puts:
-    def __init__(self, storage: Storage, garbage: Garbage) -> None:
+    def __init__(self, start_put: StartPut, garbage: Garbage) -> None:
         self.ids: list[ObjectId] = []
-        self._storage = storage
+        self._start_put = start_put
         self._garbage = garbage
         self._started: list[StartedPut] = []
 
@@ -31,7 +41,7 @@ class Puts:
         # First what frees it: an interrupt may come between any two lines.
         self.ids.append(object_id)
         self._garbage.add_after(self, (object_id,))
-        self._started.append(self._storage.start_put(object_id, pieces))
+        self._started.append(self._start_put(object_id, pieces))
         return object_id
 
     @property

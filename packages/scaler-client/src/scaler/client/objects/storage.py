@@ -128,7 +128,7 @@ class Storage:
 
     def puts(self) -> Puts:
         """For what one call has to store."""
-        return Puts(self, self._garbage)
+        return Puts(self.start_put, self._garbage)
 
     def start_put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> StartedPut:
         return self._start_put(object_id, pieces)
