@@ -84,8 +84,9 @@ def test_a_role(module: str, counted: int, own: int) -> None:
     what leaves memory for the disk; of the scheduler's, five take over from a predecessor, two share workers among
     programs, one has the locks that interrupts leave free, one tells of queues in parts, one keeps how graphs
     ended, one counts what becomes of each function, three ask for stacks and samples of them, one does what
-    operators ask for, and two tell events of the storage and of the log. Of the worker's, two replace processors and read their memory, one counts how long tasks run,
-    and five tell where a task is in its code, or where its time goes: a signal handler imports nothing."""
+    operators ask for, and two tell events of the storage and of the log. Of the worker's, two replace processors
+    and read their memory, one counts how long tasks run, and five tell where a task is in its code, or where its
+    time goes: a signal handler imports nothing."""
     modules = imported_by(f"import {module}.__main__")
     assert not modules & IN_NONE
     assert len(modules) <= counted * 1.1
